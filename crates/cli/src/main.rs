@@ -1,0 +1,2 @@
+//! The `tcpwhy` command.
+fn main() {}

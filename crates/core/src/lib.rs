@@ -1,0 +1,1 @@
+//! Packet captures in, causes of latency out.
