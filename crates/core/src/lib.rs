@@ -1,1 +1,15 @@
-//! Packet captures in, causes of latency out.
+//! Packet captures in, causes of latency out: the pure core of tcpwhy.
+//!
+//! Five hops, one direction, no way around:
+//!
+//! ```text
+//! bytes -> capture -> wire -> tcp ------------> cause -> report
+//!          Frame      Segment  Exchange, Ledger  Finding  text, JSON
+//! ```
+//!
+//! No sockets, no clock, no threads of its own making and no `unsafe`: time comes in as the
+//! timestamps of the frames, parallelism is the caller's (see [`pipeline`]).
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod wire;

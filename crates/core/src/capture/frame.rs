@@ -1,0 +1,120 @@
+//! Frames as the capture gave them: bytes, a time and a number, not yet judged.
+
+use std::fmt;
+
+/// The place of a frame in the input: which file, and its 1-based number there, as Wireshark
+/// counts. Ordered by file, then number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FrameId(u64);
+
+impl FrameId {
+    const NUMBER_BITS: u32 = 48;
+
+    /// Frame `number` (1-based) of input file `file` (its index in the report's `inputs`).
+    pub fn new(file: u16, number: u64) -> Self {
+        Self(u64::from(file) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
+    }
+
+    /// Index of the input file in the report's `inputs`.
+    pub fn file(self) -> u16 {
+        (self.0 >> Self::NUMBER_BITS) as u16
+    }
+
+    /// 1-based number of the frame in its file.
+    pub fn number(self) -> u64 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+}
+
+impl fmt::Debug for FrameId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}:{}", self.file(), self.number())
+    }
+}
+
+/// A link-layer header type as registered at tcpdump.org (`LINKTYPE_…` numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct LinkType(pub u16);
+
+impl LinkType {
+    /// BSD loopback: a 4-byte address family in the byte order of the capturing host.
+    pub const NULL: Self = Self(0);
+    /// IEEE 802.3 Ethernet.
+    pub const ETHERNET: Self = Self(1);
+    /// PPP, with or without HDLC framing.
+    pub const PPP: Self = Self(9);
+    /// Raw IP as some BSDs number it.
+    pub const RAW_BSD: Self = Self(12);
+    /// PPP over Ethernet session frames without the Ethernet header.
+    pub const PPP_ETHER: Self = Self(51);
+    /// Raw IPv4 or IPv6.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback: a 4-byte address family in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture, version 1 (`-i any`).
+    pub const LINUX_SLL: Self = Self(113);
+    /// Raw IPv4.
+    pub const IPV4: Self = Self(228);
+    /// Raw IPv6.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture, version 2.
+    pub const LINUX_SLL2: Self = Self(276);
+}
+
+/// One captured frame: a view into a [`Block`].
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Where it stands in the input.
+    pub id: FrameId,
+    /// Capture time, nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// Length on the wire, bytes; more than `bytes.len()` where the snap length cut it.
+    pub original_len: u32,
+    /// What the first header is.
+    pub link: LinkType,
+    /// The captured bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Index entry of one frame in a [`Block`].
+#[derive(Clone, Copy, Debug)]
+pub struct FrameEntry {
+    /// Where it stands in the input.
+    pub id: FrameId,
+    /// Capture time, nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// Start of the frame's bytes in [`Block::bytes`].
+    pub offset: u32,
+    /// Captured length, bytes.
+    pub captured_len: u32,
+    /// Length on the wire, bytes.
+    pub original_len: u32,
+    /// What the first header is.
+    pub link: LinkType,
+}
+
+/// Whole frames in input order, with the buffer that holds their bytes. Reused between reads.
+#[derive(Default)]
+pub struct Block {
+    /// Raw bytes; what lies between frames has no meaning.
+    pub bytes: Vec<u8>,
+    /// One entry per frame, in input order.
+    pub entries: Vec<FrameEntry>,
+}
+
+impl Block {
+    /// The frames, in input order.
+    pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
+        self.entries.iter().filter_map(|entry| {
+            let start = entry.offset as usize;
+            let bytes = self.bytes.get(start..start + entry.captured_len as usize)?;
+            Some(Frame {
+                id: entry.id,
+                time_ns: entry.time_ns,
+                original_len: entry.original_len,
+                link: entry.link,
+                bytes,
+            })
+        })
+    }
+}

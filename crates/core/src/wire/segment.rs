@@ -1,0 +1,193 @@
+//! The fixed-width record of one TCP segment: what crosses from `wire` to `tcp`.
+
+use crate::capture::FrameId;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// One end of a flow. IPv4 addresses are kept IPv4-mapped (RFC 4291 §2.5.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(C)]
+pub struct Endpoint {
+    /// The address, network byte order, IPv4-mapped where it is IPv4.
+    pub address: [u8; 16],
+    /// The port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// The address as users write it.
+    pub fn ip(&self) -> IpAddr {
+        Ipv6Addr::from(self.address).to_canonical()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// `10.0.0.1:80`, `[2001:db8::1]:80`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::net::SocketAddr::new(self.ip(), self.port).fmt(f)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A connection's four-tuple in canonical order: `low < high`, whoever sent the packet.
+/// VLAN and tunnel identifiers are not part of it: a packet seen inside and outside of a tunnel
+/// is the same packet twice, which the tracker recognises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(C)]
+pub struct FlowKey {
+    /// The lesser endpoint.
+    pub low: Endpoint,
+    /// The greater endpoint.
+    pub high: Endpoint,
+}
+
+/// The TCP header's control bits (RFC 9293 §3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgment field is significant.
+    pub const ACK: u8 = 0x10;
+    /// Urgent.
+    pub const URG: u8 = 0x20;
+    /// ECN echo (RFC 3168).
+    pub const ECE: u8 = 0x40;
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: u8 = 0x80;
+
+    /// Whether all bits of `mask` are set.
+    pub fn has(self, mask: u8) -> bool {
+        self.0 & mask == mask
+    }
+}
+
+/// What is known about a [`Segment`] besides its header fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct SegmentFlags(pub u16);
+
+impl SegmentFlags {
+    /// Sent by `flow.high` (else by `flow.low`).
+    pub const FROM_HIGH: u16 = 1 << 0;
+    /// `tsval` and `tsecr` are set (RFC 7323 §3).
+    pub const TIMESTAMPS: u16 = 1 << 1;
+    /// `mss` is set.
+    pub const MSS: u16 = 1 << 2;
+    /// `window_scale` is set.
+    pub const WINDOW_SCALE: u16 = 1 << 3;
+    /// SACK-permitted was offered (RFC 2018 §2).
+    pub const SACK_PERMITTED: u16 = 1 << 4;
+    /// Carried by IPv4 (`ip_id` is set).
+    pub const IPV4: u16 = 1 << 5;
+    /// The capture cut the TCP header or its options: options may be missing.
+    pub const TRUNCATED_HEADER: u16 = 1 << 6;
+    /// Found inside a tunnel.
+    pub const TUNNELLED: u16 = 1 << 7;
+    /// Put together from IP fragments.
+    pub const REASSEMBLED: u16 = 1 << 8;
+    /// Congestion experienced was marked on the path (RFC 3168 §5).
+    pub const ECN_CE: u16 = 1 << 9;
+    /// The IP total length was zero (TSO at capture); the length comes from the frame.
+    pub const LENGTH_FROM_FRAME: u16 = 1 << 10;
+
+    /// Whether all bits of `mask` are set.
+    pub fn has(self, mask: u16) -> bool {
+        self.0 & mask == mask
+    }
+}
+
+/// One SACK block: `left..right` in sequence space (RFC 2018 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct SackBlock {
+    /// First sequence number of the block.
+    pub left: u32,
+    /// The sequence number following the last of the block.
+    pub right: u32,
+}
+
+/// One TCP segment: a fixed-width record without pointers.
+///
+/// `payload_offset` and `captured_len` say where its payload lies in the buffer that travels
+/// with it (a [`Block`](crate::capture::Block) inside one process, a binary column elsewhere).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Segment {
+    /// Capture time, nanoseconds since the Unix epoch.
+    pub time_ns: u64,
+    /// The frame it came in.
+    pub frame: FrameId,
+    /// Hash of `flow`, the same for both directions; seeded per run.
+    pub flow_hash: u64,
+    /// The connection.
+    pub flow: FlowKey,
+    /// Facts beside the header fields.
+    pub facts: SegmentFlags,
+    /// Sequence number of the first payload byte (of the SYN, if set).
+    pub seq: u32,
+    /// Acknowledgment number; meaningful with ACK.
+    pub ack: u32,
+    /// Payload length on the wire, bytes (a super-packet's whole length).
+    pub payload_len: u32,
+    /// Where the captured payload begins in the accompanying buffer.
+    pub payload_offset: u32,
+    /// Captured payload, bytes; less than `payload_len` where the snap length cut it.
+    pub captured_len: u32,
+    /// Timestamp value (RFC 7323 §3.2).
+    pub tsval: u32,
+    /// Timestamp echo reply.
+    pub tsecr: u32,
+    /// The first `sack_count` SACK blocks of the segment; a D-SACK comes first (RFC 2883).
+    pub sack: [SackBlock; 3],
+    /// The window field, unscaled.
+    pub window: u16,
+    /// MSS option, bytes.
+    pub mss: u16,
+    /// IPv4 identification.
+    pub ip_id: u16,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// Time to live or hop limit as captured.
+    pub ttl: u8,
+    /// Window scale option's shift count (RFC 7323 §2).
+    pub window_scale: u8,
+    /// How many of `sack` are set.
+    pub sack_count: u8,
+}
+
+impl Segment {
+    /// Who sent it.
+    pub fn source(&self) -> &Endpoint {
+        if self.from_high() { &self.flow.high } else { &self.flow.low }
+    }
+
+    /// Whom it was sent to.
+    pub fn destination(&self) -> &Endpoint {
+        if self.from_high() { &self.flow.low } else { &self.flow.high }
+    }
+
+    /// Whether `flow.high` sent it.
+    pub fn from_high(&self) -> bool {
+        self.facts.has(SegmentFlags::FROM_HIGH)
+    }
+
+    /// SEG.LEN of RFC 9293 §3.3.1: payload plus one each for SYN and FIN.
+    pub fn seg_len(&self) -> u32 {
+        let control = u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
+        self.payload_len.wrapping_add(control)
+    }
+}
