@@ -11,5 +11,7 @@
 //! timestamps of the frames, parallelism is the caller's (see [`pipeline`]).
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod capture;
+pub mod cause;
 pub mod wire;

@@ -1,0 +1,88 @@
+//! What framers say about the bytes they were given.
+
+/// Who sent the bytes. The client is the side that sent the SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The side that opened the connection.
+    Client,
+    /// The side that accepted it.
+    Server,
+}
+
+impl Side {
+    /// The other side.
+    pub fn peer(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// The application protocol spoken on a connection, as far as it was recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Protocol {
+    /// Not recognised: exchanges are turns of direction.
+    #[default]
+    Turns,
+    /// HTTP/1.0 or HTTP/1.1 (RFC 9112).
+    Http1,
+    /// TLS records (RFC 8446, RFC 5246); the exchanges inside are turns of direction.
+    Tls,
+    /// Redis serialization protocol.
+    Redis,
+    /// PostgreSQL frontend/backend protocol 3.
+    Postgres,
+    /// MySQL client/server protocol.
+    Mysql,
+    /// DNS over TCP (RFC 7766).
+    Dns,
+}
+
+/// One thing a framer found. Each comes with the number of bytes of the current push that lie
+/// before it, so that the caller knows which segment carried it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark<'a> {
+    /// The first byte of a request follows.
+    RequestStart,
+    /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
+    Kind(&'a str),
+    /// The request's header is complete, a body follows.
+    RequestHeaderEnd {
+        /// `Expect: 100-continue` (RFC 9110 §10.1.1) was asked.
+        expects_continue: bool,
+    },
+    /// The request is complete.
+    RequestEnd,
+    /// The first byte of the response to the oldest unanswered request follows. Without such a
+    /// request the server speaks first (a greeting).
+    ResponseStart,
+    /// An interim response (RFC 9110 §15.2), such as 100 Continue, is complete.
+    Interim {
+        /// The status code, 100 to 199.
+        status: u16,
+    },
+    /// The response's header is complete, a body follows.
+    ResponseHeaderEnd {
+        /// The status code (HTTP), or 0.
+        status: u16,
+    },
+    /// The response is complete. Where the protocol does not tell (turns), it never comes: the
+    /// response ends with its last byte before the next request.
+    ResponseEnd,
+    /// What the side that sent these bytes says it is (`Server:` header and the like).
+    Software(&'a str),
+    /// A TLS handshake begins with the ClientHello that follows.
+    HandshakeStart,
+    /// The handshake is complete: what follows is application data. Given at the client's
+    /// first application record or at the end of its Finished, whichever is known.
+    HandshakeEnd {
+        /// The session was resumed (abbreviated handshake, or TLS 1.3 without a certificate).
+        resumed: bool,
+        /// Bytes of the server's certificate flight, 0 if it was not seen.
+        certificate_bytes: u32,
+    },
+    /// Bytes are missing or make no sense for the protocol: from here on exchanges are turns
+    /// until the next message is recognised.
+    Desync,
+}

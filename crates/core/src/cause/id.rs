@@ -1,0 +1,191 @@
+//! The public vocabulary: causes, ledger owners, roles. The ids never change meaning.
+
+macro_rules! vocabulary {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $id:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in declaration order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The public id, as it stands in JSON, reports and documents.
+            pub fn id(self) -> &'static str {
+                match self { $(Self::$variant => $id,)* }
+            }
+
+            /// The value with this public id.
+            pub fn from_id(id: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.id() == id)
+            }
+        }
+    };
+}
+
+vocabulary! {
+    /// Why time was lost or something broke.
+    Cause {
+        /// A small segment held by Nagle's algorithm for a delayed ACK.
+        NagleDelayedAck = "nagle_delayed_ack",
+        /// A sender blocked on an ACK that came late.
+        DelayedAck = "delayed_ack",
+        /// The send buffer is below the bandwidth-delay product.
+        SendBuffer = "send_buffer",
+        /// The advertised window is below the bandwidth-delay product.
+        ReceiveWindow = "receive_window",
+        /// The receiving application does not read.
+        ZeroWindow = "zero_window",
+        /// The congestion window is still opening.
+        SlowStart = "slow_start",
+        /// The congestion window is small after a loss.
+        CongestionWindow = "congestion_window",
+        /// A loss repaired by a timer.
+        RetransmissionTimeout = "retransmission_timeout",
+        /// A loss repaired by duplicate ACKs, SACK or RACK.
+        FastRecovery = "fast_recovery",
+        /// A retransmission of what had arrived.
+        SpuriousRetransmission = "spurious_retransmission",
+        /// Segments that overtook each other.
+        Reordering = "reordering",
+        /// A connection attempt that had to be repeated.
+        SynRetransmit = "syn_retransmit",
+        /// Distance times round trips.
+        PathRtt = "path_rtt",
+        /// The bottleneck's rate.
+        Bandwidth = "bandwidth",
+        /// The queue that the flow itself builds at the bottleneck.
+        Bufferbloat = "bufferbloat",
+        /// Packets above a size vanish.
+        MtuBlackHole = "mtu_black_hole",
+        /// The listener's queue of completed connections is full.
+        AcceptQueueOverflow = "accept_queue_overflow",
+        /// Many half-open connections.
+        SynFlood = "syn_flood",
+        /// A connection attempt answered by RST.
+        Refused = "refused",
+        /// A RST in mid-stream.
+        Reset = "reset",
+        /// A request into a connection that the peer had closed for idleness.
+        IdleReset = "idle_reset",
+        /// The connection tracking table is full.
+        ConntrackFull = "conntrack_full",
+        /// Two packets of one new flow raced in connection tracking.
+        ConntrackRace = "conntrack_race",
+        /// The client ran out of local ports.
+        PortExhaustion = "port_exhaustion",
+        /// The TLS handshake.
+        TlsHandshake = "tls_handshake",
+        /// The client waited for a 100 Continue.
+        Http100Continue = "http_100_continue",
+        /// A slow answer of the resolver.
+        DnsSlow = "dns_slow",
+        /// A lost or unanswered query.
+        DnsTimeout = "dns_timeout",
+        /// A failing answer (SERVFAIL, REFUSED).
+        DnsFailure = "dns_failure",
+        /// Search domains tried in vain before the name itself.
+        DnsSearch = "dns_search",
+        /// An unanswered PTR query.
+        ReverseDnsTimeout = "reverse_dns_timeout",
+        /// The server's own work.
+        ServerThink = "server_think",
+        /// The client's own pause.
+        ClientThink = "client_think",
+    }
+}
+
+vocabulary! {
+    /// Who owns a stretch of an exchange's wall time. Every nanosecond has exactly one owner.
+    Owner {
+        /// Name resolution.
+        Dns = "dns",
+        /// Connection set-up.
+        Connect = "connect",
+        /// The TLS handshake.
+        Tls = "tls",
+        /// Propagation, at the connection's base RTT.
+        Path = "path",
+        /// Serialisation at the measured bottleneck rate.
+        Bandwidth = "bandwidth",
+        /// RTT above base while the sender itself fills the pipe.
+        Queueing = "queueing",
+        /// The server's think time.
+        Server = "server",
+        /// The client's think time inside an exchange.
+        Client = "client",
+        /// See [`Cause::NagleDelayedAck`].
+        NagleDelayedAck = "nagle_delayed_ack",
+        /// See [`Cause::DelayedAck`].
+        DelayedAck = "delayed_ack",
+        /// See [`Cause::SendBuffer`].
+        SendBuffer = "send_buffer",
+        /// See [`Cause::ReceiveWindow`].
+        ReceiveWindow = "receive_window",
+        /// See [`Cause::ZeroWindow`].
+        ZeroWindow = "zero_window",
+        /// See [`Cause::SlowStart`] and [`Cause::CongestionWindow`].
+        CongestionWindow = "congestion_window",
+        /// See [`Cause::RetransmissionTimeout`].
+        RetransmissionTimeout = "retransmission_timeout",
+        /// See [`Cause::FastRecovery`].
+        FastRecovery = "fast_recovery",
+        /// See [`Cause::SynRetransmit`].
+        SynRetransmit = "syn_retransmit",
+        /// See [`Cause::Http100Continue`].
+        Http100Continue = "http_100_continue",
+        /// What could not be attributed.
+        Unknown = "unknown",
+    }
+}
+
+vocabulary! {
+    /// Who is to blame: where the change has to be made.
+    Role {
+        /// The side that opened the connection.
+        Client = "client",
+        /// The side that accepted it.
+        Server = "server",
+        /// The path between them.
+        Network = "network",
+        /// The name server.
+        Resolver = "resolver",
+        /// A host as such: its kernel or limits.
+        Host = "host",
+    }
+}
+
+/// Whether a finding is something wrong or simply where time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Something is wrong and someone can change it.
+    Fault,
+    /// Nothing is wrong: distance, a handshake, the server's own work.
+    Cost,
+}
+
+impl Class {
+    /// `fault` or `cost`.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Fault => "fault",
+            Self::Cost => "cost",
+        }
+    }
+}
+
+impl Cause {
+    /// Whether it is a fault or a cost.
+    pub fn class(self) -> Class {
+        match self {
+            Self::PathRtt
+            | Self::Bandwidth
+            | Self::SlowStart
+            | Self::CongestionWindow
+            | Self::TlsHandshake
+            | Self::ServerThink
+            | Self::ClientThink => Class::Cost,
+            _ => Class::Fault,
+        }
+    }
+}
