@@ -146,7 +146,7 @@ impl DecodeCounts {
     #[inline]
     pub fn add(&mut self, packet: &Packet<'_>) {
         match packet {
-            Packet::Tcp(_) => self.tcp += 1,
+            Packet::Tcp => self.tcp += 1,
             Packet::Udp(_) => self.datagrams += 1,
             Packet::IcmpError(_) => self.icmp_errors += 1,
             Packet::Fragment(_) => self.fragments += 1,

@@ -1,8 +1,8 @@
 //! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and whole packets from them.
 
 use super::ip::{Network, protocol};
-use super::walk::{Origin, Walk};
-use super::{FlowHasher, Packet, SegmentFlags};
+use super::walk::{Origin, Output, Walk};
+use super::{FlowHasher, Packet, Segment, SegmentFlags};
 
 /// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ pub struct Reassembled {
 impl Reassembled {
     /// Decodes it like a frame; time and frame are those of its last fragment to arrive. A
     /// segment's `payload_offset` counts from the start of [`bytes`](Self::bytes).
-    pub fn decode(&self, hasher: &FlowHasher) -> Packet<'_> {
+    pub fn decode(&self, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'_> {
         const OF_THE_FRAME: u16 = SegmentFlags::TUNNELLED | SegmentFlags::REASSEMBLED;
         let walk = Walk {
             origin: self.origin,
@@ -69,6 +69,6 @@ impl Reassembled {
             end: (self.len as usize).max(self.bytes.len()),
             facts: self.network.facts & OF_THE_FRAME,
         };
-        walk.from_network(self.network, hasher)
+        walk.from_network(self.network, Output { hasher, segment })
     }
 }

@@ -80,6 +80,7 @@ pub(super) enum Inner<'a> {
 
 impl<'a> Walk<'a> {
     /// Takes an IPv4 or IPv6 header, whichever the version nibble says.
+    #[inline(always)]
     pub(super) fn ip(&mut self) -> Result<Inner<'a>, DecodeError> {
         let [first] = self.header(DecodeError::IpTruncated)?;
         match first >> 4 {
@@ -89,6 +90,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    #[inline(always)]
     fn ipv4(&mut self) -> Result<Inner<'a>, DecodeError> {
         let header: &[u8; 20] = self.header(DecodeError::IpTruncated)?;
         let header_len = usize::from(header[0] & 0xf) * 4;
@@ -109,6 +111,7 @@ impl<'a> Walk<'a> {
         self.piece(network, key, offset, more)
     }
 
+    #[inline(always)]
     fn ipv6(&mut self) -> Result<Inner<'a>, DecodeError> {
         let header: &[u8; 40] = self.header(DecodeError::IpTruncated)?;
         let (fixed, addresses) = header.split_at(8);
@@ -131,6 +134,7 @@ impl<'a> Walk<'a> {
 
     /// The packet ends where its header says. A total length of zero is a super-packet captured
     /// before TSO cut it: it ends with the frame.
+    #[inline(always)]
     fn set_end(&mut self, total_len: usize, network: &mut Network) {
         if total_len == 0 {
             network.facts |= SegmentFlags::LENGTH_FROM_FRAME;
@@ -140,7 +144,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Skips the extension headers (RFC 8200 §4) and AH (RFC 4302) before the transport.
-    pub(super) fn extensions(&mut self, mut network: Network) -> Result<Inner<'a>, DecodeError> {
+    #[inline(always)]
+    pub(super) fn extensions(&mut self, network: Network) -> Result<Inner<'a>, DecodeError> {
+        match network.protocol {
+            protocol::TCP | protocol::UDP => Ok(Inner::Whole(network)),
+            _ => self.skip_extensions(network),
+        }
+    }
+
+    #[inline(never)]
+    fn skip_extensions(&mut self, mut network: Network) -> Result<Inner<'a>, DecodeError> {
         use protocol::*;
         for _ in 0..EXTENSIONS_MAX {
             let len = match network.protocol {
@@ -176,6 +189,7 @@ impl<'a> Walk<'a> {
         Err(DecodeError::ExtensionsTooMany)
     }
 
+    #[inline(never)]
     fn piece(
         &self,
         network: Network,

@@ -6,9 +6,9 @@ use crate::capture::FrameId;
 /// One decoded frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Packet<'a> {
-    /// A TCP segment. Its `payload_offset` counts from the start of the frame's bytes; see
-    /// [`Segment::rebased`].
-    Tcp(Segment),
+    /// A TCP segment, written to where the caller asked for it. Its `payload_offset` counts from
+    /// the start of the frame's bytes; see [`Segment::rebase`].
+    Tcp,
     /// A UDP datagram from or to port 53.
     Udp(Datagram<'a>),
     /// An ICMP error about a TCP or UDP packet.
@@ -82,11 +82,9 @@ pub struct IcmpError {
 }
 
 impl Segment {
-    /// The same segment with its payload addressed in a buffer where the frame's bytes begin at
-    /// `frame_offset`.
+    /// Addresses the payload in a buffer where the frame's bytes begin at `frame_offset`.
     #[inline]
-    pub fn rebased(mut self, frame_offset: u32) -> Self {
+    pub fn rebase(&mut self, frame_offset: u32) {
         self.payload_offset = self.payload_offset.wrapping_add(frame_offset);
-        self
     }
 }

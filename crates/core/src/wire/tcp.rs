@@ -2,8 +2,8 @@
 //! verified: with offload, what is captured at the sender has none yet.
 
 use super::ip::Network;
-use super::walk::Origin;
-use super::{DecodeError, Endpoint, FlowHasher, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};
+use super::walk::{Origin, Output};
+use super::{DecodeError, Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};
 
 /// Length of the header without options, bytes.
 const FIXED_LEN: usize = 20;
@@ -20,8 +20,8 @@ pub(super) fn segment(
     bytes: &[u8],
     at: usize,
     end: usize,
-    hasher: &FlowHasher,
-) -> Result<Segment, DecodeError> {
+    output: &mut Output<'_>,
+) -> Result<(), DecodeError> {
     let captured_end = bytes.len().min(end);
     let Some(header) = bytes.get(at..captured_end).and_then(|rest| rest.first_chunk::<FIXED_LEN>()) else {
         let short_on_the_wire = end < at + FIXED_LEN;
@@ -37,10 +37,11 @@ pub(super) fn segment(
     let destination = (network.destination, u16::from_be_bytes([header[2], header[3]]));
     let from_high = source > destination;
     let (low, high) = if from_high { (destination, source) } else { (source, destination) };
-    let mut segment = Segment {
+    let segment = &mut *output.segment;
+    *segment = Segment {
         time_ns: origin.time_ns,
         frame: origin.frame,
-        flow_hash: hasher.hash_ordered(low, high),
+        flow_hash: output.hasher.hash_ordered(low, high),
         flow: FlowKey { low: Endpoint::at(low.0, low.1), high: Endpoint::at(high.0, high.1) },
         facts: SegmentFlags(network.facts | u16::from(from_high) * SegmentFlags::FROM_HIGH),
         seq: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
@@ -59,9 +60,9 @@ pub(super) fn segment(
             segment.facts.0 |= SegmentFlags::TRUNCATED_HEADER;
         }
         let options = bytes.get(at + FIXED_LEN..payload_at.min(captured_end)).unwrap_or_default();
-        decode_options(options, &mut segment);
+        decode_options(options, segment);
     }
-    Ok(segment)
+    Ok(())
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::ip::{Inner, Network, protocol};
 use super::link::Layer;
-use super::{DecodeError, FlowHasher, Other, Packet, SegmentFlags, icmp, tcp, udp};
+use super::{DecodeError, FlowHasher, Other, Packet, Segment, SegmentFlags, icmp, tcp, udp};
 use crate::capture::FrameId;
 
 /// Tunnels in tunnels: more are refused, so that a crafted frame costs no more than a real one.
@@ -29,6 +29,12 @@ pub(super) struct Walk<'a> {
     pub end: usize,
     /// [`SegmentFlags`] that hold for whatever is inside.
     pub facts: u16,
+}
+
+/// Where segments go, and with which hash.
+pub(super) struct Output<'o> {
+    pub hasher: &'o FlowHasher,
+    pub segment: &'o mut Segment,
 }
 
 /// What a transport header led to.
@@ -69,27 +75,43 @@ impl<'a> Walk<'a> {
     }
 
     /// Decodes what begins with `layer`.
-    pub fn from_layer(mut self, layer: Layer, hasher: &FlowHasher) -> Packet<'a> {
-        self.try_layers(layer, hasher).unwrap_or_else(Packet::Malformed)
+    pub fn from_layer(mut self, layer: Layer, mut output: Output<'_>) -> Packet<'a> {
+        self.try_layers(layer, &mut output).unwrap_or_else(Packet::Malformed)
     }
 
     /// Decodes what follows an IP header, for packets put together from fragments.
-    pub fn from_network(mut self, network: Network, hasher: &FlowHasher) -> Packet<'a> {
-        let packet = self.extensions(network).and_then(|inner| match self.transport(inner, hasher)? {
-            Step::Done(packet) => Ok(packet),
-            Step::Tunnel(layer) => self.try_layers(layer, hasher),
-        });
-        packet.unwrap_or_else(Packet::Malformed)
+    pub fn from_network(mut self, network: Network, mut output: Output<'_>) -> Packet<'a> {
+        self.try_network(network, &mut output).unwrap_or_else(Packet::Malformed)
     }
 
-    fn try_layers(&mut self, layer: Layer, hasher: &FlowHasher) -> Result<Packet<'a>, DecodeError> {
+    fn try_network(
+        &mut self,
+        network: Network,
+        output: &mut Output<'_>,
+    ) -> Result<Packet<'a>, DecodeError> {
+        let inner = self.extensions(network)?;
+        match self.transport(inner, output)? {
+            Step::Done(packet) => Ok(packet),
+            Step::Tunnel(layer) => {
+                self.facts |= SegmentFlags::TUNNELLED;
+                self.try_layers(layer, output)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_layers(
+        &mut self,
+        layer: Layer,
+        output: &mut Output<'_>,
+    ) -> Result<Packet<'a>, DecodeError> {
         let mut layer = layer;
         for _ in 0..=TUNNELS_MAX {
             if !self.link(layer)? {
                 return Ok(Packet::Other(Other::NonIp));
             }
             let inner = self.ip()?;
-            match self.transport(inner, hasher)? {
+            match self.transport(inner, output)? {
                 Step::Done(packet) => return Ok(packet),
                 Step::Tunnel(next) => layer = next,
             }
@@ -98,7 +120,12 @@ impl<'a> Walk<'a> {
         Err(DecodeError::TunnelTooDeep)
     }
 
-    fn transport(&mut self, inner: Inner<'a>, hasher: &FlowHasher) -> Result<Step<'a>, DecodeError> {
+    #[inline(always)]
+    fn transport(
+        &mut self,
+        inner: Inner<'a>,
+        output: &mut Output<'_>,
+    ) -> Result<Step<'a>, DecodeError> {
         let network = match inner {
             Inner::Whole(network) => network,
             Inner::Piece(piece) if piece.is_worth_reassembly() => {
@@ -109,11 +136,11 @@ impl<'a> Walk<'a> {
         match network.protocol {
             protocol::TCP => {
                 let (bytes, at, end) = (self.bytes, self.at, self.end);
-                let segment = tcp::segment(self.origin, &network, bytes, at, end, hasher)?;
-                Ok(Step::Done(Packet::Tcp(segment)))
+                tcp::segment(self.origin, &network, bytes, at, end, output)?;
+                Ok(Step::Done(Packet::Tcp))
             }
             protocol::UDP => udp::datagram(self, &network),
-            protocol::ICMP | protocol::ICMPV6 => icmp::error(self, &network, hasher).map(Step::Done),
+            protocol::ICMP | protocol::ICMPV6 => icmp::error(self, &network, output.hasher).map(Step::Done),
             protocol::IPV4 | protocol::IPV6 => Ok(Step::Tunnel(Layer::Ip)),
             protocol::GRE => self.gre(),
             _ => Ok(Step::Done(Packet::Other(Other::Ip))),
