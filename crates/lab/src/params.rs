@@ -56,7 +56,9 @@ impl Params {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         let name = name.replace('-', "_");
         for (unit, example) in UNITS {
-            let Some(slot) = self.0.get_mut(&format!("{name}{unit}")) else { continue };
+            let Some(slot) = self.0.get_mut(&format!("{name}{unit}")) else {
+                continue;
+            };
             *slot = parse(unit, value).ok_or_else(|| LabError::BadValue {
                 name: name.clone(),
                 value: value.to_owned(),
@@ -73,14 +75,24 @@ impl Params {
     }
 
     fn unknown(&self, name: &str) -> LabError {
-        let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        LabError::UnknownParam { name: name.to_owned(), known }
+        let known = self
+            .0
+            .keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        LabError::UnknownParam {
+            name: name.to_owned(),
+            known,
+        }
     }
 }
 
 fn parse(unit: &str, text: &str) -> Option<u64> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let number: f64 = number.parse().ok()?;
     let factor = match (unit, suffix.trim()) {

@@ -41,7 +41,11 @@ pub struct RelayParams {
 impl RelayParams {
     /// The same delay and rate (bit/s, 0 = unlimited) both ways.
     pub fn symmetric(rtt_ns: u64, rate_bps: u64, seed: u64) -> RelayParams {
-        let path = PathParams { delay_ns: rtt_ns / 2, rate_bps, ..Default::default() };
+        let path = PathParams {
+            delay_ns: rtt_ns / 2,
+            rate_bps,
+            ..Default::default()
+        };
         RelayParams {
             client_to_server: path.clone(),
             server_to_client: path,
@@ -168,11 +172,7 @@ impl Relay {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(
-        client: OwnedFd,
-        server: OwnedFd,
-        params: RelayParams,
-    ) -> Result<Relay, LabError> {
+    pub fn start(client: OwnedFd, server: OwnedFd, params: RelayParams) -> Result<Relay, LabError> {
         let stop = Arc::new(AtomicBool::new(false));
         let outage = Arc::new(Outage::default());
         let mut worker = Worker::new([client, server], params, Arc::clone(&outage));
@@ -180,8 +180,15 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || worker.run(&flag))
-            .map_err(|source| LabError::Io { what: "start the relay".to_owned(), source })?;
-        Ok(Relay { stop, outage, thread: Some(thread) })
+            .map_err(|source| LabError::Io {
+                what: "start the relay".to_owned(),
+                source,
+            })?;
+        Ok(Relay {
+            stop,
+            outage,
+            thread: Some(thread),
+        })
     }
 
     /// The switches for an outage.
@@ -192,7 +199,10 @@ impl Relay {
     /// Stops and reports.
     pub fn stop(&mut self) -> RelayReport {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
+        self.thread
+            .take()
+            .and_then(|t| t.join().ok())
+            .unwrap_or_default()
     }
 }
 
@@ -249,7 +259,9 @@ impl Worker {
     fn ingest(&mut self, way: usize, buf: &mut [u8]) {
         for _ in 0..BATCH {
             // An error means that the device is gone: the run is ending.
-            let Ok(Some(len)) = sys::read_packet(&self.devices[way], buf) else { return };
+            let Ok(Some(len)) = sys::read_packet(&self.devices[way], buf) else {
+                return;
+            };
             let packet = &buf[..len];
             self.carried[way].packets += 1;
             self.carried[way].bytes += len as u64;
@@ -290,8 +302,9 @@ impl Worker {
 
     fn report(&mut self, realtime: bool) -> RelayReport {
         let [mut client_to_server, mut server_to_client] = std::mem::take(&mut self.carried);
-        for (carried, path) in
-            [&mut client_to_server, &mut server_to_client].into_iter().zip(&self.paths)
+        for (carried, path) in [&mut client_to_server, &mut server_to_client]
+            .into_iter()
+            .zip(&self.paths)
         {
             carried.reordered = path.reordered;
             carried.duplicated = path.duplicated;
@@ -307,7 +320,11 @@ impl Worker {
 }
 
 fn direction_of(way: usize) -> Direction {
-    if way == 0 { Direction::ClientToServer } else { Direction::ServerToClient }
+    if way == 0 {
+        Direction::ClientToServer
+    } else {
+        Direction::ServerToClient
+    }
 }
 
 fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedPacket {
@@ -322,7 +339,9 @@ fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedP
         flags: None,
         payload_bytes: None,
     };
-    let Some(header) = Header::parse(packet) else { return dropped };
+    let Some(header) = Header::parse(packet) else {
+        return dropped;
+    };
     let ports = match header.transport {
         Transport::Tcp(segment) => {
             dropped.seq = Some(segment.seq);
@@ -330,7 +349,11 @@ fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedP
             dropped.payload_bytes = Some(segment.payload_bytes);
             (segment.source_port, segment.destination_port)
         }
-        Transport::Udp { source_port, destination_port, .. } => (source_port, destination_port),
+        Transport::Udp {
+            source_port,
+            destination_port,
+            ..
+        } => (source_port, destination_port),
         Transport::Other(_) => (0, 0),
     };
     dropped.source = std::net::SocketAddr::new(header.source, ports.0).to_string();
@@ -349,7 +372,10 @@ const STEP_NS: u64 = 10_000;
 
 impl Default for Lateness {
     fn default() -> Lateness {
-        Lateness { steps: vec![0; 5_000], max_ns: 0 }
+        Lateness {
+            steps: vec![0; 5_000],
+            max_ns: 0,
+        }
     }
 }
 
