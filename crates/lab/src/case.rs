@@ -140,7 +140,7 @@ fn all_params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
 pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
     let params = all_params(case, options)?;
     let dir = options.out.join(format!("{}-{}", case.name, options.seed));
-    let once = |variant| run_once(case, &params, options.seed, variant, &dir);
+    let once = |variant| run_punctually(case, &params, options.seed, variant, &dir);
     if case.class == Class::None {
         let (ran, link) = once(Variant::Healthy)?;
         let healthy = labels(case, &params, options.seed, Variant::Healthy, &ran, link);
@@ -177,6 +177,31 @@ pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
         faulty: Some(faulty),
         healthy,
     })
+}
+
+/// A relay later than this on one packet in a hundred did not keep the link's delay.
+const LATE_MAX_NS: u64 = 300_000;
+const ATTEMPTS: u32 = 3;
+
+/// Runs again when the host was too busy to keep time; after the last attempt the labels'
+/// `timekeeping` tells.
+fn run_punctually(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    dir: &Path,
+) -> Result<(Ran, Link), LabError> {
+    let mut attempt = 1;
+    loop {
+        let run = run_once(case, params, seed, variant, dir)?;
+        let relay = run.0.stage.relay.as_ref();
+        let late_ns = relay.map_or(0, |r| r.timekeeping.late_p99_ns);
+        if late_ns <= LATE_MAX_NS || attempt == ATTEMPTS {
+            return Ok(run);
+        }
+        attempt += 1;
+    }
 }
 
 fn run_once(

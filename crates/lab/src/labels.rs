@@ -64,7 +64,8 @@ pub struct Cause {
     pub lost_ns: Option<u64>,
     /// How that is known.
     pub lost_ns_how: &'static str,
-    /// Ids that a diagnosis may rightly name beside or instead of it.
+    /// Ids that a diagnosis may rightly name beside or instead of it; `lost_ns` is then the sum
+    /// of all of them.
     pub also_right: Vec<&'static str>,
 }
 

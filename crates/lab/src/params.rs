@@ -56,7 +56,12 @@ impl Params {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         let name = name.replace('-', "_");
         for (unit, example) in UNITS {
-            let Some(slot) = self.0.get_mut(&format!("{name}{unit}")) else {
+            let full = if name.ends_with(unit) {
+                name.clone()
+            } else {
+                format!("{name}{unit}")
+            };
+            let Some(slot) = self.0.get_mut(&full) else {
                 continue;
             };
             *slot = parse(unit, value).ok_or_else(|| LabError::BadValue {
@@ -142,6 +147,8 @@ mod tests {
             assert!(p.set(name, text).is_ok(), "{name}");
             assert_eq!(p.get(full).ok(), Some(want), "{name}={text}");
         }
+        assert!(p.set("sndbuf_bytes", "2KiB").is_ok());
+        assert_eq!(p.get("sndbuf_bytes").ok(), Some(2_048));
         assert!(p.set("rtt", "20").is_err());
         assert!(p.set("colour", "1").is_err());
     }

@@ -50,7 +50,7 @@ pub const SINGLE: Case = Case {
         )
     },
     act,
-    truth: |_, ran| recovered(ran, "fast_recovery", "TCPSackRecovery"),
+    truth: single_truth,
 };
 
 /// The last segment of a response and its loss probe: only the timer helps.
@@ -181,6 +181,15 @@ fn recovered(ran: &Ran, cause: &'static str, counter: &str) -> Result<Vec<Cause>
     Ok(vec![Cause::by_twin(cause, Role::Network, None)])
 }
 
+/// A recovered loss halves the congestion window, which costs the following responses too.
+fn single_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+    let causes = recovered(ran, "fast_recovery", "TCPSackRecovery")?;
+    Ok(causes
+        .into_iter()
+        .map(|c| c.or(&["congestion_window"]))
+        .collect())
+}
+
 /// Chance decides how each loss is recovered: the kernel's counters say which was more frequent.
 fn random_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let count = |name| ran.stage.server_counters.of(name) + ran.stage.client_counters.of(name);
@@ -193,6 +202,7 @@ fn random_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     };
     let mut causes = recovered(ran, kinds[first], "RetransSegs")?;
     for cause in &mut causes {
+        cause.lost_ns_how = "client's total time less the healthy twin's; shared with also_right";
         cause
             .also_right
             .extend([kinds[second], "congestion_window", "syn_retransmit"]);
