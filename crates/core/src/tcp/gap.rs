@@ -62,6 +62,9 @@ pub struct Gap {
     pub rtt_base_ns: u64,
     /// For how long of it the pipe was still busy with what had been sent, ns.
     pub busy_ns: u64,
+    /// Where the other side answers: how long its ACK shows the question to have stood in a
+    /// queue, ns.
+    pub queue_ns: u64,
     /// The sender's maximum segment size, bytes.
     pub smss: u64,
     /// Payload of the last departure before, bytes.

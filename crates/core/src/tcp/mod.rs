@@ -27,6 +27,7 @@ mod reassembly;
 mod sequence;
 mod tracker;
 
+pub use ceiling::Shape;
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub use half::Half;
