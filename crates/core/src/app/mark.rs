@@ -40,7 +40,8 @@ pub enum Protocol {
 }
 
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie
-/// before it, so that the caller knows which segment carried it.
+/// before it, so that the caller knows which segment carried it. The order in which marks come
+/// is guaranteed: see the [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
     /// The first byte of a request follows.
@@ -57,7 +58,9 @@ pub enum Mark<'a> {
     /// The first byte of the response to the oldest unanswered request follows. Without such a
     /// request the server speaks first (a greeting).
     ResponseStart,
-    /// An interim response (RFC 9110 §15.2), such as 100 Continue, is complete.
+    /// What the last `ResponseStart` began was an interim response (RFC 9110 §15.2), such as
+    /// 100 Continue, and is complete. The request is unanswered again: the `ResponseStart` of its
+    /// final response is still to come.
     Interim {
         /// The status code, 100 to 199.
         status: u16,
