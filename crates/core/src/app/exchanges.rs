@@ -9,6 +9,9 @@ pub const LABEL_BYTES: usize = 64;
 /// More unanswered requests than this are taken for a misunderstanding.
 const WAITING_MAX: usize = 4096;
 
+/// The first byte of a TLS handshake record; no request of another protocol begins with it.
+const CLIENT_HELLO_RECORD: u8 = 22;
+
 /// The parser no longer understands the bytes.
 #[derive(Debug)]
 pub(super) struct Lost;
@@ -68,6 +71,11 @@ impl Exchanges {
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
     }
+
+    /// Whether the connection's ClientHello has been seen before.
+    pub fn is_handshake_over(&self) -> bool {
+        self.handshake == Handshake::Ended
+    }
 }
 
 impl<'a> Feed<'a> {
@@ -92,8 +100,12 @@ impl<'a> Feed<'a> {
 
     /// Marks a message's start ahead of knowing its protocol; the parser's own mark is swallowed.
     pub fn anticipate(&mut self, from: Side) {
-        self.turn(from);
-        self.exchanges.anticipated = Some(from);
+        if from == Side::Client && self.rest().first() == Some(&CLIENT_HELLO_RECORD) {
+            self.handshake_start();
+        } else {
+            self.turn(from);
+            self.exchanges.anticipated = Some(from);
+        }
     }
 
     fn was_anticipated(&mut self, from: Side) -> bool {
@@ -178,9 +190,9 @@ impl<'a> Feed<'a> {
         self.exchanges.answering.unwrap_or_default()
     }
 
-    /// Whether a request waits for its response.
-    pub fn has_waiting(&self) -> bool {
-        !self.exchanges.waiting.is_empty()
+    /// Whether a request waits for its response or a response is in progress.
+    pub fn has_begun(&self) -> bool {
+        self.exchanges.responding || !self.exchanges.waiting.is_empty()
     }
 
     pub fn interim(&mut self, status: u16) {

@@ -4,6 +4,7 @@ use super::exchanges::{Exchanges, Feed, Lost};
 use super::http::Http;
 use super::mark::{Mark, Protocol, Side};
 use super::sniff::{Hint, Sniffer};
+use super::tls::Tls;
 
 /// What a parser wants after it has looked at bytes.
 pub(super) enum Next {
@@ -22,6 +23,7 @@ enum Machine {
     Sniff(Sniffer),
     Turns,
     Http(Box<Http>),
+    Tls(Box<Tls>),
 }
 
 /// Finds requests and responses in the bytes of one TCP connection.
@@ -134,6 +136,7 @@ impl Framer {
                 }
                 _ if gap => Err(Lost),
                 Machine::Http(http) => http.feed(from, &mut feed),
+                Machine::Tls(tls) => tls.feed(from, &mut feed),
             };
             let moved = feed.pos > pos || skipped > 0;
             pos = feed.pos;
@@ -181,18 +184,36 @@ impl Framer {
                 continue;
             };
             let sniffer = *sniffer;
-            self.machine = match protocol {
-                Protocol::Http1 => Machine::Http(Box::default()),
-                _ => Machine::Turns,
-            };
-            if !matches!(self.machine, Machine::Turns) {
+            self.machine = self.machine_for(protocol, &sniffer);
+            if matches!(self.machine, Machine::Turns) {
+                self.exchanges.forget_anticipated();
+                let exchanges = &mut self.exchanges;
+                Feed {
+                    bytes,
+                    pos: *pos,
+                    pinned: None,
+                    exchanges,
+                    on,
+                }
+                .turn(from);
+            } else {
                 self.protocol = protocol;
                 let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
                 self.run(from, sniffer.prefix(), 0, Some(pinned), on);
-            } else {
-                self.exchanges.forget_anticipated();
             }
             return;
+        }
+    }
+
+    fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer) -> Machine {
+        match protocol {
+            Protocol::Http1 => Machine::Http(Box::default()),
+            Protocol::Tls => {
+                let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
+                let expected = client_hello && !self.exchanges.is_handshake_over();
+                Machine::Tls(Box::new(Tls::new(expected)))
+            }
+            _ => Machine::Turns,
         }
     }
 }

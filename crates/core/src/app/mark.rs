@@ -44,7 +44,8 @@ pub enum Protocol {
 /// is guaranteed: see the [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// The first byte of a request follows.
+    /// The first byte of a request follows. (In TLS it follows the header of the record that
+    /// carries it, and so with `ResponseStart`.)
     RequestStart,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
     Kind(&'a str),
@@ -77,8 +78,9 @@ pub enum Mark<'a> {
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,
-    /// The handshake is complete: what follows is application data. Given at the client's
-    /// first application record or at the end of its Finished, whichever is known.
+    /// The handshake is complete: what follows is application data. Given at the client's first
+    /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2:
+    /// the later of both), whichever comes first.
     HandshakeEnd {
         /// The session was resumed (abbreviated handshake, or TLS 1.3 without a certificate).
         resumed: bool,

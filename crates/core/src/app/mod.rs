@@ -39,6 +39,7 @@ mod mark;
 mod sniff;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use exchanges::LABEL_BYTES;
 pub use framer::Framer;

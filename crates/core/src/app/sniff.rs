@@ -38,9 +38,13 @@ type Test = fn(&[u8], Hint) -> Verdict;
 const CLIENT_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Turns, http2_preface),
     (Protocol::Http1, http_request),
+    (Protocol::Tls, tls_record),
 ];
 
-const SERVER_TESTS: &[(Protocol, Test)] = &[(Protocol::Http1, http_response)];
+const SERVER_TESTS: &[(Protocol, Test)] = &[
+    (Protocol::Http1, http_response),
+    (Protocol::Tls, tls_record),
+];
 
 impl Sniffer {
     pub fn new(from: Side) -> Self {
@@ -54,6 +58,11 @@ impl Sniffer {
     /// The bytes seen so far.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix[..usize::from(self.len)]
+    }
+
+    /// Whether the message begins like a TLS handshake record.
+    pub fn is_handshake_record(&self) -> bool {
+        self.prefix().first() == Some(&22)
     }
 
     /// Takes one more byte; `Some` once the protocol is decided, [`Protocol::Turns`] for none.
@@ -86,6 +95,19 @@ fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
         false => Verdict::No,
         true if common == text.len() => Verdict::Yes,
         true => Verdict::Maybe,
+    }
+}
+
+/// A handshake record from the first byte on; records of any kind in the middle.
+fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
+    let kinds = if hint.mid_stream { 20..=23 } else { 22..=22 };
+    match *prefix {
+        [kind, ..] if !kinds.contains(&kind) => Verdict::No,
+        [_, major, ..] if major != 3 => Verdict::No,
+        [_, _, minor, ..] if minor > 4 => Verdict::No,
+        [_, _, _, length, ..] if length > 0x48 => Verdict::No,
+        [_, _, _, _, ..] => Verdict::Yes,
+        _ => Verdict::Maybe,
     }
 }
 

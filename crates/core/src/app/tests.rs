@@ -4,6 +4,7 @@ use super::{Framer, Mark, Protocol, Side};
 
 mod http;
 mod order;
+mod tls;
 
 /// One push of a conversation: side, captured bytes, missing bytes.
 pub(super) type Push<'a> = (Side, &'a [u8], u32);
