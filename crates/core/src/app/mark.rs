@@ -40,10 +40,12 @@ pub enum Protocol {
 }
 
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie
-/// before it, so that the caller knows which segment carried it.
+/// before it, so that the caller knows which segment carried it. The order in which marks come
+/// is guaranteed: see the [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// The first byte of a request follows.
+    /// The first byte of a request follows. (In TLS it follows the header of the record that
+    /// carries it, and so with `ResponseStart`.)
     RequestStart,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
     Kind(&'a str),
@@ -57,7 +59,9 @@ pub enum Mark<'a> {
     /// The first byte of the response to the oldest unanswered request follows. Without such a
     /// request the server speaks first (a greeting).
     ResponseStart,
-    /// An interim response (RFC 9110 §15.2), such as 100 Continue, is complete.
+    /// What the last `ResponseStart` began was an interim response (RFC 9110 §15.2), such as
+    /// 100 Continue, and is complete. The request is unanswered again: the `ResponseStart` of its
+    /// final response is still to come.
     Interim {
         /// The status code, 100 to 199.
         status: u16,
@@ -74,8 +78,9 @@ pub enum Mark<'a> {
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,
-    /// The handshake is complete: what follows is application data. Given at the client's
-    /// first application record or at the end of its Finished, whichever is known.
+    /// The handshake is complete: what follows is application data. Given at the client's first
+    /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2:
+    /// the later of both), whichever comes first.
     HandshakeEnd {
         /// The session was resumed (abbreviated handshake, or TLS 1.3 without a certificate).
         resumed: bool,
