@@ -61,7 +61,9 @@ proptest! {
     #[test]
     fn agrees_with_pcap_parser(frames in some_frames(), big in any::<bool>()) {
         let order = if big { Order::Big } else { Order::Little };
-        for (magic, resolution) in [(PCAP_MICROSECONDS, 1_000_000), (PCAP_NANOSECONDS, 1_000_000_000)] {
+        for (magic, resolution) in
+            [(PCAP_MICROSECONDS, 1_000_000), (PCAP_NANOSECONDS, 1_000_000_000)]
+        {
             let file = pcap_file(order, magic, &frames);
             let reader = LegacyPcapReader::new(1 << 16, Cursor::new(&file)).expect("a pcap file");
             prop_assert_eq!(ours(&file), oracle(reader, resolution));
