@@ -14,4 +14,8 @@
 pub mod app;
 pub mod capture;
 pub mod cause;
+mod histogram;
+pub mod pipeline;
+pub mod report;
+pub mod tcp;
 pub mod wire;

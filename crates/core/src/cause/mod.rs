@@ -5,15 +5,21 @@
 //! [`judge`] asks them in order, most specific first; what none of them claims was the
 //! application's.
 
+mod assemble;
+mod culprit;
 mod delayed_ack;
+mod facts;
 mod flight;
 mod http_100_continue;
 mod id;
 mod loss;
 mod nagle_delayed_ack;
 mod receive_window;
+mod tally;
 mod zero_window;
 
+pub use assemble::{Floors, assemble};
+pub use tally::Tally;
 pub use id::{Cause, Class, Owner, Role};
 
 use crate::app::Side;

@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::{Cause, Owner, Slice};
+use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::{Evidence, Ledger};
 use crate::tcp::gap::Gap;
 
@@ -97,6 +97,8 @@ pub struct Exchange {
     pub outcome: Outcome,
     /// It includes the connection's set-up.
     pub connects: bool,
+    /// Of the set-up, what went to repeated SYNs or SYN-ACKs, ns.
+    pub repeated_setup_ns: u64,
     /// A request was seen (a server may speak first).
     pub request_seen: bool,
     /// Any byte of the response was seen.
@@ -126,6 +128,47 @@ impl Exchange {
     /// Its wall time, ns.
     pub fn wall_ns(&self) -> u64 {
         self.ledger.total_ns()
+    }
+
+    /// Whether its response was complete.
+    pub fn is_complete(&self) -> bool {
+        self.response_end.is_some()
+    }
+
+    /// Whether it is an exchange at all: something was asked and answered, or time went by
+    /// while it was not.
+    pub fn counts(&self) -> bool {
+        let waited = self.end_ns > self.start_ns;
+        self.response_seen && self.outcome == Outcome::Complete
+            || self.is_complete()
+            || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
+    }
+
+    /// Time of it that faults own, ns.
+    pub fn fault_ns(&self) -> u64 {
+        let faults = self.chains.iter().filter(|chain| chain.cause.class() == Class::Fault);
+        faults.map(|chain| chain.ns).sum()
+    }
+
+    /// The sender turned out not to use Nagle's algorithm: its holds were its application's.
+    pub fn refute_nagle(&mut self, sender: Side) {
+        for chain in &mut self.chains {
+            if chain.cause == Cause::NagleDelayedAck && chain.sender == sender {
+                let (cause, owner) = match sender {
+                    Side::Client => (Cause::ClientThink, Owner::Client),
+                    Side::Server => (Cause::ServerThink, Owner::Server),
+                };
+                chain.cause = cause;
+                self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
+            }
+        }
+    }
+
+    /// Names what the repeated part of the set-up was.
+    pub fn set_up_cost(&mut self, cause: Cause, frame: FrameId) {
+        let ns = self.repeated_setup_ns;
+        let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, frame, frame);
+        self.join(Chain { cause, sender: Side::Client, ns, count: 1, longest_ns: ns, gap });
     }
 
     /// Adds a slice of a silence.

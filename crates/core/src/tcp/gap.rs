@@ -91,6 +91,8 @@ pub struct Gap {
     pub probes: u32,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
+    /// The departure that ended it had been overtaken by others.
+    pub overtaken: bool,
     /// Packets of the sender that were sent in it and never came here, by the IP identification
     /// counter.
     pub missing_packets: u32,
@@ -110,6 +112,43 @@ pub struct Gap {
 }
 
 impl Gap {
+    /// A silence of which nothing is known but its ends.
+    pub fn between(sender: Side, start_ns: u64, end_ns: u64, last: FrameId, next: FrameId) -> Self {
+        Self {
+            sender,
+            turn: Turn::Continues,
+            start_ns,
+            end_ns,
+            last_frame: last,
+            next_frame: next,
+            rtt_sender_ns: 0,
+            rtt_base_ns: 0,
+            busy_ns: 0,
+            queue_ns: 0,
+            smss: 0,
+            last_len: 0,
+            last_small: false,
+            next_len: 0,
+            next_fin: false,
+            ack: None,
+            acks: 0,
+            flight_before: 0,
+            room_before: None,
+            window_before: None,
+            closed_ns: 0,
+            probes: 0,
+            retransmission: None,
+            overtaken: false,
+            missing_packets: 0,
+            in_recovery: false,
+            after_loss: false,
+            nagle_refuted: 0,
+            shape: Shape::Opening,
+            expects_continue: false,
+            in_handshake: false,
+        }
+    }
+
     /// Its length, ns.
     pub fn len_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)

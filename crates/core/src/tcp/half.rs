@@ -1,6 +1,5 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
-use crate::app::Side;
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
@@ -87,6 +86,9 @@ pub struct SinceDeparture {
 pub struct Half {
     /// Stream positions; `None` before the first segment.
     sequence: Option<Sequence>,
+    first_number: Option<u32>,
+    /// The receiver of this direction offered window scaling.
+    pub offered_scale: bool,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
     /// Position up to which everything was seen here.
@@ -94,6 +96,8 @@ pub struct Half {
     holes: Vec<Hole>,
     /// Highest position acknowledged as seen here.
     pub una_seen: u64,
+    /// When that ACK passed, ns.
+    una_seen_ns: u64,
     /// Highest position acknowledged as the sender knows (SND.UNA).
     pub una: u64,
     /// Right edge of the offered window as the sender knows.
@@ -202,6 +206,7 @@ impl Half {
                 let sequence = Sequence::new(seq);
                 let position = sequence.position(seq);
                 self.sequence = Some(sequence);
+                self.first_number = Some(seq);
                 self.nxt = position;
                 self.in_order = position;
                 self.una = position;
@@ -270,11 +275,11 @@ impl Half {
         }
         if end > self.nxt && start >= self.in_order {
             // Partly new (the sender put segments together): new data counts.
-            return if self.retransmits(start) { self.repeats(segment, start) } else { Kind::New };
+            return if self.retransmits(start) { self.repeats(segment) } else { Kind::New };
         }
         match self.holes.iter().find(|hole| start < hole.end && hole.start < end) {
             Some(hole) => self.fills(hole, segment, rtt_base_ns),
-            None => self.repeats(segment, start),
+            None => self.repeats(segment),
         }
     }
 
@@ -294,7 +299,7 @@ impl Half {
         if overtaken { Kind::Reordered } else { Kind::Fill(self.recovery_kind(segment.time_ns)) }
     }
 
-    fn repeats(&self, segment: &Segment, _start: u64) -> Kind {
+    fn repeats(&self, segment: &Segment) -> Kind {
         Kind::Retransmission(self.recovery_kind(segment.time_ns))
     }
 
@@ -433,6 +438,7 @@ impl Half {
                 sample = Some(segment.time_ns.saturating_sub(time_ns));
             }
             self.una_seen = una;
+            self.una_seen_ns = segment.time_ns;
             self.same_full_timeouts = 0;
         } else if duplicate {
             self.counts.duplicate_acks += 1;
@@ -470,7 +476,7 @@ impl Half {
         match kind {
             Kind::New => self.extend(segment, start, end),
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                self.repair(start, len, recovery);
+                self.repair(start, recovery);
                 self.fill_hole(start, end);
             }
             Kind::Reordered => self.fill_hole(start, end),
@@ -513,7 +519,7 @@ impl Half {
         }
     }
 
-    fn repair(&mut self, start: u64, len: u64, recovery: Recovery) {
+    fn repair(&mut self, start: u64, recovery: Recovery) {
         if self.timed.is_some_and(|(end, _)| start < end) {
             self.timed = None;
         }
@@ -528,7 +534,6 @@ impl Half {
             self.same_full_timeouts = u32::from(recovery == Recovery::Timer);
         }
         self.repeated_start = start;
-        let _ = len;
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
         }
@@ -611,9 +616,41 @@ impl Half {
         self.recovery.is_some() && self.una < self.recovery_end
     }
 
-    /// Whose window scale applies to ACKs for data of `_sender`: set by the connection.
-    pub fn set_window_scale(&mut self, scale: u8, _sender: Side) {
-        self.window_scale = Some(scale);
+    /// The stream's data begins at `position`, after the SYN.
+    pub fn begin_data(&mut self, position: u64) {
+        if position > self.nxt {
+            self.nxt = position;
+            self.in_order = position;
+        }
+    }
+
+    /// Header sequence number of the first segment seen.
+    pub fn first_number(&self) -> Option<u32> {
+        self.first_number
+    }
+
+    /// Bytes the offered window still allows, as the sender knows.
+    pub fn room(&self) -> Option<i64> {
+        self.right_edge.map(|edge| edge as i64 - self.nxt as i64)
+    }
+
+    /// The offered window, bytes, as the sender knows.
+    pub fn window(&self) -> Option<u64> {
+        self.right_edge.map(|edge| edge.saturating_sub(self.una))
+    }
+
+    /// Whether the offered window is (almost) closed, as the sender knows.
+    pub fn closed(&self) -> bool {
+        self.closed_since_ns.is_some()
+    }
+
+    /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
+    /// it has not come.
+    pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
+        if self.una_seen < self.nxt {
+            return 0;
+        }
+        self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)
     }
 
     /// Bytes of memory beside the struct itself.

@@ -25,9 +25,12 @@ mod path;
 mod pipe;
 mod reassembly;
 mod sequence;
+mod setup;
+mod timeline;
 mod tracker;
 
 pub use ceiling::Shape;
+pub use connection::Connection;
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub use half::Half;
