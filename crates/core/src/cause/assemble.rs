@@ -142,7 +142,13 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
             broad && share >= 5.0 * floors.fault_share
         }
-        Cause::SendBuffer | Cause::ReceiveWindow => broad && share >= 5.0 * floors.fault_share,
+        // A buffer below the bandwidth-delay product costs a round trip each time: where that
+        // is short, it hardly shows.
+        Cause::SendBuffer | Cause::ReceiveWindow => {
+            broad
+                && share >= 5.0 * floors.fault_share
+                && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
+        }
         _ => broad || deep,
     }
 }

@@ -12,14 +12,17 @@ pub fn culprit(cause: Cause, sender: Side, client: Endpoint, server: Endpoint) -
         Side::Server => Culprit { role: Role::Server, endpoint: server },
     };
     match cause {
-        Cause::NagleDelayedAck | Cause::DelayedAck | Cause::SendBuffer => side(sender),
+        Cause::NagleDelayedAck | Cause::DelayedAck | Cause::SendBuffer | Cause::SlowStart => {
+            side(sender)
+        }
         Cause::ReceiveWindow | Cause::ZeroWindow => side(sender.peer()),
         Cause::AcceptQueueOverflow
         | Cause::Refused
         | Cause::TlsHandshake
         | Cause::SynFlood
+        | Cause::Http100Continue
         | Cause::ServerThink => side(Side::Server),
-        Cause::ClientThink | Cause::Http100Continue | Cause::PortExhaustion => side(Side::Client),
+        Cause::ClientThink | Cause::PortExhaustion => side(Side::Client),
         Cause::Reset | Cause::IdleReset => side(sender),
         Cause::DnsSlow
         | Cause::DnsTimeout

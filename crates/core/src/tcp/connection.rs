@@ -9,10 +9,11 @@ use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::half::{Half, Kind};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
+use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, Timeline, open_ended};
 use crate::tcp::tracker::Sink;
-use crate::tcp::{Shape, ceiling};
+use crate::tcp::Shape;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
@@ -360,17 +361,12 @@ impl Connection {
         let (last, asked_ack) = (asked.last, asked.latest_delay_ns(self.path.rtt_ns(side)));
         let busy_ns =
             asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
-        let half = &mut self.halves[side as usize];
+        let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
-        let shape = match &mut half.bulk {
-            Some(bulk) => {
-                if continues && half.since.acks > 0 {
-                    bulk.rounds.block();
-                }
-                bulk.rounds.shape()
-            }
+        let shape = match &half.bulk {
+            Some(bulk) => bulk.rounds.shape(),
             None => Shape::Opening,
         };
         Gap {
@@ -409,27 +405,37 @@ impl Connection {
     }
 
     fn own(&mut self, gap: &Gap, start: u64, segment: &Segment) {
-        if matches!(gap.shape, ceiling::Shape::Ceiling { .. }) && !gap.after_loss {
+        let slices = cause::judge(gap);
+        if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
         }
-        let slices = cause::judge(gap);
+        let opening = |slice: &cause::Slice| {
+            matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
+        };
+        if slices.iter().any(opening)
+            && let Some(bulk) = &mut self.halves[gap.sender as usize].bulk
+        {
+            bulk.rounds.block();
+        }
         let repaired = gap.retransmission.map(|_| start + u64::from(segment.payload_len));
         self.timeline.own(&slices, gap, repaired);
     }
 
     fn stream(&mut self, side: Side, start: u64, segment: &Segment, payload: &[u8]) {
+        let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
         streams[side as usize].push(side, start, segment.payload_len, payload, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, segment });
+            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
         });
     }
 
     fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
+        let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
         streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, segment });
+            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
         });
     }
 
@@ -509,11 +515,25 @@ impl Connection {
             exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
             exchange.set_up_cost(cause, self.first_frame);
         }
-        for side in [Side::Client, Side::Server] {
+        for side in Side::ALL {
             if self.halves[side as usize].nagle_refuted > 0 {
                 exchange.refute_nagle(side);
             }
+            self.uncover(side, exchange);
         }
+    }
+
+    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too:
+    /// after `n` bytes of slow start the flight is about half of `n`.
+    fn uncover(&self, side: Side, exchange: &mut Exchange) {
+        let half = &self.halves[side as usize];
+        let began = exchange.began_at[side as usize];
+        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
+        let full = rate.map_or(u64::MAX, |rate| {
+            (u128::from(rate) * u128::from(self.path.base_rtt_ns()) / 1_000_000_000) as u64
+        });
+        let before = began.saturating_sub(ORIGIN) / 2;
+        exchange.uncover_opening(side, half.nxt.saturating_sub(began), before, full);
     }
 
     /// The connection or the capture is over: ends what is under way and reports.
@@ -586,6 +606,7 @@ struct Push<'a> {
     missing: u32,
     end: u64,
     rtt_client_ns: u64,
+    positions: [u64; 2],
     segment: &'a Segment,
 }
 
@@ -608,6 +629,7 @@ fn feed(
             position: begin + u64::from(offset),
             rtt_client_ns: push.rtt_client_ns,
             open_ended,
+            positions: push.positions,
         };
         timeline.mark(mark, at, setup);
     });

@@ -4,6 +4,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::{Evidence, Ledger};
+use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::Gap;
 
 /// How an exchange ended.
@@ -111,6 +112,8 @@ pub struct Exchange {
     pub handshake: Option<Handshake>,
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<u64>,
+    /// Bytes of both streams, by who sent them: where they stood at its beginning.
+    pub(super) began_at: [u64; 2],
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
     pub(super) provisional_ns: u64,
 }
@@ -161,6 +164,26 @@ impl Exchange {
                 chain.cause = cause;
                 self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
             }
+        }
+    }
+
+    /// Without a ceiling over its flight the sender would still have had to open its congestion
+    /// window from there: those rounds are not lost to the ceiling. `sent` bytes went out by
+    /// `sender`, whose window stood at `open` before; `full` bytes fill the pipe.
+    pub fn uncover_opening(&mut self, sender: Side, sent: u64, open: u64, full: u64) {
+        let ceilings = [Cause::SendBuffer, Cause::ReceiveWindow];
+        for chain in &mut self.chains {
+            if chain.sender != sender || !ceilings.contains(&chain.cause) {
+                continue;
+            }
+            let height = match (chain.cause, chain.gap.shape, chain.gap.window_before) {
+                (Cause::SendBuffer, Shape::Ceiling { bytes }, _) => bytes,
+                (Cause::ReceiveWindow, _, Some(window)) => window,
+                _ => chain.gap.flight_before,
+            };
+            let rounds = opening_rounds(height.max(open), sent, full);
+            let uncovered_ns = rounds * chain.gap.rtt_base_ns;
+            chain.ns -= uncovered_ns.min(chain.ns / 2);
         }
     }
 
@@ -231,4 +254,17 @@ impl Exchange {
             None => self.chains.push(other),
         }
     }
+}
+
+/// Round trips to send `bytes` when the flight begins at `height` and doubles (RFC 5681 §3.1),
+/// until it is `full`, beyond the first flight.
+fn opening_rounds(height: u64, bytes: u64, full: u64) -> u64 {
+    let mut flight = height.max(1);
+    let (mut sent, mut rounds) = (flight, 0);
+    while sent < bytes && flight < full {
+        flight *= 2;
+        sent += flight;
+        rounds += 1;
+    }
+    rounds
 }

@@ -20,6 +20,10 @@ const TIMESTAMPS_BYTES: u64 = 12;
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
 
+/// ACKs closer than this arrived together: what the sender knew before the first of them is what
+/// held it back.
+const ACK_TRAIN_NS: u64 = 300_000;
+
 /// What a segment with payload is to its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -324,7 +328,7 @@ impl Half {
 
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`.
     pub fn advance(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
-        let slack_ns = 50_000 + rtt_sender_ns / 16;
+        let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns) {
             self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
@@ -340,10 +344,14 @@ impl Half {
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
-            self.since.flight_before = self.flight();
-            self.since.room_before =
-                self.right_edge.map(|edge| edge as i64 - self.nxt as i64);
-            self.since.window_before = self.right_edge.map(|edge| edge.saturating_sub(self.una));
+            let train = self.since.trigger.is_some_and(|earlier| {
+                ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS
+            });
+            if !train {
+                self.since.flight_before = self.flight();
+                self.since.room_before = self.room();
+                self.since.window_before = self.window();
+            }
             self.since.acks += 1;
             let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
             self.since.trigger = Some(AckTrigger {

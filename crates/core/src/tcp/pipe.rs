@@ -65,6 +65,11 @@ impl Pipe {
         (self.rate > 0).then_some(self.rate)
     }
 
+    /// Bottleneck rate as estimated last, bytes per second.
+    pub fn rate_known(&self) -> Option<u64> {
+        (self.rate > 0).then_some(self.rate)
+    }
+
     /// `bytes` were sent at `now_ns`, with `flight_bytes` in flight after it.
     pub fn fill(&mut self, now_ns: u64, bytes: u64, flight_bytes: u64) {
         let Some(rate) = self.rate() else {

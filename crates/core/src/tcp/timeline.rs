@@ -27,6 +27,8 @@ pub struct At {
     pub rtt_client_ns: u64,
     /// Exchanges of this protocol end with the next request.
     pub open_ended: bool,
+    /// Where both streams stand, by who sends.
+    pub positions: [u64; 2],
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -225,6 +227,7 @@ impl Timeline {
             end_ns: at.time_ns,
             first_frame: at.frame,
             last_frame: at.frame,
+            began_at: at.positions,
             ..Exchange::default()
         };
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
