@@ -223,7 +223,9 @@ fn cost(
 ) -> Option<Finding> {
     let total_ns = endpoint.all.ledger.total_ns().max(1);
     let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
-    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floors.cost_ns {
+    // A round trip is what every exchange costs: it is worth a word where it is a long one.
+    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
+    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
         return None;
     }
     let client = Endpoint::default();

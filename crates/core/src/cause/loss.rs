@@ -10,6 +10,9 @@ const UNSEEN_FLOOR_NS: u64 = 10_000_000;
 
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    if gap.overtaken {
+        return Some(Slice::of(Owner::FastRecovery, Cause::Reordering, rest_ns));
+    }
     gap.retransmission.map(|recovery| slice(recovery, rest_ns))
 }
 

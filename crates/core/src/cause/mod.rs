@@ -6,6 +6,7 @@
 //! application's.
 
 mod assemble;
+mod bufferbloat;
 mod culprit;
 mod delayed_ack;
 mod facts;
@@ -18,6 +19,7 @@ mod receive_window;
 mod tally;
 mod zero_window;
 
+pub use bufferbloat::queued;
 pub use assemble::{Floors, assemble};
 pub use tally::Tally;
 pub use id::{Cause, Class, Owner, Role};
@@ -104,7 +106,7 @@ pub fn judge(gap: &Gap) -> Slices {
     match gap.turn {
         Turn::Answers => {
             slices.take(Slice::plain(Owner::Path, gap.rtt_sender_ns));
-            slices.take(Slice::plain(Owner::Queueing, gap.busy_ns.min(gap.queue_ns)));
+            slices.take(bufferbloat::queueing(gap));
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
     }

@@ -273,7 +273,9 @@ impl Tally {
         let (frame, at_ns) =
             connection.ending.reset.map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
         let gap = crate::tcp::Gap::between(by, exchange.end_ns.min(at_ns), at_ns, exchange.first_frame, frame);
-        let chain = Chain { cause, sender: by, ns: 0, count: 1, longest_ns: 0, gap };
+        // What was waited for was for nothing: it has to be asked again.
+        let ns = exchange.wall_ns();
+        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, gap };
         self.cause(connection, exchange, &chain);
         let key = key(cause, by, connection);
         self.causes.entry(key).or_default().connections += 1;

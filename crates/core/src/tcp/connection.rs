@@ -266,7 +266,8 @@ impl Connection {
         if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
             let queued_ns = self.queued_to_client(segment.time_ns, rtt_client_ns);
-            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, queued_ns);
+            let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
+            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, queued);
         }
     }
 
@@ -285,16 +286,17 @@ impl Connection {
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
+        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
         let kind = self.halves[index].kind(segment, start, base_ns);
         self.note_trace(side, segment);
         if matches!(kind, Kind::Probe | Kind::Duplicate) {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
         let silence = self.silence(side, segment, kind);
         self.halves[index].depart(segment, start, kind);
+        self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over();
@@ -346,6 +348,9 @@ impl Connection {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
         };
+        if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
+            self.setup.ignored_data += 1;
+        }
         gap.overtaken = kind == Kind::Reordered;
         Some(gap)
     }
@@ -358,7 +363,8 @@ impl Connection {
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
         let speaker = if continues { side } else { side.peer() };
         let asked = &self.halves[speaker as usize];
-        let (last, asked_ack) = (asked.last, asked.latest_delay_ns(self.path.rtt_ns(side)));
+        let last = asked.last;
+        let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns =
             asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
         let half = &self.halves[side as usize];
@@ -379,7 +385,7 @@ impl Connection {
             rtt_sender_ns,
             rtt_base_ns,
             busy_ns,
-            queue_ns: asked_ack,
+            queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
             smss: half.smss(),
             last_len: last.len,
             last_small: last.small,
@@ -408,6 +414,10 @@ impl Connection {
         let slices = cause::judge(gap);
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
+        }
+        let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
+        if gap.retransmission.is_none() && slices.iter().any(timed_out) {
+            self.halves[gap.sender as usize].unseen_timeouts += 1;
         }
         let opening = |slice: &cause::Slice| {
             matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
@@ -507,6 +517,9 @@ impl Connection {
                 (Owner::Connect, Cause::AcceptQueueOverflow),
             );
         }
+        for side in Side::ALL {
+            self.name_losses(side, exchange);
+        }
         if exchange.repeated_setup_ns > 0 {
             let (cause, owner) = match self.setup.cause() {
                 Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
@@ -520,6 +533,22 @@ impl Connection {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);
+        }
+    }
+
+    /// What repeated losses of one direction have in common.
+    fn name_losses(&self, side: Side, exchange: &mut Exchange) {
+        let half = &self.halves[side as usize];
+        if half.sizes_stop_short() {
+            exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+        }
+        if half.dsacks > 0 && u64::from(half.dsacks) * 2 >= half.counts.rexmt_data_packets {
+            let cause = if half.counts.out_of_order_packets > 0 {
+                Cause::Reordering
+            } else {
+                Cause::SpuriousRetransmission
+            };
+            exchange.rename(side, Cause::FastRecovery, cause);
         }
     }
 

@@ -214,6 +214,14 @@ impl Exchange {
         });
     }
 
+    /// What `sender` lost by `from` turned out to be `to`, with the same owner.
+    pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
+        let same = |chain: &&mut Chain| chain.cause == from && chain.sender == sender;
+        for chain in self.chains.iter_mut().filter(same) {
+            chain.cause = to;
+        }
+    }
+
     /// Gives all that `from` had of it by `cause` to `to`.
     pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {

@@ -4,10 +4,12 @@ use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
 use crate::tcp::ceiling::Rounds;
+use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::pipe::Pipe;
 use crate::tcp::sequence::Sequence;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::collections::VecDeque;
 
 /// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
 /// less IP, TCP and timestamps.
@@ -19,6 +21,9 @@ const TIMESTAMPS_BYTES: u64 = 12;
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
+
+/// Segments whose lengths are remembered until they are acknowledged.
+const SIZES_MAX: usize = 32;
 
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
@@ -143,6 +148,16 @@ pub struct Half {
     last_len: u32,
     last_time_ns: u64,
     last_ack: u32,
+    /// The sender's timestamp clock against the capture's.
+    clock: SenderClock,
+    /// The last segments sent: end and length, cleared by a timeout.
+    sizes: VecDeque<(u64, u32)>,
+    /// Greatest payload of one segment that was lost to a timer.
+    pub timed_out_len_max: u32,
+    /// Silences that ended with packets missing in between.
+    pub unseen_timeouts: u32,
+    /// D-SACKs received (RFC 2883): retransmissions that were not needed.
+    pub dsacks: u32,
     /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
     pub same_full_timeouts: u32,
     repeated_start: u64,
@@ -237,6 +252,9 @@ impl Half {
         if ipv4 {
             self.follow_ip_id(segment);
         }
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.clock.observe(segment.tsval, segment.time_ns);
+        }
         self.last_seq = segment.seq;
         self.last_len = segment.payload_len;
         self.last_ack = segment.ack;
@@ -258,10 +276,10 @@ impl Half {
             } else if self.ip_id_trust >= 2 && jump <= 64 {
                 self.since.missing_packets += u32::from(jump);
                 self.ip_id_trust -= 1;
-            } else if jump < 0x8000 {
-                self.ip_id_trust = (self.ip_id_trust - 2).max(-10);
-            } else {
+            } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
+            } else {
+                self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
             }
         }
         self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
@@ -438,6 +456,16 @@ impl Half {
             duplicate,
         });
         let mut sample = None;
+        let dsack = segment.sack_count > 0 && {
+            let first = segment.sack[0];
+            let second = segment.sack[1];
+            let within = segment.sack_count > 1
+                && first.left.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left)
+                && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
+            (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
+        };
+        self.dsacks += u32::from(dsack);
+        self.sizes_arrived(una);
         if una > self.una_seen {
             if let Some((end, time_ns)) = self.timed
                 && una >= end
@@ -500,6 +528,7 @@ impl Half {
         if kind == Kind::New {
             self.learn_smss(len, segment.time_ns);
         }
+        self.note_size(end, segment.payload_len);
         self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
         self.since = SinceDeparture::default();
         self.fill_pipe(segment.time_ns, len);
@@ -542,6 +571,13 @@ impl Half {
             self.same_full_timeouts = u32::from(recovery == Recovery::Timer);
         }
         self.repeated_start = start;
+        if recovery == Recovery::Timer {
+            let lost = self.sizes.iter().find(|&&(end, len)| {
+                end > start && end - u64::from(len) <= start
+            });
+            self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
+            self.sizes.clear();
+        }
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
         }
@@ -661,10 +697,53 @@ impl Half {
         self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)
     }
 
+    /// How much longer than the fastest the last packet of this sender was under way to the
+    /// vantage, by its timestamps, ns.
+    pub fn queued_ns(&self) -> u64 {
+        self.clock.queued_ns()
+    }
+
+    /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
+    /// path MTU that nobody reports (RFC 2923 §2.1).
+    pub fn sizes_stop_short(&self) -> bool {
+        let lost = self.timed_out_len_max;
+        let seen_lost = lost > self.acked_len_max && lost >= 500 && self.counts.rto_count >= 2;
+        // Beyond the loss only the repetitions are seen: all of them short of the announced
+        // size, after packets that never came.
+        let longest = u64::from(self.acked_len_max);
+        let cut_down = self.unseen_timeouts >= 1
+            && longest >= 500
+            && longest * 20 < self.smss_announced * 19
+            && self.nxt - self.una_first() > 8 * longest;
+        seen_lost || cut_down
+    }
+
+    fn una_first(&self) -> u64 {
+        crate::tcp::sequence::ORIGIN.min(self.nxt)
+    }
+
+    /// Remembers how long segments were, so that an ACK tells which sizes get through.
+    fn note_size(&mut self, end: u64, len: u32) {
+        if self.sizes.len() >= SIZES_MAX {
+            self.sizes.pop_front();
+        }
+        self.sizes.push_back((end, len));
+    }
+
+    fn sizes_arrived(&mut self, una: u64) {
+        while let Some(&(end, len)) = self.sizes.front()
+            && end <= una
+        {
+            self.acked_len_max = self.acked_len_max.max(len);
+            self.sizes.pop_front();
+        }
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
             + self.holes.capacity() * size_of::<Hole>()
+            + self.sizes.capacity() * size_of::<(u64, u32)>()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }
 }

@@ -17,6 +17,7 @@
 
 mod acks;
 mod ceiling;
+mod clock;
 mod connection;
 mod exchange;
 mod gap;

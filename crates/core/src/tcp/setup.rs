@@ -8,6 +8,9 @@ use crate::wire::{Segment, TcpFlags};
 /// the connection came from a pool or was opened in advance.
 const WAITED_FOR_NS: u64 = 100_000_000;
 
+/// A SYN-ACK this long after the client's ACK is not one that crossed it.
+const IGNORED_NS: u64 = 150_000_000;
+
 /// What was seen of one connection's set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
@@ -27,6 +30,8 @@ pub struct Setup {
     pub established_ns: Option<u64>,
     /// SYN-ACKs repeated after the client's ACK had passed.
     pub syn_acks_after_ack: u32,
+    /// Times the client repeated data before the server said anything.
+    pub ignored_data: u32,
     /// The server sent something else than SYN-ACK.
     pub confirmed: bool,
     /// A RST answered the SYN.
@@ -56,7 +61,7 @@ impl Setup {
             self.syn_ack_first_ns.get_or_insert(segment.time_ns);
             if self.established_ns.is_none() {
                 self.syn_ack_last_ns = segment.time_ns;
-            } else {
+            } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS {
                 self.syn_acks_after_ack += 1;
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
@@ -73,7 +78,7 @@ impl Setup {
 
     /// The listener ignored the client's ACK: its queue of completed connections was full.
     pub fn ignored(&self) -> bool {
-        self.syn_acks_after_ack > 0
+        self.syn_acks_after_ack > 0 || self.ignored_data >= 2
     }
 
     /// Handshake round trips, server's and client's side of the vantage, where nothing was

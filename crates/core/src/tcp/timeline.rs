@@ -2,7 +2,7 @@
 
 use crate::app::{Mark, Protocol, Side};
 use crate::capture::FrameId;
-use crate::cause::{Owner, Slices};
+use crate::cause::{Owner, Slice, Slices};
 use crate::tcp::exchange::{Exchange, Handshake, Outcome};
 use crate::tcp::gap::Gap;
 use crate::tcp::setup::Setup;
@@ -43,6 +43,8 @@ pub struct Timeline {
     pub done: Vec<Exchange>,
     /// Whether a request began in the last push.
     pub request_began: bool,
+    /// Exchanges of this protocol end only with the next request.
+    pub open_ended: bool,
     /// Position of the server's stream at which the oldest exchange can be retired.
     pub retire_at: u64,
 }
@@ -66,7 +68,7 @@ impl Timeline {
 
     /// Whether the response of the only exchange has begun and its end cannot be told.
     pub fn may_be_over(&self) -> bool {
-        self.open.back().is_some_and(|exchange| {
+        self.open_ended && self.open.back().is_some_and(|exchange| {
             exchange.response_seen && exchange.response_end.is_none() && !exchange.in_handshake
         })
     }
@@ -245,14 +247,16 @@ impl Timeline {
     }
 
     /// The client acknowledged the server's stream up to `una`: what was complete has arrived.
-    /// `queued_ns` is how long the last byte stood in a queue on its way there.
-    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, queued_ns: u64) {
+    /// `queued` is what its last byte stood in a queue on its way there.
+    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, queued: Slice) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
             if end > una {
                 break;
             }
             if let Some(exchange) = self.open.front_mut() {
-                exchange.ledger.add(Owner::Queueing, queued_ns);
+                let (from_ns, frame) = (exchange.end_ns, exchange.last_frame);
+                let to_ns = from_ns + queued.ns;
+                exchange.own(&queued, &Gap::between(Side::Server, from_ns, to_ns, frame, frame));
             }
             self.retire_front(rtt_client_ns, Outcome::Complete);
         }
@@ -261,7 +265,7 @@ impl Timeline {
     }
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {
-        self.acknowledged(u64::MAX, rtt_client_ns, 0);
+        self.acknowledged(u64::MAX, rtt_client_ns, Slice::plain(Owner::Queueing, 0));
     }
 
     fn retire_all(&mut self, rtt_client_ns: u64, outcome: Outcome) {
