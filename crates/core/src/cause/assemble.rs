@@ -140,7 +140,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     match key.cause {
         // A quick repair is what TCP is for.
         Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
-            broad && share >= 5.0 * floors.fault_share
+            // The smaller window that follows is the loss's doing as well.
+            let after_ns = cost_of(tally, Cause::CongestionWindow, key.server);
+            let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
+            broad && with_window >= 5.0 * floors.fault_share
         }
         // A buffer below the bandwidth-delay product costs a round trip each time: where that
         // is short, it hardly shows.
@@ -195,22 +198,29 @@ fn costs(tally: &Tally, floors: &Floors, wall_ns: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (&server, endpoint) in &tally.endpoints {
         for &(cause, owners) in COSTS {
-            let cost_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
+            let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
+            let faulty_ns = match cause {
+                Cause::PathRtt => cost_of(tally, Cause::AcceptQueueOverflow, server),
+                Cause::Bandwidth => cost_of(tally, Cause::Bufferbloat, server),
+                _ => 0,
+            };
+            let cost_ns = owned_ns.saturating_sub(faulty_ns);
             let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
             findings.extend(cost(tally, floors, wall_ns, (cause, sender, server), cost_ns, endpoint));
         }
         for cause in [Cause::SlowStart, Cause::CongestionWindow] {
-            let cost_ns = tally
-                .causes
-                .iter()
-                .filter(|(key, _)| key.cause == cause && key.server == server)
-                .map(|(_, tally)| tally.lost_ns)
-                .sum();
+            let cost_ns = cost_of(tally, cause, server);
             let key = (cause, Side::Server, server);
             findings.extend(cost(tally, floors, wall_ns, key, cost_ns, endpoint));
         }
     }
     findings
+}
+
+/// What `cause` cost at `server`, ns.
+fn cost_of(tally: &Tally, cause: Cause, server: Endpoint) -> u64 {
+    let of_server = |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.server == server;
+    tally.causes.iter().filter(of_server).map(|(_, tally)| tally.lost_ns).sum()
 }
 
 fn cost(

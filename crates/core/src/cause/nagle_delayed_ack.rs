@@ -18,7 +18,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.next_small()
         && ack.acked_all
         && gap.flight_before > 0;
-    let other_holds = gap.last_small || gap.flight_before > gap.smss && gap.acks > 1;
+    // A few full segments fit into any congestion window that has not just collapsed.
+    let few = gap.flight_before <= 3 * gap.smss && !gap.after_loss;
+    let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
     let chain = held && other_holds && room && !sent_against_it && gap.ack_triggered();

@@ -12,6 +12,9 @@ use std::collections::HashMap;
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
 
+/// A client that gives up earlier than this did not give up for want of an answer.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
 /// Exchanges of one endpoint (or one kind of them).
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -264,6 +267,10 @@ impl Tally {
     /// closed for idleness.
     fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let fin_before = connection.ending.fin_ns[by as usize].is_some();
+        // A client that says goodbye without waiting for an answer has lost nothing.
+        if by == Side::Client && !exchange.response_seen && exchange.wall_ns() < PATIENCE_NS {
+            return;
+        }
         let cause = match () {
             () if connection.setup.refused => Cause::Refused,
             () if by == Side::Server && !exchange.response_seen
@@ -274,7 +281,7 @@ impl Tally {
             connection.ending.reset.map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
         let gap = crate::tcp::Gap::between(by, exchange.end_ns.min(at_ns), at_ns, exchange.first_frame, frame);
         // What was waited for was for nothing: it has to be asked again.
-        let ns = exchange.wall_ns();
+        let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
         let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, gap };
         self.cause(connection, exchange, &chain);
         let key = key(cause, by, connection);

@@ -5,7 +5,7 @@ use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Ledger, Vantage};
 use crate::tcp::exchange::{Exchange, Outcome};
-use crate::tcp::gap::{Gap, Turn};
+use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, Kind};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
@@ -19,6 +19,9 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
 const PLAIN_NS: u64 = 30_000;
+
+/// A window that stood in the way fewer times at one height is one that still opens.
+const WINDOW_LEVELS: u32 = 4;
 
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +73,9 @@ pub struct Connection {
     pub mid_stream: bool,
     /// How it ended.
     pub ending: Ending,
+    options_cut: bool,
+    /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
+    suspended: Option<(Gap, u64)>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -118,6 +124,8 @@ impl Connection {
             last_ns: segment.time_ns,
             mid_stream: !syn,
             ending: Ending::default(),
+            options_cut: false,
+            suspended: None,
             software: [None, None],
             faults: TraceFaults::default(),
             totals: Totals::default(),
@@ -229,6 +237,15 @@ impl Connection {
         let first = self.halves[side as usize].position(segment.seq) + 1;
         self.halves[side as usize].begin_data(first);
         self.streams[side as usize].start(first);
+        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
+            // Options were cut: whether windows are scaled will not be known.
+            self.halves.iter_mut().for_each(|half| half.window_scale = None);
+            self.options_cut = true;
+            return;
+        }
+        if self.options_cut {
+            return;
+        }
         let peer = &mut self.halves[side.peer() as usize];
         let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
         if segment.facts.has(SegmentFlags::MSS) {
@@ -255,8 +272,17 @@ impl Connection {
         if !self.halves[peer].started() {
             return;
         }
+        let dsacks = self.halves[peer].dsacks;
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
             self.path.sample(side, rtt_ns);
+        }
+        if self.suspended.as_ref().is_some_and(|(gap, _)| gap.sender != side) {
+            if self.halves[peer].dsacks > dsacks {
+                // It had arrived the first time: nobody waited for the repetition.
+                self.suspended = None;
+            } else {
+                self.resume();
+            }
         }
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.missing_bytes += missing;
@@ -294,14 +320,21 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
+        self.resume();
         let silence = self.silence(side, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over();
+        let end = start + u64::from(segment.payload_len);
+        let by_timer = kind == Kind::Retransmission(Recovery::Timer);
+        if let Some(gap) = silence.filter(|_| by_timer) {
+            self.suspended = Some((gap, end));
+            return;
+        }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
-            self.own(&gap, start, segment);
+            self.own(&gap, end);
         }
         self.timeline.request_began = false;
         if self.moves_cursor(side, kind) {
@@ -312,7 +345,7 @@ impl Connection {
         if maybe_idle && !self.timeline.request_began
             && let Some(gap) = silence
         {
-            self.own(&gap, start, segment);
+            self.own(&gap, end);
         }
         self.timeline.touch(segment.time_ns, segment.frame);
     }
@@ -410,7 +443,15 @@ impl Connection {
         }
     }
 
-    fn own(&mut self, gap: &Gap, start: u64, segment: &Segment) {
+    /// What was repeated by timer was needed, or at least nothing says otherwise.
+    fn resume(&mut self) {
+        let Some((gap, end)) = self.suspended.take() else { return };
+        self.own(&gap, end);
+        self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
+        self.timeline.active = Some(gap.sender);
+    }
+
+    fn own(&mut self, gap: &Gap, end: u64) {
         let slices = cause::judge(gap);
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
@@ -418,6 +459,9 @@ impl Connection {
         let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
         if gap.retransmission.is_none() && slices.iter().any(timed_out) {
             self.halves[gap.sender as usize].unseen_timeouts += 1;
+        }
+        if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
+            self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
         let opening = |slice: &cause::Slice| {
             matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
@@ -427,7 +471,7 @@ impl Connection {
         {
             bulk.rounds.block();
         }
-        let repaired = gap.retransmission.map(|_| start + u64::from(segment.payload_len));
+        let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);
     }
 
@@ -451,9 +495,11 @@ impl Connection {
 
     fn reset(&mut self, side: Side, segment: &Segment) {
         self.ending.reset = Some((side, segment.frame, segment.time_ns));
+        self.resume();
         if self.timeline.front().is_some() {
             self.accrue_to(side, segment.time_ns, segment.frame);
-            let outcome = if self.timeline.may_be_over() && !self.unfinished() {
+            let farewell = self.ending.fin_ns[side as usize].is_some() && side == Side::Client;
+            let outcome = if self.timeline.may_be_over() && (farewell || !self.unfinished()) {
                 Outcome::Complete
             } else {
                 Outcome::Reset { by: side }
@@ -519,6 +565,9 @@ impl Connection {
         }
         for side in Side::ALL {
             self.name_losses(side, exchange);
+            if self.halves[side as usize].window_level_max < WINDOW_LEVELS {
+                exchange.forget(side, Cause::ReceiveWindow);
+            }
         }
         if exchange.repeated_setup_ns > 0 {
             let (cause, owner) = match self.setup.cause() {
@@ -567,6 +616,7 @@ impl Connection {
 
     /// The connection or the capture is over: ends what is under way and reports.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.resume();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         if self.timeline.front().is_some() {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());

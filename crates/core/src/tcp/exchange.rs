@@ -110,6 +110,8 @@ pub struct Exchange {
     pub in_handshake: bool,
     /// A TLS handshake was part of it.
     pub handshake: Option<Handshake>,
+    /// The framer lost the thread: the end of the response will not be told.
+    pub(super) endless: bool,
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<u64>,
     /// Bytes of both streams, by who sent them: where they stood at its beginning.
@@ -212,6 +214,11 @@ impl Exchange {
             longest_ns: slice.ns,
             gap: *gap,
         });
+    }
+
+    /// What `sender` waited for by `cause` is no cause of its own.
+    pub fn forget(&mut self, sender: Side, cause: Cause) {
+        self.chains.retain(|chain| chain.cause != cause || chain.sender != sender);
     }
 
     /// What `sender` lost by `from` turned out to be `to`, with the same owner.

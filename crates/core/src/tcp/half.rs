@@ -154,6 +154,10 @@ pub struct Half {
     sizes: VecDeque<(u64, u32)>,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
+    /// Height at which the offered window stood in the way last, and how often in a row.
+    window_level: (u64, u32),
+    /// Most of those.
+    pub window_level_max: u32,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
     /// D-SACKs received (RFC 2883): retransmissions that were not needed.
@@ -716,6 +720,17 @@ impl Half {
             && longest * 20 < self.smss_announced * 19
             && self.nxt - self.una_first() > 8 * longest;
         seen_lost || cut_down
+    }
+
+    /// The offered window of `bytes` stood in the way.
+    pub fn level_window(&mut self, bytes: u64) {
+        let (height, times) = &mut self.window_level;
+        if bytes.abs_diff(*height) <= *height / 5 {
+            *times += 1;
+        } else {
+            (*height, *times) = (bytes, 1);
+        }
+        self.window_level_max = self.window_level_max.max(*times);
     }
 
     fn una_first(&self) -> u64 {

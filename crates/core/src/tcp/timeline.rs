@@ -68,8 +68,10 @@ impl Timeline {
 
     /// Whether the response of the only exchange has begun and its end cannot be told.
     pub fn may_be_over(&self) -> bool {
-        self.open_ended && self.open.back().is_some_and(|exchange| {
-            exchange.response_seen && exchange.response_end.is_none() && !exchange.in_handshake
+        self.open.back().is_some_and(|exchange| {
+            (self.open_ended || exchange.endless)
+                && exchange.response_seen
+                && exchange.response_end.is_none() && !exchange.in_handshake
         })
     }
 
@@ -164,7 +166,10 @@ impl Timeline {
                     exchange.handshake = Some(Handshake { resumed, certificate_bytes });
                 }
             }
-            Mark::ResponseHeaderEnd { .. } | Mark::Software(_) | Mark::Desync => {}
+            Mark::Desync => {
+                self.open.iter_mut().for_each(|exchange| exchange.endless = true);
+            }
+            Mark::ResponseHeaderEnd { .. } | Mark::Software(_) => {}
         }
     }
 
@@ -180,6 +185,7 @@ impl Timeline {
                 self.retire_all(at.rtt_client_ns, Outcome::Complete);
             } else {
                 self.retire_complete(at.rtt_client_ns);
+                self.retire_endless(at.rtt_client_ns);
             }
             if self.open.len() < PIPELINED_MAX {
                 self.open(at, setup);
@@ -266,6 +272,12 @@ impl Timeline {
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {
         self.acknowledged(u64::MAX, rtt_client_ns, Slice::plain(Owner::Queueing, 0));
+    }
+
+    fn retire_endless(&mut self, rtt_client_ns: u64) {
+        while self.open.front().is_some_and(|exchange| exchange.endless && exchange.response_seen) {
+            self.retire_front(rtt_client_ns, Outcome::Complete);
+        }
     }
 
     fn retire_all(&mut self, rtt_client_ns: u64, outcome: Outcome) {
