@@ -14,4 +14,5 @@
 pub mod app;
 pub mod capture;
 pub mod cause;
+pub mod dns;
 pub mod wire;
