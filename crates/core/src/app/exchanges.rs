@@ -190,6 +190,11 @@ impl<'a> Feed<'a> {
         self.exchanges.answering.unwrap_or_default()
     }
 
+    /// Whether a response is in progress.
+    pub fn is_responding(&self) -> bool {
+        self.exchanges.responding
+    }
+
     /// Whether a request waits for its response or a response is in progress.
     pub fn has_begun(&self) -> bool {
         self.exchanges.responding || !self.exchanges.waiting.is_empty()

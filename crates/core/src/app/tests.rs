@@ -2,6 +2,7 @@
 
 use super::{Framer, Mark, Protocol, Side};
 
+mod databases;
 mod http;
 mod order;
 mod tls;
