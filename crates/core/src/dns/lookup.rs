@@ -259,7 +259,7 @@ impl Lookup {
             .windows(2)
             .map(|pair| pair[1].saturating_sub(pair[0]));
         // The other half of a pair is no retry.
-        let interval_ns = waits_ns.filter(|&wait_ns| wait_ns >= SLOW_MIN_NS).last();
+        let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
         base_ns.saturating_add(interval_ns.unwrap_or(TIMEOUT_NS))
     }
