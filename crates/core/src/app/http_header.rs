@@ -26,27 +26,25 @@ pub(super) enum Field<'a> {
 impl Header {
     /// Takes in one field line; lines that are none are ignored.
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {
-        let Some(colon) = memchr::memchr(b':', line) else {
-            return Field::Other;
-        };
-        let value = line[colon + 1..].trim_ascii();
-        let is = |name: &[u8]| line[..colon].eq_ignore_ascii_case(name);
-        match colon {
-            6 if is(b"server") => return Field::Software(value),
-            10 if is(b"user-agent") => return Field::Software(value),
-            6 if is(b"expect") => {
-                self.expects_continue = value.eq_ignore_ascii_case(b"100-continue");
-            }
-            14 if is(b"content-length") => self.content_length = decimal(value),
-            17 if is(b"transfer-encoding") => {
-                let last = value
-                    .rsplit(|&byte| byte == b',')
-                    .next()
-                    .unwrap_or_default();
-                self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-                self.other_coding = !self.chunked;
-            }
-            _ => {}
+        // The colon's place tells the few names of interest from all others without a search.
+        let at = |colon: usize| line.get(colon) == Some(&b':');
+        let is = |name: &[u8]| line[..name.len()].eq_ignore_ascii_case(name);
+        let value = |colon: usize| line[colon + 1..].trim_ascii();
+        if at(6) && is(b"server") {
+            return Field::Software(value(6));
+        } else if at(10) && is(b"user-agent") {
+            return Field::Software(value(10));
+        } else if at(6) && is(b"expect") {
+            self.expects_continue = value(6).eq_ignore_ascii_case(b"100-continue");
+        } else if at(14) && is(b"content-length") {
+            self.content_length = decimal(value(14));
+        } else if at(17) && is(b"transfer-encoding") {
+            let last = value(17)
+                .rsplit(|&byte| byte == b',')
+                .next()
+                .unwrap_or_default();
+            self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            self.other_coding = !self.chunked;
         }
         Field::Other
     }
