@@ -15,4 +15,8 @@ pub mod app;
 pub mod capture;
 pub mod cause;
 pub mod dns;
+mod histogram;
+pub mod pipeline;
+pub mod report;
+pub mod tcp;
 pub mod wire;

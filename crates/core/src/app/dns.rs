@@ -28,21 +28,12 @@ impl Rules for Dns {
     }
 
     fn header(&mut self, from: Side, header: &[u8], _: &mut Feed<'_>) -> Result<Shape, Lost> {
-        let length = header
-            .iter()
-            .fold(0, |length, &byte| length << 8 | u64::from(byte));
+        let length = header.iter().fold(0, |length, &byte| length << 8 | u64::from(byte));
         // Less than a header is no message.
         if length < 12 {
             return Err(Lost);
         }
-        Ok(Shape {
-            length,
-            peek: if from == Side::Client {
-                QUESTION_PEEK
-            } else {
-                0
-            },
-        })
+        Ok(Shape { length, peek: if from == Side::Client { QUESTION_PEEK } else { 0 } })
     }
 
     fn head(&mut self, _: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {

@@ -92,9 +92,7 @@ impl<'a> Feed<'a> {
     }
 
     fn mark(&mut self, mark: Mark<'_>) {
-        let at = self
-            .pinned
-            .unwrap_or_else(|| u32::try_from(self.pos).unwrap_or(u32::MAX));
+        let at = self.pinned.unwrap_or_else(|| u32::try_from(self.pos).unwrap_or(u32::MAX));
         (self.on)(at, mark);
     }
 
@@ -243,10 +241,7 @@ impl<'a> Feed<'a> {
     pub fn handshake_end(&mut self, resumed: bool, certificate_bytes: u32) {
         if self.exchanges.handshake == Handshake::Started {
             self.exchanges.handshake = Handshake::Ended;
-            self.mark(Mark::HandshakeEnd {
-                resumed,
-                certificate_bytes,
-            });
+            self.mark(Mark::HandshakeEnd { resumed, certificate_bytes });
         }
     }
 

@@ -136,13 +136,7 @@ impl Framer {
             if self.skip[side] > 0 || (pos >= end && skipped == 0) {
                 return;
             }
-            let mut feed = Feed {
-                bytes,
-                pos,
-                pinned,
-                exchanges: &mut self.exchanges,
-                on,
-            };
+            let mut feed = Feed { bytes, pos, pinned, exchanges: &mut self.exchanges, on };
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
@@ -203,10 +197,7 @@ impl Framer {
         pos: &mut usize,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        let hint = Hint {
-            server_port: self.server_port,
-            mid_stream: self.hunting,
-        };
+        let hint = Hint { server_port: self.server_port, mid_stream: self.hunting };
         let Machine::Sniff(sniffer) = &mut self.machine else {
             return;
         };
@@ -220,14 +211,7 @@ impl Framer {
             if matches!(self.machine, Machine::Turns) {
                 self.exchanges.forget_anticipated();
                 let exchanges = &mut self.exchanges;
-                Feed {
-                    bytes,
-                    pos: *pos,
-                    pinned: None,
-                    exchanges,
-                    on,
-                }
-                .turn(from);
+                Feed { bytes, pos: *pos, pinned: None, exchanges, on }.turn(from);
             } else {
                 self.protocol = protocol;
                 let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);

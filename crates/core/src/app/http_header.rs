@@ -39,10 +39,7 @@ impl Header {
         } else if at(14) && is(b"content-length") {
             self.content_length = decimal(value(14));
         } else if at(17) && is(b"transfer-encoding") {
-            let last = value(17)
-                .rsplit(|&byte| byte == b',')
-                .next()
-                .unwrap_or_default();
+            let last = value(17).rsplit(|&byte| byte == b',').next().unwrap_or_default();
             self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
             self.other_coding = !self.chunked;
         }
@@ -63,14 +60,9 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Status code of a status line (RFC 9112 §4).
 pub(super) fn status_line(line: &[u8]) -> Option<u16> {
-    let rest = line
-        .strip_prefix(b"HTTP/1.")?
-        .get(1..)?
-        .strip_prefix(b" ")?;
+    let rest = line.strip_prefix(b"HTTP/1.")?.get(1..)?.strip_prefix(b" ")?;
     let status = decimal(rest.get(..3)?)?;
-    u16::try_from(status)
-        .ok()
-        .filter(|status| (100..1000).contains(status))
+    u16::try_from(status).ok().filter(|status| (100..1000).contains(status))
 }
 
 /// Methods in use are upper-case words, some with a dash (`M-SEARCH`).
@@ -80,10 +72,7 @@ pub(super) fn is_method_byte(byte: u8) -> bool {
 
 /// Size of a chunk from its size line (RFC 9112 §7.1); extensions are ignored.
 pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
-    let end = line
-        .iter()
-        .position(|&byte| byte == b';')
-        .unwrap_or(line.len());
+    let end = line.iter().position(|&byte| byte == b';').unwrap_or(line.len());
     let digits = line[..end].trim_ascii();
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -95,8 +84,5 @@ fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(
-        text.iter()
-            .fold(0, |value, digit| value * 10 + u64::from(digit - b'0')),
-    )
+    Some(text.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }

@@ -10,10 +10,7 @@ pub(super) struct Label {
 
 impl Label {
     pub fn new() -> Self {
-        Self {
-            bytes: [0; LABEL_BYTES],
-            len: 0,
-        }
+        Self { bytes: [0; LABEL_BYTES], len: 0 }
     }
 
     pub fn push(&mut self, text: &[u8]) {
@@ -67,9 +64,7 @@ fn path_of(target: &[u8]) -> &[u8] {
         return target;
     };
     let rest = &target[scheme + 3..];
-    rest.iter()
-        .position(|&byte| byte == b'/')
-        .map_or(b"/", |slash| &rest[slash..])
+    rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
 }
 
 fn push_part(kind: &mut Label, part: &[u8]) {

@@ -1,7 +1,7 @@
 //! What framers say about the bytes they were given.
 
 /// Who sent the bytes. The client is the side that sent the SYN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The side that opened the connection.
     Client,
@@ -10,6 +10,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both sides.
+    pub const ALL: [Self; 2] = [Self::Client, Self::Server];
+
     /// The other side.
     pub fn peer(self) -> Self {
         match self {
@@ -20,7 +23,7 @@ impl Side {
 }
 
 /// The application protocol spoken on a connection, as far as it was recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Protocol {
     /// Not recognised: exchanges are turns of direction.
     #[default]

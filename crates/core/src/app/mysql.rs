@@ -108,21 +108,14 @@ impl Default for Mysql {
 
 impl Mysql {
     fn login(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
-        let flags = head
-            .first_chunk()
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .ok_or(Lost)?;
+        let flags = head.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Lost)?;
         self.deprecate_eof = flags & CLIENT_DEPRECATE_EOF != 0;
         self.encrypts = flags & CLIENT_SSL != 0 && head.len() == 32 && self.packets[0].length == 32;
         self.phase = Phase::Authentication;
         self.packets[0].is_command = true;
         feed.request_start();
         feed.kind("connect");
-        if flags & CLIENT_COMPRESS != 0 {
-            Err(Lost)
-        } else {
-            Ok(())
-        }
+        if flags & CLIENT_COMPRESS != 0 { Err(Lost) } else { Ok(()) }
     }
 
     fn command(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
@@ -211,11 +204,7 @@ impl Mysql {
         };
         let counts = [u16::from_le_bytes([c1, c2]), u16::from_le_bytes([p1, p2])];
         let eof = u64::from(!self.deprecate_eof);
-        let packets = counts
-            .iter()
-            .filter(|&&count| count > 0)
-            .map(|&c| u64::from(c) + eof)
-            .sum();
+        let packets = counts.iter().filter(|&&count| count > 0).map(|&c| u64::from(c) + eof).sum();
         if packets == 0 {
             return self.last(false);
         }
@@ -252,10 +241,7 @@ impl Rules for Mysql {
         let length = u64::from(u32::from_le_bytes([l0, l1, l2, 0]));
         let packet = &mut self.packets[from as usize];
         let continues = packet.length == LENGTH_MAX;
-        *packet = Packet {
-            length,
-            is_command: packet.is_command && continues,
-        };
+        *packet = Packet { length, is_command: packet.is_command && continues };
         let peek = match from {
             _ if continues => 0,
             Side::Client if self.phase == Phase::Commands => STATEMENT_PEEK,
@@ -268,11 +254,7 @@ impl Rules for Mysql {
         let &first = head.first().ok_or(Lost)?;
         match (from, self.phase) {
             (Side::Server, Phase::Greeting) => {
-                self.phase = if first == reply::ERR {
-                    Phase::Commands
-                } else {
-                    Phase::Login
-                };
+                self.phase = if first == reply::ERR { Phase::Commands } else { Phase::Login };
                 self.ends = true;
             }
             (Side::Client, Phase::Greeting) | (Side::Server, Phase::Login) => return Err(Lost),
@@ -319,9 +301,7 @@ fn more_results(body: &[u8]) -> bool {
 }
 
 fn more_status(status: Option<&[u8]>) -> bool {
-    let flags = status
-        .and_then(<[u8]>::first_chunk)
-        .map(|flags| u16::from_le_bytes(*flags));
+    let flags = status.and_then(<[u8]>::first_chunk).map(|flags| u16::from_le_bytes(*flags));
     flags.is_some_and(|flags| flags & SERVER_MORE_RESULTS_EXISTS != 0)
 }
 

@@ -60,10 +60,7 @@ enum State {
 
 impl<R: Rules> Packets<R> {
     pub fn new(rules: R) -> Self {
-        Self {
-            halves: Default::default(),
-            rules,
-        }
+        Self { halves: Default::default(), rules }
     }
 
     /// Takes what `feed` has from one side.
@@ -138,10 +135,6 @@ impl Half {
             rules.head(from, &self.head, feed)?;
         }
         self.head.clear();
-        Ok(if self.left > 0 {
-            Next::Skip(self.left)
-        } else {
-            Next::More
-        })
+        Ok(if self.left > 0 { Next::Skip(self.left) } else { Next::More })
     }
 }

@@ -49,15 +49,8 @@ pub(super) struct Postgres {
 impl Postgres {
     /// `mid_stream`: the start-up is over.
     pub fn new(mid_stream: bool) -> Self {
-        let phase = if mid_stream {
-            Phase::Messages
-        } else {
-            Phase::Startup
-        };
-        Self {
-            phase,
-            ..Self::default()
-        }
+        let phase = if mid_stream { Phase::Messages } else { Phase::Startup };
+        Self { phase, ..Self::default() }
     }
 
     fn startup(&mut self, length: u32, code: u32) -> Result<Shape, Lost> {
@@ -68,10 +61,7 @@ impl Postgres {
             SSL_REQUEST | GSSENC_REQUEST => Phase::Encryption,
             _ => Phase::Messages,
         };
-        Ok(Shape {
-            length: u64::from(length - 8),
-            peek: 0,
-        })
+        Ok(Shape { length: u64::from(length - 8), peek: 0 })
     }
 
     fn client_begin(&mut self, first: u8, feed: &mut Feed<'_>) {
@@ -131,10 +121,7 @@ impl Rules for Postgres {
                 }
                 let has_statement = from == Side::Client && matches!(kind, b'Q' | b'P');
                 let peek = if has_statement { STATEMENT_PEEK } else { 0 };
-                Ok(Shape {
-                    length: u64::from(length - 4),
-                    peek,
-                })
+                Ok(Shape { length: u64::from(length - 4), peek })
             }
             _ => Ok(Shape { length: 0, peek: 0 }),
         }

@@ -151,10 +151,7 @@ fn value_line(
         b'*' | b'~' | b'>' => number(rest)?.unwrap_or(0),
         b'%' => number(rest)?.unwrap_or(0).saturating_mul(2),
         // An attribute comes before the value that it describes and does not count as one.
-        b'|' => number(rest)?
-            .unwrap_or(0)
-            .saturating_mul(2)
-            .saturating_add(1),
+        b'|' => number(rest)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
         b'$' | b'!' | b'=' => return number(rest),
         _ if from == Side::Server && b"+-:_#,(".contains(&kind) => 0,
         _ if from == Side::Client && words == 0 && *owed == 1 => {
@@ -164,17 +161,11 @@ fn value_line(
         _ => return Err(Lost),
     };
     *owed = owed.saturating_add(parts);
-    if *owed > OWED_MAX {
-        Err(Lost)
-    } else {
-        Ok(None)
-    }
+    if *owed > OWED_MAX { Err(Lost) } else { Ok(None) }
 }
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut kind = Label::new();
     kind.push_upper(words.next().unwrap_or_default());
     if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_str()), words.next()) {
@@ -213,9 +204,5 @@ fn number(digits: &[u8]) -> Result<Option<u64>, Lost> {
     }
     let text = std::str::from_utf8(digits).map_err(|_| Lost)?;
     let value = text.parse::<u64>().map_err(|_| Lost)?;
-    if value > OWED_MAX {
-        Err(Lost)
-    } else {
-        Ok(Some(value))
-    }
+    if value > OWED_MAX { Err(Lost) } else { Ok(Some(value)) }
 }

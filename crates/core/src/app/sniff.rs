@@ -54,11 +54,7 @@ const SERVER_TESTS: &[(Protocol, Test)] = &[
 
 impl Sniffer {
     pub fn new(from: Side) -> Self {
-        Self {
-            from,
-            len: 0,
-            prefix: [0; PREFIX_BYTES],
-        }
+        Self { from, len: 0, prefix: [0; PREFIX_BYTES] }
     }
 
     /// The bytes seen so far.
@@ -78,11 +74,7 @@ impl Sniffer {
             self.len += 1;
         }
         let full = usize::from(self.len) == PREFIX_BYTES;
-        let tests = if self.from == Side::Client {
-            CLIENT_TESTS
-        } else {
-            SERVER_TESTS
-        };
+        let tests = if self.from == Side::Client { CLIENT_TESTS } else { SERVER_TESTS };
         for (protocol, test) in tests {
             match test(self.prefix(), hint) {
                 Verdict::Yes => return Some(*protocol),
@@ -148,11 +140,7 @@ const METHODS: [&[u8]; 19] = [
 fn http_request(prefix: &[u8], _: Hint) -> Verdict {
     let Some(space) = prefix.iter().position(|&byte| byte == b' ') else {
         let possible = METHODS.iter().any(|method| method.starts_with(prefix));
-        return if possible {
-            Verdict::Maybe
-        } else {
-            Verdict::No
-        };
+        return if possible { Verdict::Maybe } else { Verdict::No };
     };
     let method = &prefix[..space];
     // `GET key` is a Redis inline command: HTTP needs a path, a URI, `*`, or an authority.

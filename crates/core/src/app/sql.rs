@@ -15,10 +15,7 @@ pub(super) fn verb(statement: &[u8]) -> Label {
             _ => break,
         };
     }
-    let end = rest
-        .iter()
-        .position(|byte| !byte.is_ascii_alphabetic())
-        .unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
     let mut label = Label::new();
     // Longer words are no verbs but values.
     if end <= 16 {

@@ -63,12 +63,8 @@ impl Open {
             queries: Vec::new(),
         };
         let last_activity_ns = query.sent_ns;
-        let mut open = Self {
-            lookup,
-            name: asked.name.to_owned(),
-            ids: Vec::new(),
-            last_activity_ns,
-        };
+        let mut open =
+            Self { lookup, name: asked.name.to_owned(), ids: Vec::new(), last_activity_ns };
         open.ids.push(asked.id);
         open.lookup.queries.push(query);
         open
@@ -99,10 +95,7 @@ impl Open {
     /// Whether the query is waiting for its answer here.
     pub fn awaits(&self, name: &str, qtype: u16) -> bool {
         self.name == name
-            && self
-                .attempts(qtype)
-                .last()
-                .is_some_and(|query| query.answered_ns.is_none())
+            && self.attempts(qtype).last().is_some_and(|query| query.answered_ns.is_none())
     }
 
     /// Whether and how `asked` continues this look-up.
@@ -116,16 +109,8 @@ impl Open {
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
         }
         let attempts = self.attempts(query.qtype);
-        let same_socket = self
-            .lookup
-            .queries
-            .iter()
-            .any(|q| q.client_port == query.client_port);
-        let fit = if same_socket {
-            Fit::SameSocket
-        } else {
-            Fit::SameName
-        };
+        let same_socket = self.lookup.queries.iter().any(|q| q.client_port == query.client_port);
+        let fit = if same_socket { Fit::SameSocket } else { Fit::SameName };
         let Some(last) = attempts.last() else {
             let pairs = |qtype| matches!(qtype, qtype::A | qtype::AAAA | qtype::HTTPS);
             let is_part = pairs(query.qtype) && self.lookup.qtypes.iter().all(|&q| pairs(q));
@@ -152,19 +137,13 @@ impl Open {
 
     fn ids_of(&self, qtype: u16) -> impl Iterator<Item = u16> {
         let queries = self.lookup.queries.iter().zip(&self.ids);
-        queries
-            .filter(move |(query, _)| query.qtype == qtype)
-            .map(|(_, &id)| id)
+        queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)
     }
 
     /// The last step had answers, and none that names a record.
     fn was_in_vain(&self) -> bool {
         let step = self.step();
-        let mut queries = self
-            .lookup
-            .queries
-            .iter()
-            .filter(|query| query.step == step);
+        let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
         queries.clone().any(|query| query.is_conclusive()) && !queries.any(|q| q.is_positive())
     }
 
@@ -252,8 +231,7 @@ pub(super) fn has_answers(message: &Message) -> bool {
 /// the same first labels under another suffix, or under none.
 fn is_next_name(last: &str, next: &str) -> bool {
     let is_extended = |short: &str, long: &str| {
-        long.strip_prefix(short)
-            .is_some_and(|suffix| suffix.starts_with('.'))
+        long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
     };
     if is_extended(next, last) || is_extended(last, next) {
         return true;

@@ -92,10 +92,7 @@ impl Query {
     /// What the answer should have taken, if it took too long.
     fn exceeded_baseline_ns(&self) -> Option<u64> {
         let taken_ns = self.answered_ns?.saturating_sub(self.sent_ns);
-        let baseline_ns = self
-            .baseline_ns
-            .unwrap_or(BASELINE_MAX_NS)
-            .min(BASELINE_MAX_NS);
+        let baseline_ns = self.baseline_ns.unwrap_or(BASELINE_MAX_NS).min(BASELINE_MAX_NS);
         let is_slow = taken_ns >= SLOW_MIN_NS && taken_ns >= SLOW_FACTOR * baseline_ns;
         is_slow.then_some(baseline_ns)
     }
@@ -138,11 +135,7 @@ impl Lookup {
     /// Splits `end_ns - start_ns` exactly: what was lost to each cause, and with `None` what a
     /// healthy look-up takes. Causes that took nothing are there with 0.
     pub fn split(&self) -> [(Option<Cause>, u64); 5] {
-        let timeout = if self.is_reverse {
-            Cause::ReverseDnsTimeout
-        } else {
-            Cause::DnsTimeout
-        };
+        let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),
             (Some(timeout), 0),
@@ -173,9 +166,7 @@ impl Lookup {
                 continue;
             };
             let next = self.queries.iter().find(|query| query.step > step);
-            let end_ns = next
-                .map_or(self.end_ns, |query| query.sent_ns)
-                .min(self.end_ns);
+            let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
             let mut inner = self.step_spans(step, end_ns, timeout);
             if next.is_some() {
                 in_vain(&mut inner, first.sent_ns, end_ns);
@@ -192,10 +183,7 @@ impl Lookup {
         for &qtype in &self.qtypes {
             let attempts: Vec<_> = self.attempts(step, qtype).collect();
             if !attempts.is_empty() {
-                chains.push((
-                    chain_end_ns(&attempts).unwrap_or(end_ns).min(end_ns),
-                    attempts,
-                ));
+                chains.push((chain_end_ns(&attempts).unwrap_or(end_ns).min(end_ns), attempts));
             }
         }
         chains.sort_by_key(|(chain_end_ns, _)| std::cmp::Reverse(*chain_end_ns));
@@ -213,9 +201,7 @@ impl Lookup {
     }
 
     pub(super) fn attempts(&self, step: u16, qtype: u16) -> impl Iterator<Item = &Query> {
-        self.queries
-            .iter()
-            .filter(move |query| query.step == step && query.qtype == qtype)
+        self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
     }
 
     /// Fills in the end, the outcome and the suspicion once no more can come. `known_until_ns`
@@ -248,16 +234,10 @@ impl Lookup {
 
     /// When the client gave up: one more retry interval after its last query.
     fn given_up_ns(&self, step: u16) -> u64 {
-        let times_ns: Vec<_> = self
-            .queries
-            .iter()
-            .filter(|q| q.step == step)
-            .map(|q| q.sent_ns)
-            .collect();
+        let times_ns: Vec<_> =
+            self.queries.iter().filter(|q| q.step == step).map(|q| q.sent_ns).collect();
         let (first, last) = (times_ns.first(), times_ns.last());
-        let waits_ns = times_ns
-            .windows(2)
-            .map(|pair| pair[1].saturating_sub(pair[0]));
+        let waits_ns = times_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         // The other half of a pair is no retry.
         let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
@@ -272,9 +252,7 @@ impl Lookup {
         } else if of_step().any(|query| query.rcode == Some(rcode::NXDOMAIN)) {
             Outcome::NxDomain
         } else if let Some(failure) = failure {
-            Outcome::Failure {
-                rcode: failure.rcode,
-            }
+            Outcome::Failure { rcode: failure.rcode }
         } else {
             Outcome::Timeout
         }
@@ -291,9 +269,7 @@ impl Lookup {
                 && one.sent_ns.abs_diff(other.sent_ns) < TOGETHER_NS
                 && one.answered_ns.is_some() != other.answered_ns.is_some()
         };
-        self.queries
-            .iter()
-            .any(|one| self.queries.iter().any(|other| is_pair(one, other)))
+        self.queries.iter().any(|one| self.queries.iter().any(|other| is_pair(one, other)))
     }
 }
 
@@ -302,24 +278,17 @@ impl Lookup {
 pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
     let decided = attempts.iter().filter(|query| query.is_conclusive());
     let last = attempts.last()?;
-    decided
-        .filter_map(|query| query.answered_ns)
-        .min()
-        .or(last.answered_ns)
+    decided.filter_map(|query| query.answered_ns).min().or(last.answered_ns)
 }
 
 /// The stretches of the attempts for one type.
 fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
     let mut spans = Vec::new();
     for (at, query) in attempts.iter().enumerate() {
-        let next_ns = attempts
-            .get(at + 1)
-            .map_or(end_ns, |next| next.sent_ns.min(end_ns));
+        let next_ns = attempts.get(at + 1).map_or(end_ns, |next| next.sent_ns.min(end_ns));
         let from_ns = query.sent_ns;
         let ends_here = next_ns == end_ns;
-        let answered = query
-            .answered_ns
-            .is_some_and(|answered_ns| answered_ns <= next_ns);
+        let answered = query.answered_ns.is_some_and(|answered_ns| answered_ns <= next_ns);
         let cause = match answered {
             true if query.is_failure() => Some(Cause::DnsFailure),
             true => None,
@@ -329,10 +298,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
             }
             false => Some(timeout),
         };
-        match query
-            .exceeded_baseline_ns()
-            .filter(|_| answered && cause.is_none())
-        {
+        match query.exceeded_baseline_ns().filter(|_| answered && cause.is_none()) {
             Some(baseline_ns) => {
                 let fair_ns = from_ns.saturating_add(baseline_ns).min(next_ns);
                 spans.push((from_ns, fair_ns, None));
@@ -351,10 +317,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
 fn in_vain(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
     let is_kept = |cause: &Option<Cause>| !matches!(cause, None | Some(Cause::DnsSlow));
     spans.retain(|(_, _, cause)| is_kept(cause));
-    let kept_ns: u64 = spans
-        .iter()
-        .map(|(from_ns, to_ns, _)| to_ns - from_ns)
-        .sum();
+    let kept_ns: u64 = spans.iter().map(|(from_ns, to_ns, _)| to_ns - from_ns).sum();
     let rest_ns = end_ns.saturating_sub(start_ns).saturating_sub(kept_ns);
     spans.push((end_ns - rest_ns, end_ns, Some(Cause::DnsSearch)));
 }

@@ -95,9 +95,7 @@ impl Message {
     /// [`MessageError::HeaderTruncated`] if not even the header is there. Whatever follows and is
     /// cut or malformed is left out.
     pub fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
-        let header = bytes
-            .get(..HEADER_BYTES)
-            .ok_or(MessageError::HeaderTruncated)?;
+        let header = bytes.get(..HEADER_BYTES).ok_or(MessageError::HeaderTruncated)?;
         let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let flags = word(2);
         let mut message = Self {
@@ -110,10 +108,7 @@ impl Message {
             answer_count: word(6),
             answers: Vec::new(),
         };
-        let mut reader = Reader {
-            bytes,
-            at: HEADER_BYTES,
-        };
+        let mut reader = Reader { bytes, at: HEADER_BYTES };
         for _ in 0..word(4).min(4) {
             let Some(question) = reader.question() else {
                 return Ok(message);

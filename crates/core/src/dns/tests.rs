@@ -64,11 +64,7 @@ fn encode(id: u16, kind: u16, name: &str, answer: Option<&str>) -> Vec<u8> {
         None => return bytes,
     };
     bytes.extend([0xc0, 12]);
-    bytes.extend(
-        [kind, 1, 0, 60, data.len() as u16]
-            .iter()
-            .flat_map(|word| word.to_be_bytes()),
-    );
+    bytes.extend([kind, 1, 0, 60, data.len() as u16].iter().flat_map(|word| word.to_be_bytes()));
     bytes.extend(data);
     bytes
 }
@@ -76,11 +72,7 @@ fn encode(id: u16, kind: u16, name: &str, answer: Option<&str>) -> Vec<u8> {
 /// Feeds a trace from `client`; frames are numbered as the lines are.
 fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
     let mut end_ns = 0;
-    for (at, line) in trace
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .enumerate()
-    {
+    for (at, line) in trace.lines().filter(|line| !line.trim().is_empty()).enumerate() {
         let words: Vec<_> = line.split_whitespace().collect();
         let time_ns = (words[0].parse::<f64>().expect("seconds") * 1e9).round() as u64;
         let frame = FrameId::new(0, at as u64 + 1);

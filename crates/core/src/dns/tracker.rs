@@ -43,10 +43,7 @@ struct Carried<'a> {
 impl Tracker {
     /// `keep_names`: keep the names asked for, for display. They are values: off unless asked.
     pub fn new(keep_names: bool) -> Self {
-        Self {
-            keep_names,
-            ..Self::default()
-        }
+        Self { keep_names, ..Self::default() }
     }
 
     /// Takes the payload of one UDP datagram. Anything but a DNS query or answer is ignored.
@@ -58,13 +55,7 @@ impl Tracker {
         destination: &Endpoint,
         payload: &[u8],
     ) {
-        let carried = Carried {
-            time_ns,
-            frame,
-            source,
-            destination,
-            over_tcp: false,
-        };
+        let carried = Carried { time_ns, frame, source, destination, over_tcp: false };
         self.message(&carried, payload);
     }
 
@@ -78,13 +69,7 @@ impl Tracker {
         destination: &Endpoint,
         payload: &[u8],
     ) {
-        let carried = Carried {
-            time_ns,
-            frame,
-            source,
-            destination,
-            over_tcp: true,
-        };
+        let carried = Carried { time_ns, frame, source, destination, over_tcp: true };
         // A length of two bytes comes first (RFC 7766 §8), sometimes in a segment of its own.
         match payload {
             [high, low, message @ ..]
@@ -107,9 +92,7 @@ impl Tracker {
         let Some(lookups) = self.open.get_mut(&client.address) else {
             return;
         };
-        let refused = lookups
-            .iter_mut()
-            .find_map(|open| open.refuse(time_ns, client.port, server));
+        let refused = lookups.iter_mut().find_map(|open| open.refuse(time_ns, client.port, server));
         if let Some(query) = refused {
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(frame);
@@ -134,12 +117,7 @@ impl Tracker {
         let Ok(message) = Message::parse(payload) else {
             return;
         };
-        let Carried {
-            time_ns,
-            source,
-            destination,
-            ..
-        } = *carried;
+        let Carried { time_ns, source, destination, .. } = *carried;
         if message.opcode != 0 {
             return;
         }
@@ -171,10 +149,7 @@ impl Tracker {
                 baseline_ns: None,
                 query_frame: carried.frame,
                 answer_frame: None,
-                flags: QueryFlags {
-                    over_tcp: carried.over_tcp,
-                    ..QueryFlags::default()
-                },
+                flags: QueryFlags { over_tcp: carried.over_tcp, ..QueryFlags::default() },
             },
             id: message.id,
             name: &question.name,
@@ -182,9 +157,7 @@ impl Tracker {
         let by_resolver = self.is_resolver(client, &asked);
         let lookups = self.open.entry(client.address).or_default();
         let fits = lookups.iter().enumerate();
-        let best = fits
-            .filter_map(|(at, open)| Some((open.fit(&asked)?, at)))
-            .min();
+        let best = fits.filter_map(|(at, open)| Some((open.fit(&asked)?, at))).min();
         match best {
             Some((Fit::Duplicate, _)) => {}
             Some((_, at)) => lookups[at].add(asked),
@@ -211,24 +184,12 @@ impl Tracker {
         if self.baselines_ns.contains_key(&client.address) {
             return true;
         }
-        let asks_loopback = |open: &Open| {
-            open.lookup
-                .queries
-                .iter()
-                .any(|query| query.server.ip().is_loopback())
-        };
-        let mut locals = self
-            .open
-            .iter()
-            .filter(|(address, _)| **address != client.address);
+        let asks_loopback =
+            |open: &Open| open.lookup.queries.iter().any(|query| query.server.ip().is_loopback());
+        let mut locals = self.open.iter().filter(|(address, _)| **address != client.address);
         !client.ip().is_loopback()
             && locals.any(|(address, lookups)| {
-                Endpoint {
-                    address: *address,
-                    port: 0,
-                }
-                .ip()
-                .is_loopback()
+                Endpoint { address: *address, port: 0 }.ip().is_loopback()
                     && lookups.iter().any(|open| {
                         asks_loopback(open) && open.awaits(asked.name, asked.query.qtype)
                     })
@@ -236,12 +197,7 @@ impl Tracker {
     }
 
     fn answer(&mut self, carried: &Carried<'_>, message: &Message) {
-        let Carried {
-            time_ns,
-            source: server,
-            destination: client,
-            ..
-        } = *carried;
+        let Carried { time_ns, source: server, destination: client, .. } = *carried;
         let Some(lookups) = self.open.get_mut(&client.address) else {
             return;
         };
@@ -300,8 +256,5 @@ impl Tracker {
 /// Look-ups in the order in which they began.
 fn order(lookup: &Lookup) -> (u64, FrameId) {
     let first = lookup.queries.first();
-    (
-        lookup.start_ns,
-        first.map_or_else(FrameId::default, |query| query.query_frame),
-    )
+    (lookup.start_ns, first.map_or_else(FrameId::default, |query| query.query_frame))
 }

@@ -32,11 +32,7 @@ pub(super) fn postgres() -> Vec<Push<'static>> {
         (S, b"1\0\0\0\x042\0\0\0\x04", 0),
         (C, b"S\0\0\0\x04", 0),
         (S, b"C\0\0\0\x05\0Z\0\0\0\x05I", 0),
-        (
-            C,
-            b"B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04B\0\0\0\x04S\0\0\0\x04",
-            0,
-        ),
+        (C, b"B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04B\0\0\0\x04S\0\0\0\x04", 0),
         (S, b"2\0\0\0\x04Z\0\0\0\x05I2\0\0\0\x04Z\0\0\0\x05I", 0),
         (C, b"X\0\0\0\x04", 0),
     ]
@@ -45,11 +41,7 @@ pub(super) fn postgres() -> Vec<Push<'static>> {
 /// `modern`: without EOF after definitions (CLIENT_DEPRECATE_EOF).
 pub(super) fn mysql(modern: bool) -> Vec<Push<'static>> {
     let (login, eof, rows_end): (&[u8], &[u8], &[u8]) = if modern {
-        (
-            &[5, 0, 0, 1, 0, 0, 0, 1, b'u'],
-            b"",
-            b"\x07\0\0\x04\xfe\0\0\x02\0\0\0",
-        )
+        (&[5, 0, 0, 1, 0, 0, 0, 1, b'u'], b"", b"\x07\0\0\x04\xfe\0\0\x02\0\0\0")
     } else {
         (
             &[5, 0, 0, 1, 0, 0, 0, 0, b'u'],
@@ -78,11 +70,7 @@ pub(super) fn mysql(modern: bool) -> Vec<Push<'static>> {
 
 pub(super) fn dns() -> Vec<Push<'static>> {
     vec![
-        (
-            C,
-            b"\0\x17\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x03bcd\0\0\x1c\0\x01",
-            0,
-        ),
+        (C, b"\0\x17\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x03bcd\0\0\x1c\0\x01", 0),
         (S, b"\0\x27\0\x01\x81\x80", 35),
     ]
 }
@@ -95,10 +83,7 @@ fn kinds(port: u16, pushes: &[Push<'_>], exchanges: usize) -> Vec<String> {
         assert_eq!(count(word), exchanges, "{word} in {told}");
     }
     assert!(!told.contains("desync"), "{told}");
-    told.split(", ")
-        .filter(|mark| mark.starts_with('['))
-        .map(str::to_owned)
-        .collect()
+    told.split(", ").filter(|mark| mark.starts_with('[')).map(str::to_owned).collect()
 }
 
 fn protocol(port: u16, pushes: &[Push<'_>]) -> Protocol {
@@ -109,35 +94,19 @@ fn protocol(port: u16, pushes: &[Push<'_>]) -> Protocol {
 
 #[test]
 fn redis_commands_are_pipelined_and_pushes_answer_nothing() {
-    assert_eq!(
-        kinds(6379, &redis(), 4),
-        ["[SET]", "[CONFIG GET]", "[PING]", "[QUIT]"]
-    );
+    assert_eq!(kinds(6379, &redis(), 4), ["[SET]", "[CONFIG GET]", "[PING]", "[QUIT]"]);
     assert_eq!(protocol(7000, &redis()), Protocol::Redis);
 }
 
 #[test]
 fn redis_replies_nest() {
-    let told = story(
-        6379,
-        &[
-            (C, b"*1\r\n$4\r\nEXEC\r\n", 0),
-            (S, b"*2\r\n*2\r\n+a\r\n", 0),
-        ],
-    );
+    let told = story(6379, &[(C, b"*1\r\n$4\r\nEXEC\r\n", 0), (S, b"*2\r\n*2\r\n+a\r\n", 0)]);
     assert!(told.ends_with("/request, response"), "{told}");
 }
 
 #[test]
 fn postgres_batches_end_with_sync() {
-    let expected = [
-        "[startup]",
-        "[startup]",
-        "[SELECT]",
-        "[INSERT]",
-        "[EXECUTE]",
-        "[EXECUTE]",
-    ];
+    let expected = ["[startup]", "[startup]", "[SELECT]", "[INSERT]", "[EXECUTE]", "[EXECUTE]"];
     assert_eq!(kinds(5432, &postgres(), 6), expected);
     assert_eq!(protocol(15432, &postgres()), Protocol::Postgres);
 }
@@ -147,42 +116,26 @@ fn postgres_may_turn_into_tls() {
     let mut pushes: Vec<Push> = vec![(C, b"\0\0\0\x08\x04\xd2\x16\x2f", 0), (S, b"S", 0)];
     pushes.extend(super::tls::tls12());
     let told = story(5432, &pushes);
-    assert!(
-        told.contains("response, /response, handshake, /handshake full"),
-        "{told}"
-    );
+    assert!(told.contains("response, /response, handshake, /handshake full"), "{told}");
 }
 
 #[test]
 fn postgres_is_recognised_in_the_middle() {
     let mut framer = Framer::new(5432, true);
-    let pushes: &[Push] = &[
-        (S, b"row", 0),
-        (C, b"Q\0\0\0\x0bBEGIN;\0", 0),
-        (S, b"Z\0\0\0\x05T", 0),
-    ];
+    let pushes: &[Push] =
+        &[(S, b"row", 0), (C, b"Q\0\0\0\x0bBEGIN;\0", 0), (S, b"Z\0\0\0\x05T", 0)];
     let marks = marks_with(&mut framer, pushes);
     assert_eq!(framer.protocol(), Protocol::Postgres);
-    assert!(
-        marks.iter().any(|mark| mark.ends_with("[BEGIN]")),
-        "{marks:?}"
-    );
+    assert!(marks.iter().any(|mark| mark.ends_with("[BEGIN]")), "{marks:?}");
 }
 
 #[test]
 fn mysql_result_sets_end_with_eof_or_ok() {
     for modern in [true, false] {
         let told = story(3306, &mysql(modern));
-        assert!(
-            told.starts_with("response, /response, request, [connect]"),
-            "{told}"
-        );
+        assert!(told.starts_with("response, /response, request, [connect]"), "{told}");
         assert!(!told.contains("desync"), "{told}");
-        assert_eq!(
-            told.split(", ").filter(|mark| *mark == "/response").count(),
-            5,
-            "{told}"
-        );
+        assert_eq!(told.split(", ").filter(|mark| *mark == "/response").count(), 5, "{told}");
         assert!(told.contains("[SELECT]") && told.contains("[PING]") && told.contains("[PREPARE]"));
         assert!(told.ends_with("/response"), "{told}");
     }

@@ -65,10 +65,7 @@ fn a_name_that_does_not_exist_is_no_search() {
         "0.000 q 4000 10.0.0.53 1 A nowhere.example.com
          0.001 r 4000 10.0.0.53 1 A nowhere.example.com NXDOMAIN",
     );
-    assert_eq!(
-        (lost(&lookup).as_str(), lookup.outcome),
-        ("- 1", Outcome::NxDomain)
-    );
+    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 1", Outcome::NxDomain));
 }
 
 #[test]
@@ -127,10 +124,7 @@ fn a_first_answer_from_elsewhere_is_not_slow() {
          2.000 q 4002 10.0.0.53 2 A two.example
          2.080 r 4002 10.0.0.53 2 A two.example 10.1.1.1",
     );
-    assert_eq!(
-        lookups.iter().map(lost).collect::<Vec<_>>(),
-        ["- 30", "- 0.5", "- 80"]
-    );
+    assert_eq!(lookups.iter().map(lost).collect::<Vec<_>>(), ["- 30", "- 0.5", "- 80"]);
 }
 
 #[test]
@@ -162,10 +156,7 @@ fn an_address_whose_name_nobody_knows_costs_the_timeout() {
          40.0 end",
     );
     assert_eq!(lost(&lookup), "reverse_dns_timeout 10000");
-    assert_eq!(
-        (lookup.outcome, lookup.is_reverse),
-        (Outcome::Timeout, true)
-    );
+    assert_eq!((lookup.outcome, lookup.is_reverse), (Outcome::Timeout, true));
 }
 
 #[test]
@@ -197,9 +188,7 @@ fn two_threads_have_a_lookup_each() {
          0.0010 r 4000 10.0.0.53 2 AAAA db.example.com NODATA
          0.0010 r 4001 10.0.0.53 4 AAAA db.example.com NODATA",
     );
-    let ports = lookups
-        .iter()
-        .map(|l| l.queries.iter().map(|q| q.client_port).collect::<Vec<_>>());
+    let ports = lookups.iter().map(|l| l.queries.iter().map(|q| q.client_port).collect::<Vec<_>>());
     assert_eq!(ports.collect::<Vec<_>>(), [[4000, 4000], [4001, 4001]]);
 }
 
@@ -240,13 +229,7 @@ fn a_resolver_going_upstream_is_not_a_user() {
         "1.0 q 6000 8.8.8.8 1 A b.example\n 1.1 r 6000 8.8.8.8 1 A b.example 10.1.1.1",
     );
     let lookups = tracker.finish(2_000_000_000);
-    assert_eq!(
-        lookups
-            .iter()
-            .map(|lookup| lookup.by_resolver)
-            .collect::<Vec<_>>(),
-        [false, true]
-    );
+    assert_eq!(lookups.iter().map(|lookup| lookup.by_resolver).collect::<Vec<_>>(), [false, true]);
     assert!(lookups.iter().all(|lookup| lookup.name.is_none()));
 }
 

@@ -1,0 +1,337 @@
+//! The report, schema version 1. Text, JSON, HTML and Python show these same facts.
+//!
+//! Units are the last word of a name; all times are nanoseconds. Frame numbers are 1-based in
+//! the file they name, as Wireshark counts.
+
+use crate::app::{Protocol, Side};
+use crate::capture::{FrameId, InputSummary};
+use crate::cause::{Cause, Owner, Role};
+use crate::wire::{DecodeCounts, Endpoint};
+
+/// Version of the JSON contract.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything a diagnosis found out.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The files read, in time order.
+    pub inputs: Vec<InputSummary>,
+    /// How much there was.
+    pub totals: Totals,
+    /// Wall time of all exchanges by owner; sums to `totals.wall_ns`.
+    pub ledger: Ledger,
+    /// Latency of all exchanges.
+    pub latency: Latency,
+    /// Latency and ledger per server endpoint, most wall time first (bounded).
+    pub endpoints: Vec<EndpointReport>,
+    /// Faults and costs, by lost time.
+    pub findings: Vec<Finding>,
+    /// What was noticed and cost nobody anything, or limits what could be said.
+    pub observations: Vec<Observation>,
+    /// The worst connections first (bounded).
+    pub connections: Vec<ConnectionReport>,
+    /// How many connections were left out of `connections`.
+    pub connections_omitted: u64,
+}
+
+/// Counts over the whole input.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// TCP connections seen.
+    pub connections: u64,
+    /// Exchanges completed (or given up).
+    pub exchanges: u64,
+    /// Name look-ups.
+    pub lookups: u64,
+    /// Sum of the exchanges' wall times.
+    pub wall_ns: u64,
+    /// Frames that could not be decoded, by kind.
+    pub decode_errors: DecodeCounts,
+    /// TCP segments analysed.
+    pub segments: u64,
+    /// First and last capture time, nanoseconds since the Unix epoch.
+    pub first_ns: u64,
+    /// Last capture time.
+    pub last_ns: u64,
+    /// Where the capture was taken, over all connections.
+    pub vantage: Vantage,
+}
+
+/// Where a capture was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Vantage {
+    /// Not enough handshakes or round trips to tell.
+    #[default]
+    Unknown,
+    /// At (or near) the client.
+    Client,
+    /// At (or near) the server.
+    Server,
+    /// Between them, some way from both.
+    Middle,
+    /// Client and server are equally near: one host or one fast network.
+    Local,
+    /// Different connections were captured at different places.
+    Mixed,
+}
+
+/// Time by owner, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ledger([u64; Owner::ALL.len()]);
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self([0; Owner::ALL.len()])
+    }
+}
+
+impl Ledger {
+    /// Adds `ns` to what `owner` has.
+    pub fn add(&mut self, owner: Owner, ns: u64) {
+        self.0[owner as usize] += ns;
+    }
+
+    /// What `owner` has, ns.
+    pub fn of(&self, owner: Owner) -> u64 {
+        self.0[owner as usize]
+    }
+
+    /// The sum over all owners, ns.
+    pub fn total_ns(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+
+    /// Moves up to `ns` from one owner to another; answers how much was moved.
+    pub fn transfer(&mut self, from: Owner, to: Owner, ns: u64) -> u64 {
+        let moved = ns.min(self.of(from));
+        self.0[from as usize] -= moved;
+        self.0[to as usize] += moved;
+        moved
+    }
+
+    /// Owners with time, in declaration order.
+    pub fn iter(&self) -> impl Iterator<Item = (Owner, u64)> + '_ {
+        Owner::ALL.iter().map(|&owner| (owner, self.of(owner))).filter(|&(_, ns)| ns > 0)
+    }
+}
+
+/// Percentiles of exchange latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// The greatest.
+    pub max_ns: u64,
+}
+
+/// One server endpoint's exchanges.
+#[derive(Clone, Debug)]
+pub struct EndpointReport {
+    /// The server.
+    pub endpoint: Endpoint,
+    /// What it says it is (`nginx/1.22.1`), if it does.
+    pub software: Option<String>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Connections to it.
+    pub connections: u64,
+    /// Exchanges with it.
+    pub exchanges: u64,
+    /// Their wall time by owner.
+    pub ledger: Ledger,
+    /// Their latency.
+    pub latency: Latency,
+    /// Per request kind, most wall time first (bounded).
+    pub kinds: Vec<KindReport>,
+}
+
+/// One kind of request at one endpoint.
+#[derive(Clone, Debug)]
+pub struct KindReport {
+    /// `GET /items/{id}`, `SELECT`, …; empty where it could not be read.
+    pub kind: String,
+    /// How many.
+    pub exchanges: u64,
+    /// Their latency.
+    pub latency: Latency,
+}
+
+/// Who has to change something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// In which role.
+    pub role: Role,
+    /// Where; for the network the server endpoint on whose path it happened.
+    pub endpoint: Endpoint,
+}
+
+/// How much was hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affected {
+    /// Exchanges with this cause.
+    pub exchanges: u64,
+    /// Exchanges at the same endpoint.
+    pub of_exchanges: u64,
+    /// Connections with this cause.
+    pub connections: u64,
+}
+
+/// A value that goes into a cause's words; `cause/<cause>.md` names it as `{name}`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// A duration, shown in ms or s.
+    Ns(u64),
+    /// A number of bytes.
+    Bytes(u64),
+    /// A rate, bits per second.
+    BitsPerSecond(u64),
+    /// A plain number.
+    Count(u64),
+    /// A share of one, shown in per cent.
+    Share(f64),
+    /// A public id or other text that is not translated.
+    Text(String),
+}
+
+/// One link of the causal chain: what a frame shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The frame.
+    pub frame: FrameId,
+    /// Its part in the chain, an id from the message table (`flight_end`, `late_ack`, `held`).
+    pub part: &'static str,
+    /// Who sent it.
+    pub from: Side,
+    /// TCP payload, bytes.
+    pub payload_bytes: u32,
+    /// Time since the previous frame of the chain, ns.
+    pub after_ns: u64,
+}
+
+/// A look-alike that was considered and is not it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuledOut {
+    /// The look-alike.
+    pub cause: Cause,
+    /// Why not: an id of a sentence in the cause's words.
+    pub why: &'static str,
+}
+
+/// A cause, with what it cost and why we say so.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The cause.
+    pub cause: Cause,
+    /// Who has to change something.
+    pub culprit: Culprit,
+    /// How much was hit.
+    pub affected: Affected,
+    /// Ledger time that would disappear without the cause, ns.
+    pub lost_ns: u64,
+    /// `lost_ns` over the wall time of all exchanges, 0 to 1.
+    pub share: f64,
+    /// Latency at the culprit's server endpoint now.
+    pub latency: Latency,
+    /// The same without the cause.
+    pub counterfactual: Latency,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// One clear instance of the causal chain.
+    pub evidence: Vec<Evidence>,
+    /// The connection of `evidence`: the client's and the server's endpoint.
+    pub evidence_flow: Option<(Endpoint, Endpoint)>,
+    /// Look-alikes considered.
+    pub ruled_out: Vec<RuledOut>,
+    /// Values for the words of the cause.
+    pub facts: Vec<(&'static str, Fact)>,
+    /// What the software at the culprit says it is, for concrete fixes.
+    pub software: Option<String>,
+    /// What is spoken there.
+    pub protocol: Protocol,
+}
+
+/// Something noticed that is not a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// Its id in the message table (`delayed_acks`, `capture_drops`, …).
+    pub id: &'static str,
+    /// Values for its words.
+    pub facts: Vec<(&'static str, Fact)>,
+    /// Some frames that show it.
+    pub frames: Vec<FrameId>,
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionReport {
+    /// Who opened it.
+    pub client: Endpoint,
+    /// Who accepted it.
+    pub server: Endpoint,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Its first frame.
+    pub first_frame: FrameId,
+    /// Capture time of the first frame.
+    pub first_ns: u64,
+    /// Capture time of the last frame.
+    pub last_ns: u64,
+    /// Where it was captured.
+    pub vantage: Vantage,
+    /// Base RTT client to server, ns; 0 if never measured.
+    pub rtt_min_ns: u64,
+    /// Exchanges on it.
+    pub exchanges: u64,
+    /// Wall time of its exchanges by owner.
+    pub ledger: Ledger,
+    /// Time lost to faults, ns.
+    pub lost_ns: u64,
+    /// What the client sent.
+    pub client_to_server: DirectionReport,
+    /// What the server sent.
+    pub server_to_client: DirectionReport,
+}
+
+/// One direction of a connection, with tcptrace's labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionReport {
+    /// Packets.
+    pub packets: u64,
+    /// Payload bytes, retransmissions included.
+    pub actual_data_bytes: u64,
+    /// Payload bytes, each counted once.
+    pub unique_bytes: u64,
+    /// Segments retransmitted.
+    pub rexmt_data_packets: u64,
+    /// Of them by timer.
+    pub rto_count: u64,
+    /// Of them by duplicate ACKs or SACK.
+    pub fast_retransmissions: u64,
+    /// Of them for nothing.
+    pub spurious_retransmissions: u64,
+    /// Segments out of order.
+    pub out_of_order_packets: u64,
+    /// Duplicate ACKs sent.
+    pub duplicate_acks: u64,
+    /// Zero windows advertised.
+    pub zero_window_advertisements: u64,
+    /// Window probes sent.
+    pub zero_window_probes: u64,
+    /// Maximum segment size seen or announced, bytes.
+    pub mss_bytes: u32,
+    /// Greatest flight, bytes.
+    pub flight_size_max_bytes: u64,
+    /// RTT samples' minimum, ns; 0 if none.
+    pub rtt_min_ns: u64,
+}
