@@ -14,6 +14,7 @@
 pub mod app;
 pub mod capture;
 pub mod cause;
+pub mod dns;
 mod histogram;
 pub mod pipeline;
 pub mod report;

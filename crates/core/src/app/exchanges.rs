@@ -92,9 +92,7 @@ impl<'a> Feed<'a> {
     }
 
     fn mark(&mut self, mark: Mark<'_>) {
-        let at = self
-            .pinned
-            .unwrap_or_else(|| u32::try_from(self.pos).unwrap_or(u32::MAX));
+        let at = self.pinned.unwrap_or_else(|| u32::try_from(self.pos).unwrap_or(u32::MAX));
         (self.on)(at, mark);
     }
 
@@ -190,6 +188,11 @@ impl<'a> Feed<'a> {
         self.exchanges.answering.unwrap_or_default()
     }
 
+    /// Whether a response is in progress.
+    pub fn is_responding(&self) -> bool {
+        self.exchanges.responding
+    }
+
     /// Whether a request waits for its response or a response is in progress.
     pub fn has_begun(&self) -> bool {
         self.exchanges.responding || !self.exchanges.waiting.is_empty()
@@ -238,10 +241,7 @@ impl<'a> Feed<'a> {
     pub fn handshake_end(&mut self, resumed: bool, certificate_bytes: u32) {
         if self.exchanges.handshake == Handshake::Started {
             self.exchanges.handshake = Handshake::Ended;
-            self.mark(Mark::HandshakeEnd {
-                resumed,
-                certificate_bytes,
-            });
+            self.mark(Mark::HandshakeEnd { resumed, certificate_bytes });
         }
     }
 

@@ -1,8 +1,13 @@
 //! The framer of one connection: skips what is known to be body, hands the rest to its parser.
 
+use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
 use super::http::Http;
 use super::mark::{Mark, Protocol, Side};
+use super::mysql::Mysql;
+use super::packets::Packets;
+use super::postgres::Postgres;
+use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
 use super::tls::Tls;
 
@@ -24,6 +29,34 @@ enum Machine {
     Turns,
     Http(Box<Http>),
     Tls(Box<Tls>),
+    Redis(Box<Redis>),
+    Postgres(Box<Packets<Postgres>>),
+    Mysql(Box<Packets<Mysql>>),
+    Dns(Box<Packets<Dns>>),
+}
+
+impl Machine {
+    fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        match self {
+            Self::Http(http) => http.feed(from, feed),
+            Self::Tls(tls) => tls.feed(from, feed),
+            Self::Redis(redis) => redis.feed(from, feed),
+            Self::Postgres(postgres) => postgres.feed(from, feed),
+            Self::Mysql(mysql) => mysql.feed(from, feed),
+            Self::Dns(dns) => dns.feed(from, feed),
+            Self::Sniff(_) | Self::Turns => Ok(Next::Turns),
+        }
+    }
+
+    /// Bytes are missing where they were needed.
+    fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        match self {
+            Self::Postgres(postgres) => postgres.gap(from, feed),
+            Self::Mysql(mysql) => mysql.gap(from, feed),
+            Self::Dns(dns) => dns.gap(from, feed),
+            _ => Err(Lost),
+        }
+    }
 }
 
 /// Finds requests and responses in the bytes of one TCP connection.
@@ -103,13 +136,7 @@ impl Framer {
             if self.skip[side] > 0 || (pos >= end && skipped == 0) {
                 return;
             }
-            let mut feed = Feed {
-                bytes,
-                pos,
-                pinned,
-                exchanges: &mut self.exchanges,
-                on,
-            };
+            let mut feed = Feed { bytes, pos, pinned, exchanges: &mut self.exchanges, on };
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
@@ -134,9 +161,8 @@ impl Framer {
                     self.sniff(from, bytes, &mut pos, on);
                     continue;
                 }
-                _ if gap => Err(Lost),
-                Machine::Http(http) => http.feed(from, &mut feed),
-                Machine::Tls(tls) => tls.feed(from, &mut feed),
+                machine if gap => machine.gap(from, &mut feed),
+                machine => machine.feed(from, &mut feed),
             };
             let moved = feed.pos > pos || skipped > 0;
             pos = feed.pos;
@@ -171,10 +197,7 @@ impl Framer {
         pos: &mut usize,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        let hint = Hint {
-            server_port: self.server_port,
-            mid_stream: self.hunting,
-        };
+        let hint = Hint { server_port: self.server_port, mid_stream: self.hunting };
         let Machine::Sniff(sniffer) = &mut self.machine else {
             return;
         };
@@ -188,14 +211,7 @@ impl Framer {
             if matches!(self.machine, Machine::Turns) {
                 self.exchanges.forget_anticipated();
                 let exchanges = &mut self.exchanges;
-                Feed {
-                    bytes,
-                    pos: *pos,
-                    pinned: None,
-                    exchanges,
-                    on,
-                }
-                .turn(from);
+                Feed { bytes, pos: *pos, pinned: None, exchanges, on }.turn(from);
             } else {
                 self.protocol = protocol;
                 let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
@@ -213,7 +229,14 @@ impl Framer {
                 let expected = client_hello && !self.exchanges.is_handshake_over();
                 Machine::Tls(Box::new(Tls::new(expected)))
             }
-            _ => Machine::Turns,
+            Protocol::Redis => Machine::Redis(Box::default()),
+            Protocol::Postgres => {
+                let is_startup = sniffer.prefix().first() == Some(&0);
+                Machine::Postgres(Box::new(Packets::new(Postgres::new(!is_startup))))
+            }
+            Protocol::Mysql => Machine::Mysql(Box::default()),
+            Protocol::Dns => Machine::Dns(Box::default()),
+            Protocol::Turns => Machine::Turns,
         }
     }
 }

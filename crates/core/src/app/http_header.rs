@@ -26,27 +26,22 @@ pub(super) enum Field<'a> {
 impl Header {
     /// Takes in one field line; lines that are none are ignored.
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {
-        let Some(colon) = memchr::memchr(b':', line) else {
-            return Field::Other;
-        };
-        let value = line[colon + 1..].trim_ascii();
-        let is = |name: &[u8]| line[..colon].eq_ignore_ascii_case(name);
-        match colon {
-            6 if is(b"server") => return Field::Software(value),
-            10 if is(b"user-agent") => return Field::Software(value),
-            6 if is(b"expect") => {
-                self.expects_continue = value.eq_ignore_ascii_case(b"100-continue");
-            }
-            14 if is(b"content-length") => self.content_length = decimal(value),
-            17 if is(b"transfer-encoding") => {
-                let last = value
-                    .rsplit(|&byte| byte == b',')
-                    .next()
-                    .unwrap_or_default();
-                self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-                self.other_coding = !self.chunked;
-            }
-            _ => {}
+        // The colon's place tells the few names of interest from all others without a search.
+        let at = |colon: usize| line.get(colon) == Some(&b':');
+        let is = |name: &[u8]| line[..name.len()].eq_ignore_ascii_case(name);
+        let value = |colon: usize| line[colon + 1..].trim_ascii();
+        if at(6) && is(b"server") {
+            return Field::Software(value(6));
+        } else if at(10) && is(b"user-agent") {
+            return Field::Software(value(10));
+        } else if at(6) && is(b"expect") {
+            self.expects_continue = value(6).eq_ignore_ascii_case(b"100-continue");
+        } else if at(14) && is(b"content-length") {
+            self.content_length = decimal(value(14));
+        } else if at(17) && is(b"transfer-encoding") {
+            let last = value(17).rsplit(|&byte| byte == b',').next().unwrap_or_default();
+            self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            self.other_coding = !self.chunked;
         }
         Field::Other
     }
@@ -65,14 +60,9 @@ pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Status code of a status line (RFC 9112 §4).
 pub(super) fn status_line(line: &[u8]) -> Option<u16> {
-    let rest = line
-        .strip_prefix(b"HTTP/1.")?
-        .get(1..)?
-        .strip_prefix(b" ")?;
+    let rest = line.strip_prefix(b"HTTP/1.")?.get(1..)?.strip_prefix(b" ")?;
     let status = decimal(rest.get(..3)?)?;
-    u16::try_from(status)
-        .ok()
-        .filter(|status| (100..1000).contains(status))
+    u16::try_from(status).ok().filter(|status| (100..1000).contains(status))
 }
 
 /// Methods in use are upper-case words, some with a dash (`M-SEARCH`).
@@ -82,10 +72,7 @@ pub(super) fn is_method_byte(byte: u8) -> bool {
 
 /// Size of a chunk from its size line (RFC 9112 §7.1); extensions are ignored.
 pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
-    let end = line
-        .iter()
-        .position(|&byte| byte == b';')
-        .unwrap_or(line.len());
+    let end = line.iter().position(|&byte| byte == b';').unwrap_or(line.len());
     let digits = line[..end].trim_ascii();
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -97,8 +84,5 @@ fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(
-        text.iter()
-            .fold(0, |value, digit| value * 10 + u64::from(digit - b'0')),
-    )
+    Some(text.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
 }

@@ -10,24 +10,16 @@ pub(super) struct Label {
 
 impl Label {
     pub fn new() -> Self {
-        Self {
-            bytes: [0; LABEL_BYTES],
-            len: 0,
-        }
+        Self { bytes: [0; LABEL_BYTES], len: 0 }
     }
 
     pub fn push(&mut self, text: &[u8]) {
-        for &byte in text {
-            let Some(slot) = self.bytes.get_mut(self.len) else {
-                return;
-            };
-            *slot = if byte.is_ascii_graphic() || byte == b' ' {
-                byte
-            } else {
-                b'?'
-            };
-            self.len += 1;
+        let room = &mut self.bytes[self.len..];
+        let taken = room.len().min(text.len());
+        for (slot, &byte) in room.iter_mut().zip(text) {
+            *slot = if matches!(byte, b' '..=b'~') { byte } else { b'?' };
         }
+        self.len += taken;
     }
 
     /// Appends in upper case.
@@ -63,25 +55,20 @@ pub(super) fn http_kind(method: &[u8], target: &[u8]) -> Label {
 
 /// The path without scheme, authority, query, parameters and fragment.
 fn path_of(target: &[u8]) -> &[u8] {
-    let end = target
-        .iter()
-        .position(|byte| b"?;#".contains(byte))
-        .unwrap_or(target.len());
+    let end = memchr::memchr3(b'?', b';', b'#', target).unwrap_or(target.len());
     let target = &target[..end];
+    if target.first() == Some(&b'/') {
+        return target;
+    }
     let Some(scheme) = target.windows(3).position(|window| window == b"://") else {
         return target;
     };
     let rest = &target[scheme + 3..];
-    rest.iter()
-        .position(|&byte| byte == b'/')
-        .map_or(b"/", |slash| &rest[slash..])
+    rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
 }
 
 fn push_part(kind: &mut Label, part: &[u8]) {
-    let dot = part
-        .iter()
-        .rposition(|&byte| byte == b'.')
-        .filter(|&dot| dot > 0);
+    let dot = memchr::memrchr(b'.', part).filter(|&dot| dot > 0);
     let (stem, extension) = part.split_at(dot.unwrap_or(part.len()));
     let names_a_type = (2..=6).contains(&extension.len());
     if is_value(part) {
@@ -99,12 +86,16 @@ fn push_part(kind: &mut Label, part: &[u8]) {
 fn is_value(part: &[u8]) -> bool {
     const TOKEN_MIN: usize = 20;
     const WORDS_MAX: usize = 40;
-    let digits = part.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let hexadecimal = part.iter().filter(|byte| byte.is_ascii_hexdigit()).count();
-    let dashes = part.iter().filter(|&&byte| byte == b'-').count();
+    let (mut digits, mut hexadecimal, mut dashes, mut is_address) = (0, 0, 0, false);
+    for byte in part {
+        digits += usize::from(byte.is_ascii_digit());
+        hexadecimal += usize::from(byte.is_ascii_hexdigit());
+        dashes += usize::from(*byte == b'-');
+        is_address |= *byte == b'@';
+    }
     let number = digits > 0 && digits == part.len();
     let uuid = part.len() == 36 && dashes == 4 && hexadecimal == 32;
     let hash = part.len() >= 8 && hexadecimal == part.len();
     let token = part.len() >= TOKEN_MIN && digits >= 2 || part.len() >= WORDS_MAX;
-    number || uuid || hash || token || part.contains(&b'@')
+    number || uuid || hash || token || is_address
 }

@@ -45,11 +45,7 @@ impl Lines {
         let piece = &window[..used];
         if found.is_none() {
             self.partial.extend_from_slice(piece);
-            return if self.header_bytes == HEADER_MAX {
-                Err(Lost)
-            } else {
-                Ok(None)
-            };
+            return if self.header_bytes == HEADER_MAX { Err(Lost) } else { Ok(None) };
         }
         if self.partial.is_empty() {
             return Ok(Some(without_end(piece)));

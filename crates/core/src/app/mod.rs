@@ -29,6 +29,7 @@
 //! 7. Marks do not depend on how the bytes are cut into pushes: same bytes, same marks at the same
 //!    place of the stream.
 
+mod dns;
 mod exchanges;
 mod framer;
 mod http;
@@ -36,7 +37,12 @@ mod http_header;
 mod kind;
 mod lines;
 mod mark;
+mod mysql;
+mod packets;
+mod postgres;
+mod redis;
 mod sniff;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -1,6 +1,7 @@
 //! Which protocol begins here? Decided byte by byte, so that it never depends on segment sizes.
 
 use super::mark::{Protocol, Side};
+use super::postgres::is_startup_code;
 
 /// No protocol needs more than these bytes to be told.
 const PREFIX_BYTES: usize = 24;
@@ -39,20 +40,21 @@ const CLIENT_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Turns, http2_preface),
     (Protocol::Http1, http_request),
     (Protocol::Tls, tls_record),
+    (Protocol::Postgres, postgres_startup),
+    (Protocol::Postgres, postgres_message),
+    (Protocol::Dns, dns_query),
+    (Protocol::Redis, redis_command),
 ];
 
 const SERVER_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http1, http_response),
     (Protocol::Tls, tls_record),
+    (Protocol::Mysql, mysql_greeting),
 ];
 
 impl Sniffer {
     pub fn new(from: Side) -> Self {
-        Self {
-            from,
-            len: 0,
-            prefix: [0; PREFIX_BYTES],
-        }
+        Self { from, len: 0, prefix: [0; PREFIX_BYTES] }
     }
 
     /// The bytes seen so far.
@@ -72,11 +74,7 @@ impl Sniffer {
             self.len += 1;
         }
         let full = usize::from(self.len) == PREFIX_BYTES;
-        let tests = if self.from == Side::Client {
-            CLIENT_TESTS
-        } else {
-            SERVER_TESTS
-        };
+        let tests = if self.from == Side::Client { CLIENT_TESTS } else { SERVER_TESTS };
         for (protocol, test) in tests {
             match test(self.prefix(), hint) {
                 Verdict::Yes => return Some(*protocol),
@@ -142,11 +140,7 @@ const METHODS: [&[u8]; 19] = [
 fn http_request(prefix: &[u8], _: Hint) -> Verdict {
     let Some(space) = prefix.iter().position(|&byte| byte == b' ') else {
         let possible = METHODS.iter().any(|method| method.starts_with(prefix));
-        return if possible {
-            Verdict::Maybe
-        } else {
-            Verdict::No
-        };
+        return if possible { Verdict::Maybe } else { Verdict::No };
     };
     let method = &prefix[..space];
     // `GET key` is a Redis inline command: HTTP needs a path, a URI, `*`, or an authority.
@@ -161,4 +155,67 @@ fn http_request(prefix: &[u8], _: Hint) -> Verdict {
 
 fn http_response(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"HTTP/1.")
+}
+
+/// A start-up packet: its length, then its code.
+fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
+    match *prefix {
+        [0, 0, _, _, c1, c2, c3, c4, ..] => {
+            let known = is_startup_code(u32::from_be_bytes([c1, c2, c3, c4]));
+            if known { Verdict::Yes } else { Verdict::No }
+        }
+        [0] | [0, 0, ..] => Verdict::Maybe,
+        _ => Verdict::No,
+    }
+}
+
+/// A query or the start of a batch, where the start-up was not captured.
+fn postgres_message(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        [kind, ..] if !hint.mid_stream || !b"QPB".contains(&kind) => Verdict::No,
+        [_, high, ..] if high > 0 => Verdict::No,
+        [_, _, high, ..] if high > 0 && hint.server_port != 5432 => Verdict::No,
+        [_, _, _, ..] => Verdict::Yes,
+        _ => Verdict::Maybe,
+    }
+}
+
+/// Length, id, flags of a standard query, one question and no answer (RFC 1035 §4.1.1).
+fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
+    const SHORTEST: u16 = 12 + 1 + 4;
+    match *prefix {
+        [_] => Verdict::Maybe,
+        [high, low, ..] if u16::from_be_bytes([high, low]) < SHORTEST => Verdict::No,
+        // On its own port the length will do; elsewhere questions are short.
+        [high, _, ..] if high > 1 && hint.server_port != 53 => Verdict::No,
+        [_, _, _, _, flags, ..] if flags & 0xf8 != 0 => Verdict::No,
+        [_, _, _, _, _, _, 0, 1, 0, 0, 0, 0, ..] => Verdict::Yes,
+        [_, _, _, _, _, _, ref counts @ ..] => begins(counts, &[0, 1, 0, 0, 0, 0]),
+        _ => Verdict::Maybe,
+    }
+}
+
+/// An array of bulk strings; inline commands only on Redis' own port.
+fn redis_command(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        [first, ..] if hint.server_port == 6379 && first.is_ascii_alphabetic() => Verdict::Yes,
+        [b'*'] => Verdict::Maybe,
+        [b'*', b'1'..=b'9'] => Verdict::Maybe,
+        [b'*', b'1'..=b'9', b'0'..=b'9' | b'\r', ..] => Verdict::Yes,
+        _ => Verdict::No,
+    }
+}
+
+/// Initial handshake packet, protocol version 10, and a version that begins with a digit.
+fn mysql_greeting(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        _ if hint.mid_stream => Verdict::No,
+        [_, high, ..] if high > 1 => Verdict::No,
+        [_, _, high, ..] if high > 0 => Verdict::No,
+        [_, _, _, sequence, ..] if sequence > 0 => Verdict::No,
+        [_, _, _, _, version, ..] if version != 10 => Verdict::No,
+        [_, _, _, _, _, digit, ..] if digit.is_ascii_digit() => Verdict::Yes,
+        [_, _, _, _, _, _, ..] => Verdict::No,
+        _ => Verdict::Maybe,
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Framer, Mark, Protocol, Side};
 
+mod databases;
 mod http;
 mod order;
 mod tls;
@@ -35,15 +36,8 @@ pub(super) fn marks(port: u16, pushes: &[Push<'_>]) -> Vec<String> {
 /// The marks of a conversation without places, in one line.
 pub(super) fn story(port: u16, pushes: &[Push<'_>]) -> String {
     let places = marks(port, pushes);
-    let words: Vec<_> = places
-        .iter()
-        .filter_map(|line| line.split_once(' '))
-        .collect();
-    words
-        .iter()
-        .map(|(_, mark)| *mark)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let words: Vec<_> = places.iter().filter_map(|line| line.split_once(' ')).collect();
+    words.iter().map(|(_, mark)| *mark).collect::<Vec<_>>().join(", ")
 }
 
 fn show(mark: Mark<'_>) -> String {
@@ -54,21 +48,13 @@ fn show(mark: Mark<'_>) -> String {
         Mark::RequestEnd => "/request".into(),
         Mark::ResponseStart => "response".into(),
         Mark::ResponseEnd => "/response".into(),
-        Mark::RequestHeaderEnd {
-            expects_continue: true,
-        } => "header+continue".into(),
+        Mark::RequestHeaderEnd { expects_continue: true } => "header+continue".into(),
         Mark::RequestHeaderEnd { .. } => "header".into(),
         Mark::ResponseHeaderEnd { status } => format!("header {status}"),
         Mark::Interim { status } => format!("interim {status}"),
         Mark::HandshakeStart => "handshake".into(),
-        Mark::HandshakeEnd {
-            resumed,
-            certificate_bytes,
-        } => {
-            format!(
-                "/handshake {} {certificate_bytes}",
-                if resumed { "resumed" } else { "full" }
-            )
+        Mark::HandshakeEnd { resumed, certificate_bytes } => {
+            format!("/handshake {} {certificate_bytes}", if resumed { "resumed" } else { "full" })
         }
         Mark::Desync => "desync".into(),
     }
@@ -98,21 +84,15 @@ fn turns_are_changes_of_direction() {
 
 #[test]
 fn a_server_that_greets_answers_no_request() {
-    let pushes: &[Push] = &[
-        (S, b"220 ready\r\n", 0),
-        (C, b"EHLO x\r\n", 0),
-        (S, b"250 x\r\n", 0),
-    ];
+    let pushes: &[Push] = &[(S, b"220 ready\r\n", 0), (C, b"EHLO x\r\n", 0), (S, b"250 x\r\n", 0)];
     assert_eq!(story(25, pushes), "response, request, /request, response");
 }
 
 #[test]
 fn http2_with_prior_knowledge_is_turns() {
     let mut framer = Framer::new(80, false);
-    let story = marks_with(
-        &mut framer,
-        &[(C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0), (S, b"\0", 0)],
-    );
+    let story =
+        marks_with(&mut framer, &[(C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0), (S, b"\0", 0)]);
     assert_eq!(story, ["C0 request", "S0 /request", "S0 response"]);
     assert_eq!(framer.protocol(), Protocol::Turns);
 }

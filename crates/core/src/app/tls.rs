@@ -80,10 +80,7 @@ impl Tls {
     /// `handshake_seen`: the bytes that follow begin with a ClientHello; otherwise the
     /// connection is in its middle.
     pub fn new(handshake_seen: bool) -> Self {
-        Self {
-            done: !handshake_seen,
-            ..Self::default()
-        }
+        Self { done: !handshake_seen, ..Self::default() }
     }
 
     /// Takes what `feed` has from one side.
@@ -215,23 +212,14 @@ impl Tls {
     fn is_ticket(&mut self, length: u16, feed: &Feed<'_>) -> bool {
         let (ticket, next) = match self.tickets {
             Tickets::None => (false, Tickets::None),
-            Tickets::Expected if TICKET_RECORDS.contains(&length) => (
-                true,
-                Tickets::Seen {
-                    record_bytes: length,
-                    count: 1,
-                },
-            ),
-            Tickets::Seen {
-                record_bytes,
-                count,
-            } if record_bytes == length && count < TICKETS_MAX => (
-                true,
-                Tickets::Seen {
-                    record_bytes,
-                    count: count + 1,
-                },
-            ),
+            Tickets::Expected if TICKET_RECORDS.contains(&length) => {
+                (true, Tickets::Seen { record_bytes: length, count: 1 })
+            }
+            Tickets::Seen { record_bytes, count }
+                if record_bytes == length && count < TICKETS_MAX =>
+            {
+                (true, Tickets::Seen { record_bytes, count: count + 1 })
+            }
             // Nobody has asked yet: whatever it is, it is no response.
             unasked if !feed.has_begun() => (true, unasked),
             _ => (false, Tickets::None),

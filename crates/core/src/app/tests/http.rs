@@ -29,20 +29,8 @@ fn pipelined_requests_are_answered_in_order() {
     let answers: Vec<u8> = [OK, OK].concat();
     let pushes: &[Push] = &[(C, &two, 0), (S, &answers, 0)];
     let places = marks(80, pushes);
-    assert_eq!(
-        places
-            .iter()
-            .filter(|line| line.ends_with(" /request"))
-            .count(),
-        2
-    );
-    assert_eq!(
-        places
-            .iter()
-            .filter(|line| line.ends_with(" /response"))
-            .count(),
-        2
-    );
+    assert_eq!(places.iter().filter(|line| line.ends_with(" /request")).count(), 2);
+    assert_eq!(places.iter().filter(|line| line.ends_with(" /response")).count(), 2);
     assert!(places.contains(&format!("S{} /response", answers.len())));
 }
 
@@ -65,13 +53,8 @@ fn chunks_may_be_split_anywhere() {
 #[test]
 fn missing_chunk_sizes_are_a_desync_until_the_next_request() {
     let head: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nab";
-    let pushes: &[Push] = &[
-        (C, GET, 0),
-        (S, head, 100),
-        (S, b"garbage", 0),
-        (C, GET, 0),
-        (S, OK, 0),
-    ];
+    let pushes: &[Push] =
+        &[(C, GET, 0), (S, head, 100), (S, b"garbage", 0), (C, GET, 0), (S, OK, 0)];
     assert_eq!(
         story(80, pushes),
         "request, [GET /items/{id}], (curl/8), header, /request, response, header 200, desync, \
@@ -82,32 +65,17 @@ fn missing_chunk_sizes_are_a_desync_until_the_next_request() {
 
 #[test]
 fn a_body_of_known_length_may_be_missing() {
-    let pushes: &[Push] = &[
-        (C, GET, 0),
-        (S, &OK[..60], 5),
-        (C, GET, 0),
-        (S, &OK[..60], 4),
-        (S, b"o", 0),
-    ];
+    let pushes: &[Push] =
+        &[(C, GET, 0), (S, &OK[..60], 5), (C, GET, 0), (S, &OK[..60], 4), (S, b"o", 0)];
     let places = marks(80, pushes);
-    assert_eq!(
-        places
-            .iter()
-            .filter(|line| line.ends_with("/response"))
-            .count(),
-        2
-    );
+    assert_eq!(places.iter().filter(|line| line.ends_with("/response")).count(), 2);
     assert!(!places.iter().any(|line| line.ends_with("desync")));
 }
 
 #[test]
 fn a_header_cut_by_the_snap_length_is_a_turn() {
-    let pushes: &[Push] = &[
-        (C, &GET[..40], 30),
-        (S, OK, 0),
-        (C, &GET[..40], 30),
-        (S, &OK[..30], 99),
-    ];
+    let pushes: &[Push] =
+        &[(C, &GET[..40], 30), (S, OK, 0), (C, &GET[..40], 30), (S, &OK[..30], 99)];
     assert_eq!(
         story(80, pushes),
         "request, [GET /items/{id}], desync, /request, response, (nginx/1.22.1), header 200, \
@@ -121,11 +89,7 @@ fn head_204_304_have_no_body() {
         (C, b"HEAD / HTTP/1.1\r\n\r\n", 0),
         (S, b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", 0),
         (C, b"GET / HTTP/1.1\r\n\r\n", 0),
-        (
-            S,
-            b"HTTP/1.1 304 Not Modified\r\nContent-Length: 999\r\n\r\n",
-            0,
-        ),
+        (S, b"HTTP/1.1 304 Not Modified\r\nContent-Length: 999\r\n\r\n", 0),
     ];
     assert_eq!(story(80, pushes).matches("/response").count(), 2);
 }
@@ -172,11 +136,7 @@ fn an_upgrade_ends_in_turns() {
 
 #[test]
 fn a_response_until_close_never_ends() {
-    let pushes: &[Push] = &[
-        (C, GET, 0),
-        (S, b"HTTP/1.0 200 OK\r\n\r\nbody", 0),
-        (S, b"more", 9),
-    ];
+    let pushes: &[Push] = &[(C, GET, 0), (S, b"HTTP/1.0 200 OK\r\n\r\nbody", 0), (S, b"more", 9)];
     assert!(story(80, pushes).ends_with("response, header 200"));
 }
 
@@ -197,10 +157,7 @@ fn values_are_not_part_of_the_kind() {
         let told = story(80, &[(C, request.as_bytes(), 0)]);
         told.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
     };
-    assert_eq!(
-        kind("/a/123e4567-e89b-12d3-a456-426614174000/b"),
-        "DELETE /a/{id}/b"
-    );
+    assert_eq!(kind("/a/123e4567-e89b-12d3-a456-426614174000/b"), "DELETE /a/{id}/b");
     assert_eq!(kind("/photos/1234.jpg"), "DELETE /photos/{id}.jpg");
     assert_eq!(kind("/v1/deadbeef01"), "DELETE /v1/{id}");
     assert_eq!(kind("http://host:1/x/9#f"), "DELETE /x/{id}");

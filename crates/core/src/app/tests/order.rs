@@ -25,11 +25,7 @@ fn conversations() -> Vec<(u16, Vec<Push<'static>>)> {
         (
             80,
             vec![
-                (
-                    C,
-                    b"GET /a/1 HTTP/1.1\r\nUser-Agent: x\r\n\r\nHEAD / HTTP/1.1\r\n\r\n",
-                    0,
-                ),
+                (C, b"GET /a/1 HTTP/1.1\r\nUser-Agent: x\r\n\r\nHEAD / HTTP/1.1\r\n\r\n", 0),
                 (
                     S,
                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -50,15 +46,7 @@ fn conversations() -> Vec<(u16, Vec<Push<'static>>)> {
                 (S, b"HTTP/1.0 200 OK\r\n\r\nuntil close", 0),
             ],
         ),
-        (
-            9999,
-            vec![
-                (S, b"hello", 0),
-                (C, b"GETTING", 0),
-                (S, b"\x16\x03", 3),
-                (C, b"GET", 0),
-            ],
-        ),
+        (9999, vec![(S, b"hello", 0), (C, b"GETTING", 0), (S, b"\x16\x03", 3), (C, b"GET", 0)]),
     ]
 }
 
@@ -68,11 +56,7 @@ fn cut<'a>(pushes: &[Push<'a>], random: &mut Random) -> Vec<Push<'a>> {
     for &(from, mut bytes, mut missing) in pushes {
         while !bytes.is_empty() && random.below(12) > 0 {
             let (head, tail) = bytes.split_at(1 + random.below(bytes.len().min(9)));
-            let last = if tail.is_empty() {
-                std::mem::take(&mut missing)
-            } else {
-                0
-            };
+            let last = if tail.is_empty() { std::mem::take(&mut missing) } else { 0 };
             cut.push((from, head, last));
             bytes = tail;
         }
@@ -181,25 +165,9 @@ fn disturbed(pushes: &[Push<'_>], random: &mut Random) -> (Side, Vec<u8>, u32) {
             *byte = random.next() as u8;
         }
     }
-    bytes.truncate(if random.below(2) == 0 {
-        usize::MAX
-    } else {
-        random.below(bytes.len() + 1)
-    });
-    let lost = if random.below(3) == 0 {
-        random.below(200) as u32
-    } else {
-        missing
-    };
-    (
-        if random.below(10) == 0 {
-            from.peer()
-        } else {
-            from
-        },
-        bytes,
-        lost,
-    )
+    bytes.truncate(if random.below(2) == 0 { usize::MAX } else { random.below(bytes.len() + 1) });
+    let lost = if random.below(3) == 0 { random.below(200) as u32 } else { missing };
+    (if random.below(10) == 0 { from.peer() } else { from }, bytes, lost)
 }
 
 #[test]

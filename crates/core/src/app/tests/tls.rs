@@ -65,10 +65,7 @@ fn tls13_tickets_are_no_response() {
 #[test]
 fn tls12_ends_its_handshake_with_the_second_finished() {
     let told = story(443, &tls12());
-    assert_eq!(
-        told,
-        "handshake, /handshake full 1098, request, /request, response"
-    );
+    assert_eq!(told, "handshake, /handshake full 1098, request, /request, response");
 }
 
 #[test]
@@ -100,10 +97,7 @@ fn a_resumed_tls12_handshake_ends_with_the_client() {
         (S, b"\x17\x03\x03\x00\x28\x00", 39),
     ];
     // Here the server speaks first, as a mail server does.
-    assert_eq!(
-        story(993, pushes),
-        "handshake, /handshake resumed 0, response"
-    );
+    assert_eq!(story(993, pushes), "handshake, /handshake resumed 0, response");
 }
 
 #[test]
@@ -135,19 +129,14 @@ fn records_in_the_middle_of_a_connection_are_turns() {
         (S, b"\x15\x03\x03\x00\x1a", 26),
     ];
     let places = marks_with(&mut framer, pushes);
-    assert_eq!(
-        places,
-        ["S0 response", "C0 request", "S15 /request", "S15 response"]
-    );
+    assert_eq!(places, ["S0 response", "C0 request", "S15 /request", "S15 response"]);
     assert_eq!(framer.protocol(), Protocol::Tls);
 }
 
 #[test]
 fn a_tunnel_is_recognised_afresh() {
-    let mut pushes: Vec<Push> = vec![
-        (C, b"CONNECT h:443 HTTP/1.1\r\n\r\n", 0),
-        (S, b"HTTP/1.1 200 OK\r\n\r\n", 0),
-    ];
+    let mut pushes: Vec<Push> =
+        vec![(C, b"CONNECT h:443 HTTP/1.1\r\n\r\n", 0), (S, b"HTTP/1.1 200 OK\r\n\r\n", 0)];
     pushes.extend(tls13());
     let told = story(3128, &pushes);
     assert!(told.contains("header 200, /response, handshake, /handshake full 2948, request"));

@@ -1,0 +1,320 @@
+//! MySQL client/server protocol.
+//!
+//! Read first: MySQL source documentation, "Client/Server Protocol", "Command Phase" and
+//! "Text Resultset". The server greets; greeting and authentication are the exchange `connect`.
+//! After that each command is a request, and its response ends with OK, ERR or the EOF that
+//! closes its last result set. What is not followed (compression, replication) becomes turns.
+
+use super::exchanges::{Feed, Lost};
+use super::framer::Next;
+use super::mark::Side;
+use super::packets::{Rules, Shape};
+use super::sql::verb;
+use std::collections::VecDeque;
+
+const STATEMENT_PEEK: usize = 192;
+/// Enough for the status flags of OK and EOF, and for the client's capabilities.
+const STATUS_PEEK: usize = 32;
+/// A packet of this length is continued by the next.
+const LENGTH_MAX: u64 = 0xff_ffff;
+/// Clients that send more commands ahead are not understood.
+const COMMANDS_MAX: usize = 64;
+
+const CLIENT_COMPRESS: u32 = 1 << 5;
+const CLIENT_SSL: u32 = 1 << 11;
+const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
+const SERVER_MORE_RESULTS_EXISTS: u16 = 1 << 3;
+
+mod command {
+    pub const QUIT: u8 = 0x01;
+    pub const QUERY: u8 = 0x03;
+    pub const FIELD_LIST: u8 = 0x04;
+    pub const STATISTICS: u8 = 0x09;
+    pub const CHANGE_USER: u8 = 0x11;
+    pub const BINLOG_DUMP: u8 = 0x12;
+    pub const STMT_PREPARE: u8 = 0x16;
+    pub const STMT_EXECUTE: u8 = 0x17;
+    pub const STMT_SEND_LONG_DATA: u8 = 0x18;
+    pub const STMT_CLOSE: u8 = 0x19;
+    pub const STMT_FETCH: u8 = 0x1c;
+    pub const BINLOG_DUMP_GTID: u8 = 0x1e;
+}
+
+/// First bytes of the server's packets.
+mod reply {
+    pub const OK: u8 = 0x00;
+    pub const MORE_DATA: u8 = 0x01;
+    pub const LOCAL_INFILE: u8 = 0xfb;
+    pub const EOF: u8 = 0xfe;
+    pub const ERR: u8 = 0xff;
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Greeting,
+    /// The client's first packet is awaited.
+    Login,
+    /// Until OK or ERR.
+    Authentication,
+    Commands,
+}
+
+/// What of a response is still to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    /// Its first packet, or that of its next result set.
+    First,
+    /// So many packets, then the rows (with `true`) or the end.
+    Definitions(u64, bool),
+    /// Rows until EOF.
+    Rows,
+}
+
+/// State of one connection.
+pub(super) struct Mysql {
+    phase: Phase,
+    deprecate_eof: bool,
+    commands: VecDeque<u8>,
+    reply: Reply,
+    /// The packets under way, per side.
+    packets: [Packet; 2],
+    /// The response is complete when the packet under way has passed.
+    ends: bool,
+    /// The connection becomes TLS after the packet under way.
+    encrypts: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Packet {
+    length: u64,
+    /// It is part of a command that has been marked.
+    is_command: bool,
+}
+
+impl Default for Mysql {
+    fn default() -> Self {
+        Self {
+            phase: Phase::default(),
+            deprecate_eof: false,
+            commands: VecDeque::new(),
+            reply: Reply::First,
+            packets: Default::default(),
+            ends: false,
+            encrypts: false,
+        }
+    }
+}
+
+impl Mysql {
+    fn login(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        let flags = head.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Lost)?;
+        self.deprecate_eof = flags & CLIENT_DEPRECATE_EOF != 0;
+        self.encrypts = flags & CLIENT_SSL != 0 && head.len() == 32 && self.packets[0].length == 32;
+        self.phase = Phase::Authentication;
+        self.packets[0].is_command = true;
+        feed.request_start();
+        feed.kind("connect");
+        if flags & CLIENT_COMPRESS != 0 { Err(Lost) } else { Ok(()) }
+    }
+
+    fn command(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        let (&command, statement) = head.split_first().ok_or(Lost)?;
+        match command {
+            // These have no response.
+            command::QUIT | command::STMT_SEND_LONG_DATA | command::STMT_CLOSE => return Ok(()),
+            command::BINLOG_DUMP | command::BINLOG_DUMP_GTID => return Err(Lost),
+            _ if command > 0x20 || self.commands.len() >= COMMANDS_MAX => return Err(Lost),
+            _ => {}
+        }
+        feed.request_start();
+        match command {
+            command::QUERY => feed.kind(verb(statement).as_str()),
+            command::STMT_PREPARE => feed.kind("PREPARE"),
+            command::STMT_EXECUTE => feed.kind("EXECUTE"),
+            command::STMT_FETCH => feed.kind("FETCH"),
+            0x02 => feed.kind("INIT_DB"),
+            0x0e => feed.kind("PING"),
+            0x1f => feed.kind("RESET_CONNECTION"),
+            _ => {}
+        }
+        self.commands.push_back(command);
+        self.packets[0].is_command = true;
+        Ok(())
+    }
+
+    fn authentication_reply(&mut self, first: u8, feed: &mut Feed<'_>) {
+        self.begin_response(feed);
+        // Other packets ask the client for more.
+        self.ends = matches!(first, reply::OK | reply::ERR);
+        if self.ends {
+            self.phase = Phase::Commands;
+        }
+    }
+
+    fn begin_response(&mut self, feed: &mut Feed<'_>) {
+        if !feed.is_responding() {
+            feed.response_start();
+        }
+    }
+
+    fn reply(&mut self, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        let &first = head.first().ok_or(Lost)?;
+        let length = self.packets[1].length;
+        let command = *self.commands.front().ok_or(Lost)?;
+        self.begin_response(feed);
+        let is_eof =
+            first == reply::EOF && length < if self.deprecate_eof { LENGTH_MAX } else { 9 };
+        self.reply = match self.reply {
+            _ if first == reply::ERR => return self.last(false),
+            Reply::First if command == command::CHANGE_USER && first != reply::OK => Reply::First,
+            Reply::First if command == command::STMT_PREPARE => return self.prepared(head),
+            Reply::First if command == command::STATISTICS => return self.last(false),
+            Reply::First if matches!(command, command::FIELD_LIST | command::STMT_FETCH) => {
+                if is_eof {
+                    return self.last(false);
+                }
+                Reply::Rows
+            }
+            // OK: affected rows and last insert id come before the status flags.
+            Reply::First if first == reply::OK => return self.last(more_results(&head[1..])),
+            Reply::First if is_eof => return self.last(more_status(head.get(3..))),
+            // The client sends a file; OK or ERR follows.
+            Reply::First if first == reply::LOCAL_INFILE => Reply::First,
+            Reply::First => {
+                let columns = length_encoded(head).ok_or(Lost)?.0;
+                Reply::Definitions(columns + u64::from(!self.deprecate_eof), true)
+            }
+            Reply::Definitions(left, rows) if left > 1 => Reply::Definitions(left - 1, rows),
+            Reply::Definitions(_, true) => Reply::Rows,
+            Reply::Definitions(_, false) => return self.last(false),
+            Reply::Rows if is_eof && self.deprecate_eof => {
+                return self.last(more_results(&head[1..]));
+            }
+            Reply::Rows if is_eof => return self.last(more_status(head.get(3..))),
+            Reply::Rows => Reply::Rows,
+        };
+        Ok(())
+    }
+
+    /// COM_STMT_PREPARE_OK says how many definitions follow.
+    fn prepared(&mut self, head: &[u8]) -> Result<(), Lost> {
+        let &[_, _, _, _, _, c1, c2, p1, p2, ..] = head else {
+            return Err(Lost);
+        };
+        let counts = [u16::from_le_bytes([c1, c2]), u16::from_le_bytes([p1, p2])];
+        let eof = u64::from(!self.deprecate_eof);
+        let packets = counts.iter().filter(|&&count| count > 0).map(|&c| u64::from(c) + eof).sum();
+        if packets == 0 {
+            return self.last(false);
+        }
+        self.reply = Reply::Definitions(packets, false);
+        Ok(())
+    }
+
+    /// The packet under way is the last of its result, and of the response unless `more` follow.
+    fn last(&mut self, more: bool) -> Result<(), Lost> {
+        self.reply = Reply::First;
+        if !more {
+            self.commands.pop_front();
+            self.ends = true;
+        }
+        Ok(())
+    }
+}
+
+impl Rules for Mysql {
+    fn header_bytes(&self, _: Side) -> usize {
+        4
+    }
+
+    fn begin(&mut self, from: Side, _: u8, feed: &mut Feed<'_>) {
+        if from == Side::Server && self.phase == Phase::Greeting {
+            feed.response_start();
+        }
+    }
+
+    fn header(&mut self, from: Side, header: &[u8], _: &mut Feed<'_>) -> Result<Shape, Lost> {
+        let &[l0, l1, l2, _sequence] = header else {
+            return Err(Lost);
+        };
+        let length = u64::from(u32::from_le_bytes([l0, l1, l2, 0]));
+        let packet = &mut self.packets[from as usize];
+        let continues = packet.length == LENGTH_MAX;
+        *packet = Packet { length, is_command: packet.is_command && continues };
+        let peek = match from {
+            _ if continues => 0,
+            Side::Client if self.phase == Phase::Commands => STATEMENT_PEEK,
+            _ => STATUS_PEEK,
+        };
+        Ok(Shape { length, peek })
+    }
+
+    fn head(&mut self, from: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
+        let &first = head.first().ok_or(Lost)?;
+        match (from, self.phase) {
+            (Side::Server, Phase::Greeting) => {
+                self.phase = if first == reply::ERR { Phase::Commands } else { Phase::Login };
+                self.ends = true;
+            }
+            (Side::Client, Phase::Greeting) | (Side::Server, Phase::Login) => return Err(Lost),
+            (Side::Client, Phase::Login) => self.login(head, feed)?,
+            // Answers to the server's questions; a file for LOAD DATA LOCAL.
+            (Side::Client, Phase::Authentication) => {}
+            (Side::Client, _) if self.commands.len() == 1 && feed.is_responding() => {}
+            (Side::Client, _) => self.command(head, feed)?,
+            (Side::Server, Phase::Authentication) => self.authentication_reply(first, feed),
+            (Side::Server, Phase::Commands)
+                if first == reply::MORE_DATA && self.commands.is_empty() =>
+            {
+                return Err(Lost);
+            }
+            (Side::Server, Phase::Commands) => self.reply(head, feed)?,
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        let packet = self.packets[from as usize];
+        if packet.length == LENGTH_MAX {
+            return Ok(Next::More);
+        }
+        match from {
+            Side::Client if std::mem::take(&mut self.encrypts) => return Ok(Next::Tunnel),
+            Side::Client if packet.is_command => {
+                self.packets[0].is_command = false;
+                feed.request_end();
+            }
+            Side::Server if std::mem::take(&mut self.ends) => feed.response_end(),
+            _ => {}
+        }
+        Ok(Next::More)
+    }
+}
+
+/// Whether an OK packet, past its first byte, announces another result set.
+fn more_results(body: &[u8]) -> bool {
+    let past = |bytes: &[u8]| length_encoded(bytes).map(|(_, length)| length);
+    let first = past(body);
+    let both = first.and_then(|first| Some(first + past(body.get(first..)?)?));
+    both.is_some_and(|both| more_status(body.get(both..)))
+}
+
+fn more_status(status: Option<&[u8]>) -> bool {
+    let flags = status.and_then(<[u8]>::first_chunk).map(|flags| u16::from_le_bytes(*flags));
+    flags.is_some_and(|flags| flags & SERVER_MORE_RESULTS_EXISTS != 0)
+}
+
+/// A length-encoded integer and its size in bytes.
+fn length_encoded(bytes: &[u8]) -> Option<(u64, usize)> {
+    let size = match *bytes.first()? {
+        value @ 0..=0xfa => return Some((u64::from(value), 1)),
+        0xfc => 2,
+        0xfd => 3,
+        0xfe => 8,
+        _ => return None,
+    };
+    let value = bytes.get(1..=size)?;
+    let fold = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
+    Some((value.iter().rev().fold(0, fold), size + 1))
+}

@@ -1,0 +1,208 @@
+//! Redis serialization protocol, versions 2 and 3 (redis.io, "RESP protocol specification").
+//!
+//! Values are counted, not nested: a value is one owed, an aggregate owes its parts.
+
+use super::exchanges::{Feed, Lost};
+use super::framer::Next;
+use super::kind::Label;
+use super::lines::Lines;
+use super::mark::Side;
+
+/// Longer words are no commands.
+const COMMAND_MAX: u64 = 32;
+/// More parts of one message than this make no sense.
+const OWED_MAX: u64 = 1 << 32;
+
+/// Commands whose second word names what they do.
+const WITH_SUBCOMMAND: [&str; 16] = [
+    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
+    "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SENTINEL", "XGROUP", "XINFO",
+];
+
+/// Both directions of a connection that speaks RESP.
+#[derive(Default)]
+pub(super) struct Redis {
+    halves: [Half; 2],
+}
+
+#[derive(Default)]
+struct Half {
+    state: State,
+    lines: Lines,
+    /// Values that the message still owes.
+    owed: u64,
+    /// Words of a command seen so far.
+    words: u64,
+    /// Command, while its subcommand is awaited.
+    command: Option<Box<Label>>,
+    /// Out-of-band data (RESP3 push), which answers nothing.
+    is_push: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Start,
+    Value,
+    /// The word of a command and its line end.
+    Word,
+    /// A bulk string, which the framer skips, has passed.
+    Bulk,
+}
+
+impl Redis {
+    /// Takes what `feed` has from one side.
+    pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        let half = &mut self.halves[from as usize];
+        loop {
+            if half.state == State::Bulk {
+                half.value_end(from, feed);
+                continue;
+            }
+            let Some(&first) = feed.rest().first() else {
+                return Ok(Next::More);
+            };
+            if half.state == State::Start {
+                half.start(from, first, feed)?;
+                continue;
+            }
+            let Some(line) = half.lines.next(feed.rest(), &mut feed.pos)? else {
+                return Ok(Next::More);
+            };
+            let size = match half.state {
+                State::Word => {
+                    command_word(half.words, &mut half.command, half.owed, line, feed);
+                    half.words += 1;
+                    half.value_end(from, feed);
+                    continue;
+                }
+                _ => value_line(from, half.words, &mut half.owed, line, feed)?,
+            };
+            match size {
+                None => half.value_end(from, feed),
+                Some(size) if from == Side::Client && half.wants_word(size) => {
+                    half.state = State::Word;
+                }
+                Some(size) => {
+                    half.state = State::Bulk;
+                    half.words += 1;
+                    return Ok(Next::Skip(size + 2));
+                }
+            }
+        }
+    }
+}
+
+impl Half {
+    fn start(&mut self, from: Side, first: u8, feed: &mut Feed<'_>) -> Result<(), Lost> {
+        self.is_push = first == b'>';
+        match from {
+            Side::Client if first.is_ascii_control() => return Err(Lost),
+            Side::Client => feed.request_start(),
+            Side::Server if !b"+-:$*_#,(!=%~|>".contains(&first) => return Err(Lost),
+            Side::Server if self.is_push => {}
+            Side::Server => feed.response_start(),
+        }
+        self.owed = 1;
+        self.words = 0;
+        self.command = None;
+        self.lines.begin();
+        self.state = State::Value;
+        Ok(())
+    }
+
+    /// Whether the word that follows belongs to the request's kind.
+    fn wants_word(&self, size: u64) -> bool {
+        size <= COMMAND_MAX && (self.words == 0 || self.words == 1 && self.command.is_some())
+    }
+
+    /// A value is complete; perhaps the message is.
+    fn value_end(&mut self, from: Side, feed: &mut Feed<'_>) {
+        self.owed = self.owed.saturating_sub(1);
+        self.lines.begin();
+        self.state = State::Value;
+        if self.owed > 0 {
+            return;
+        }
+        self.state = State::Start;
+        match from {
+            Side::Client => {
+                if let Some(command) = self.command.take() {
+                    feed.kind(command.as_str());
+                }
+                feed.request_end();
+            }
+            Side::Server if self.is_push => {}
+            Side::Server => feed.response_end(),
+        }
+    }
+}
+
+/// Reads the line that a value begins with: `Some` is the size of the bulk string that follows.
+fn value_line(
+    from: Side,
+    words: u64,
+    owed: &mut u64,
+    line: &[u8],
+    feed: &mut Feed<'_>,
+) -> Result<Option<u64>, Lost> {
+    let (&kind, rest) = line.split_first().unwrap_or((&b'\n', &[]));
+    let parts = match kind {
+        b'*' | b'~' | b'>' => number(rest)?.unwrap_or(0),
+        b'%' => number(rest)?.unwrap_or(0).saturating_mul(2),
+        // An attribute comes before the value that it describes and does not count as one.
+        b'|' => number(rest)?.unwrap_or(0).saturating_mul(2).saturating_add(1),
+        b'$' | b'!' | b'=' => return number(rest),
+        _ if from == Side::Server && b"+-:_#,(".contains(&kind) => 0,
+        _ if from == Side::Client && words == 0 && *owed == 1 => {
+            inline_command(line, feed);
+            0
+        }
+        _ => return Err(Lost),
+    };
+    *owed = owed.saturating_add(parts);
+    if *owed > OWED_MAX { Err(Lost) } else { Ok(None) }
+}
+
+fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut kind = Label::new();
+    kind.push_upper(words.next().unwrap_or_default());
+    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_str()), words.next()) {
+        kind.push(b" ");
+        kind.push_upper(second);
+    }
+    feed.kind(kind.as_str());
+}
+
+fn command_word(
+    words: u64,
+    command: &mut Option<Box<Label>>,
+    owed: u64,
+    word: &[u8],
+    feed: &mut Feed<'_>,
+) {
+    if let Some(mut kind) = command.take() {
+        kind.push(b" ");
+        kind.push_upper(word);
+        feed.kind(kind.as_str());
+    } else if words == 0 {
+        let mut kind = Label::new();
+        kind.push_upper(word);
+        if owed > 1 && WITH_SUBCOMMAND.contains(&kind.as_str()) {
+            *command = Some(Box::new(kind));
+        } else {
+            feed.kind(kind.as_str());
+        }
+    }
+}
+
+/// A decimal length; `None` is the null value (-1).
+fn number(digits: &[u8]) -> Result<Option<u64>, Lost> {
+    if digits == b"-1" {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(digits).map_err(|_| Lost)?;
+    let value = text.parse::<u64>().map_err(|_| Lost)?;
+    if value > OWED_MAX { Err(Lost) } else { Ok(Some(value)) }
+}

@@ -1,0 +1,30 @@
+//! The verb of an SQL statement.
+
+use super::kind::Label;
+
+/// The verb in upper case, past blanks, parentheses and comments; empty if there is none in
+/// what was captured.
+pub(super) fn verb(statement: &[u8]) -> Label {
+    let mut rest = statement;
+    loop {
+        rest = rest.trim_ascii_start();
+        rest = match rest {
+            [b'(' | b';', tail @ ..] => tail,
+            [b'-', b'-', tail @ ..] | [b'#', tail @ ..] => after(tail, b"\n"),
+            [b'/', b'*', tail @ ..] => after(tail, b"*/"),
+            _ => break,
+        };
+    }
+    let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let mut label = Label::new();
+    // Longer words are no verbs but values.
+    if end <= 16 {
+        label.push_upper(&rest[..end]);
+    }
+    label
+}
+
+fn after<'a>(text: &'a [u8], end: &[u8]) -> &'a [u8] {
+    let found = text.windows(end.len()).position(|window| window == end);
+    found.map_or(&[], |at| &text[at + end.len()..])
+}

@@ -1,0 +1,149 @@
+//! Redis, PostgreSQL, MySQL and DNS over TCP.
+
+use super::{C, Push, S, marks_with, story};
+use crate::app::{Framer, Protocol};
+
+pub(super) fn redis() -> Vec<Push<'static>> {
+    vec![
+        (C, b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$5\r\nhe", 0),
+        (C, b"", 3),
+        (C, b"\r\n*2\r\n$6\r\nCONFIG\r\n$3\r\nget\r\n", 0),
+        (S, b"+OK\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n", 0),
+        (S, b">2\r\n+invalidate\r\n$-1\r\n", 0),
+        (C, b"PING\r\n*1\r\n$4\r\nquit\r\n", 0),
+        (S, b"+PONG\r\n%1\r\n+a\r\n|1\r\n+ttl\r\n:3\r\n_\r\n", 0),
+    ]
+}
+
+pub(super) fn postgres() -> Vec<Push<'static>> {
+    vec![
+        (C, b"\0\0\0\x08\x04\xd2\x16\x2f", 0),
+        (S, b"N", 0),
+        (C, b"\0\0\0\x0d\0\x03\0\0user\0", 0),
+        (S, b"R\0\0\0\x08\0\0\0\x05", 0),
+        (C, b"p\0\0\0\x08abcd", 0),
+        (S, b"R\0\0\0\x08\0\0\0\0S\0\0\0\x06a\0Z\0\0\0\x05I", 0),
+        (C, b"Q\0\0\0\x18/* x */ select 1;  \0", 0),
+        (S, b"N\0\0\0\x05\0", 0),
+        (S, b"T\0\0\0\x08abcdD\0\0\0\x0ahe", 4),
+        (S, b"C\0\0\0\x05\0Z\0\0\0\x05I", 0),
+        (C, b"P\0\0\0\x1cs1\0-- c\n(insert into", 4),
+        (C, b"B\0\0\0\x06abE\0\0\0\x04H\0\0\0\x04", 0),
+        (S, b"1\0\0\0\x042\0\0\0\x04", 0),
+        (C, b"S\0\0\0\x04", 0),
+        (S, b"C\0\0\0\x05\0Z\0\0\0\x05I", 0),
+        (C, b"B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04B\0\0\0\x04S\0\0\0\x04", 0),
+        (S, b"2\0\0\0\x04Z\0\0\0\x05I2\0\0\0\x04Z\0\0\0\x05I", 0),
+        (C, b"X\0\0\0\x04", 0),
+    ]
+}
+
+/// `modern`: without EOF after definitions (CLIENT_DEPRECATE_EOF).
+pub(super) fn mysql(modern: bool) -> Vec<Push<'static>> {
+    let (login, eof, rows_end): (&[u8], &[u8], &[u8]) = if modern {
+        (&[5, 0, 0, 1, 0, 0, 0, 1, b'u'], b"", b"\x07\0\0\x04\xfe\0\0\x02\0\0\0")
+    } else {
+        (
+            &[5, 0, 0, 1, 0, 0, 0, 0, b'u'],
+            b"\x05\0\0\x03\xfe\0\0\x02\0",
+            b"\x05\0\0\x05\xfe\0\0\x02\0",
+        )
+    };
+    vec![
+        (S, b"\x09\0\0\0\x0a8.0.36\0", 1),
+        (C, login, 0),
+        (S, b"\x02\0\0\x02\x01\x03\x07\0\0\x03\0\0\0\x02\0\0\0", 0),
+        (C, b"\x09\0\0\0\x03select 1", 0),
+        (S, b"\x01\0\0\x01\x01\x04\0\0\x02\x03def", 0),
+        (S, eof, 0),
+        (S, b"\x02\0\0\x04\x011", 0),
+        (S, rows_end, 0),
+        (C, b"\x05\0\0\0\x19\0\0\0\0\x01\0\0\0\x0e", 0),
+        (S, b"\x07\0\0\x01\0\0\0\x02\0\0\0", 0),
+        (C, b"\x07\0\0\0\x16select", 0),
+        (S, b"\x0c\0\0\x01\0\x01\0\0\0\0\0\x01\0\0\0\0", 0),
+        (S, b"\x04\0\0\x02\x03def", 0),
+        (S, eof, 0),
+        (C, b"\x01\0\0\0\x01", 0),
+    ]
+}
+
+pub(super) fn dns() -> Vec<Push<'static>> {
+    vec![
+        (C, b"\0\x17\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x03bcd\0\0\x1c\0\x01", 0),
+        (S, b"\0\x27\0\x01\x81\x80", 35),
+    ]
+}
+
+/// The kinds of a conversation, all of whose exchanges are complete.
+fn kinds(port: u16, pushes: &[Push<'_>], exchanges: usize) -> Vec<String> {
+    let told = story(port, pushes);
+    let count = |word| told.split(", ").filter(|mark| *mark == word).count();
+    for word in ["request", "/request", "response", "/response"] {
+        assert_eq!(count(word), exchanges, "{word} in {told}");
+    }
+    assert!(!told.contains("desync"), "{told}");
+    told.split(", ").filter(|mark| mark.starts_with('[')).map(str::to_owned).collect()
+}
+
+fn protocol(port: u16, pushes: &[Push<'_>]) -> Protocol {
+    let mut framer = Framer::new(port, false);
+    marks_with(&mut framer, pushes);
+    framer.protocol()
+}
+
+#[test]
+fn redis_commands_are_pipelined_and_pushes_answer_nothing() {
+    assert_eq!(kinds(6379, &redis(), 4), ["[SET]", "[CONFIG GET]", "[PING]", "[QUIT]"]);
+    assert_eq!(protocol(7000, &redis()), Protocol::Redis);
+}
+
+#[test]
+fn redis_replies_nest() {
+    let told = story(6379, &[(C, b"*1\r\n$4\r\nEXEC\r\n", 0), (S, b"*2\r\n*2\r\n+a\r\n", 0)]);
+    assert!(told.ends_with("/request, response"), "{told}");
+}
+
+#[test]
+fn postgres_batches_end_with_sync() {
+    let expected = ["[startup]", "[startup]", "[SELECT]", "[INSERT]", "[EXECUTE]", "[EXECUTE]"];
+    assert_eq!(kinds(5432, &postgres(), 6), expected);
+    assert_eq!(protocol(15432, &postgres()), Protocol::Postgres);
+}
+
+#[test]
+fn postgres_may_turn_into_tls() {
+    let mut pushes: Vec<Push> = vec![(C, b"\0\0\0\x08\x04\xd2\x16\x2f", 0), (S, b"S", 0)];
+    pushes.extend(super::tls::tls12());
+    let told = story(5432, &pushes);
+    assert!(told.contains("response, /response, handshake, /handshake full"), "{told}");
+}
+
+#[test]
+fn postgres_is_recognised_in_the_middle() {
+    let mut framer = Framer::new(5432, true);
+    let pushes: &[Push] =
+        &[(S, b"row", 0), (C, b"Q\0\0\0\x0bBEGIN;\0", 0), (S, b"Z\0\0\0\x05T", 0)];
+    let marks = marks_with(&mut framer, pushes);
+    assert_eq!(framer.protocol(), Protocol::Postgres);
+    assert!(marks.iter().any(|mark| mark.ends_with("[BEGIN]")), "{marks:?}");
+}
+
+#[test]
+fn mysql_result_sets_end_with_eof_or_ok() {
+    for modern in [true, false] {
+        let told = story(3306, &mysql(modern));
+        assert!(told.starts_with("response, /response, request, [connect]"), "{told}");
+        assert!(!told.contains("desync"), "{told}");
+        assert_eq!(told.split(", ").filter(|mark| *mark == "/response").count(), 5, "{told}");
+        assert!(told.contains("[SELECT]") && told.contains("[PING]") && told.contains("[PREPARE]"));
+        assert!(told.ends_with("/response"), "{told}");
+    }
+    assert_eq!(protocol(13306, &mysql(true)), Protocol::Mysql);
+}
+
+#[test]
+fn dns_over_tcp_is_framed_by_its_lengths() {
+    assert_eq!(kinds(53, &dns(), 1), ["[AAAA]"]);
+    assert_eq!(protocol(5353, &dns()), Protocol::Dns);
+}

@@ -1,0 +1,242 @@
+//! Which queries belong to one look-up.
+
+use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
+use super::message::{Answer, Message, qtype};
+use crate::wire::Endpoint;
+
+/// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
+/// nobody waits for them.
+const SILENCE_MAX_NS: u64 = 15_000_000_000;
+/// A resolver library goes on at once when it has an answer; path and load need some room.
+const SEQUEL_MAX_NS: u64 = 250_000_000;
+/// No library repeats a query sooner: the same query again is the same packet captured twice.
+const RETRY_MIN_NS: u64 = 100_000_000;
+const QUERIES_MAX: usize = 64;
+const ADDRESSES_MAX: usize = 16;
+
+/// A query as it was seen, before it has found its look-up.
+pub(super) struct Asked<'a> {
+    pub query: Query,
+    pub id: u16,
+    pub name: &'a str,
+}
+
+/// A look-up under way.
+pub(super) struct Open {
+    pub lookup: Lookup,
+    /// The name asked for last.
+    name: String,
+    /// Identifiers, one per query of the look-up.
+    ids: Vec<u16>,
+    last_activity_ns: u64,
+}
+
+/// How a query continues a look-up, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// The same packet, captured before.
+    Duplicate,
+    /// From the socket that asked before.
+    SameSocket,
+    /// The other type, or again, from another socket.
+    SameName,
+    /// The next name of a search series.
+    NextName,
+}
+
+impl Open {
+    pub fn new(client: &Endpoint, asked: Asked<'_>, keep_name: bool) -> Self {
+        let query = asked.query;
+        let is_reverse = query.qtype == qtype::PTR && asked.name.ends_with(".arpa");
+        let lookup = Lookup {
+            client: client.address,
+            name: keep_name.then(|| asked.name.to_owned()),
+            qtypes: vec![query.qtype],
+            start_ns: query.sent_ns,
+            end_ns: query.sent_ns,
+            outcome: Outcome::Timeout,
+            addresses: Vec::new(),
+            is_reverse,
+            search_steps: 0,
+            by_resolver: false,
+            conntrack_race_suspected: false,
+            queries: Vec::new(),
+        };
+        let last_activity_ns = query.sent_ns;
+        let mut open =
+            Self { lookup, name: asked.name.to_owned(), ids: Vec::new(), last_activity_ns };
+        open.ids.push(asked.id);
+        open.lookup.queries.push(query);
+        open
+    }
+
+    fn step(&self) -> u16 {
+        self.lookup.queries.last().map_or(0, |query| query.step)
+    }
+
+    fn attempts(&self, qtype: u16) -> Vec<&Query> {
+        self.lookup.attempts(self.step(), qtype).collect()
+    }
+
+    /// Whether every part of the last step has its answer.
+    fn is_settled(&self) -> bool {
+        self.lookup.qtypes.iter().all(|&qtype| {
+            let attempts = self.attempts(qtype);
+            attempts.is_empty() || chain_end_ns(&attempts).is_some()
+        })
+    }
+
+    /// Whether nothing more can come at `now_ns`.
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        let silence_ns = now_ns.saturating_sub(self.last_activity_ns);
+        silence_ns > SILENCE_MAX_NS || silence_ns > SEQUEL_MAX_NS && self.is_settled()
+    }
+
+    /// Whether the query is waiting for its answer here.
+    pub fn awaits(&self, name: &str, qtype: u16) -> bool {
+        self.name == name
+            && self.attempts(qtype).last().is_some_and(|query| query.answered_ns.is_none())
+    }
+
+    /// Whether and how `asked` continues this look-up.
+    pub fn fit(&self, asked: &Asked<'_>) -> Option<Fit> {
+        let query = &asked.query;
+        if self.is_over(query.sent_ns) || self.lookup.queries.len() >= QUERIES_MAX {
+            return None;
+        }
+        if self.name != asked.name {
+            let fits = self.was_in_vain() && is_next_name(&self.name, asked.name);
+            return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
+        }
+        let attempts = self.attempts(query.qtype);
+        let same_socket = self.lookup.queries.iter().any(|q| q.client_port == query.client_port);
+        let fit = if same_socket { Fit::SameSocket } else { Fit::SameName };
+        let Some(last) = attempts.last() else {
+            let pairs = |qtype| matches!(qtype, qtype::A | qtype::AAAA | qtype::HTTPS);
+            let is_part = pairs(query.qtype) && self.lookup.qtypes.iter().all(|&q| pairs(q));
+            return is_part.then_some(fit);
+        };
+        let waited_ns = query.sent_ns.saturating_sub(last.sent_ns);
+        let same_query = last.client_port == query.client_port
+            && self.ids_of(query.qtype).any(|id| id == asked.id)
+            && last.flags.over_tcp == query.flags.over_tcp;
+        match last.answered_ns {
+            None if waited_ns >= RETRY_MIN_NS => Some(fit),
+            _ if same_query && waited_ns < RETRY_MIN_NS && !last.is_failure() => {
+                Some(Fit::Duplicate)
+            }
+            None => None,
+            Some(_) if last.is_failure() || last.flags.is_truncated => Some(fit),
+            // Libraries repeat the whole pair when one half stays unanswered.
+            Some(_) => {
+                let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
+                (repeats && !self.is_settled()).then_some(fit)
+            }
+        }
+    }
+
+    fn ids_of(&self, qtype: u16) -> impl Iterator<Item = u16> {
+        let queries = self.lookup.queries.iter().zip(&self.ids);
+        queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)
+    }
+
+    /// The last step had answers, and none that names a record.
+    fn was_in_vain(&self) -> bool {
+        let step = self.step();
+        let mut queries = self.lookup.queries.iter().filter(|query| query.step == step);
+        queries.clone().any(|query| query.is_conclusive()) && !queries.any(|q| q.is_positive())
+    }
+
+    pub fn add(&mut self, asked: Asked<'_>) {
+        let mut query = asked.query;
+        query.step = self.step();
+        if self.name != asked.name {
+            query.step = query.step.saturating_add(1);
+            self.name.replace_range(.., asked.name);
+            if let Some(name) = &mut self.lookup.name {
+                name.replace_range(.., asked.name);
+            }
+        }
+        if !self.lookup.qtypes.contains(&query.qtype) {
+            self.lookup.qtypes.push(query.qtype);
+        }
+        self.last_activity_ns = query.sent_ns;
+        self.ids.push(asked.id);
+        self.lookup.queries.push(query);
+    }
+
+    /// The unanswered query that `message` from `server` to `client_port` answers. Of attempts
+    /// that cannot be told apart it is the last.
+    pub fn answered_by(
+        &mut self,
+        server: &Endpoint,
+        client_port: u16,
+        message: &Message,
+    ) -> Option<&mut Query> {
+        let question = message.question.as_ref();
+        if question.is_some_and(|question| question.name != self.name) {
+            return None;
+        }
+        let queries = self.lookup.queries.iter_mut().zip(&self.ids).rev();
+        let mut hits = queries.filter(|(query, id)| {
+            **id == message.id
+                && query.client_port == client_port
+                && query.server == *server
+                && query.answered_ns.is_none()
+                && question.is_none_or(|question| question.qtype == query.qtype)
+        });
+        hits.next().map(|(query, _)| query)
+    }
+
+    /// Keeps what the answer to a query of this look-up says.
+    pub fn note_answer(&mut self, time_ns: u64, message: &Message) {
+        self.last_activity_ns = self.last_activity_ns.max(time_ns);
+        let room = ADDRESSES_MAX.saturating_sub(self.lookup.addresses.len());
+        self.lookup.addresses.extend(message.addresses().take(room));
+    }
+
+    /// The server's host says that nobody listens.
+    pub fn refuse(
+        &mut self,
+        time_ns: u64,
+        client_port: u16,
+        server: &Endpoint,
+    ) -> Option<&mut Query> {
+        let mut queries = self.lookup.queries.iter_mut().rev();
+        let query = queries.find(|query| {
+            query.client_port == client_port
+                && query.server == *server
+                && query.answered_ns.is_none()
+        })?;
+        self.last_activity_ns = self.last_activity_ns.max(time_ns);
+        Some(query)
+    }
+}
+
+/// Whether a wait looks like the timeout of resolv.conf(5), which counts in whole seconds.
+fn is_timeout(waited_ns: u64) -> bool {
+    const SECOND_NS: u64 = 1_000_000_000;
+    const LATE_MAX_NS: u64 = 60_000_000;
+    waited_ns >= SECOND_NS && waited_ns % SECOND_NS <= LATE_MAX_NS
+}
+
+/// Whether the answer holds what was asked for: a CNAME alone leads nowhere.
+pub(super) fn has_answers(message: &Message) -> bool {
+    let leads = |answer: &Answer| !matches!(answer, Answer::Cname(_));
+    // Where the answers were cut from the capture, the header's count must do.
+    message.answers.iter().any(leads) || message.answers.len() < usize::from(message.answer_count)
+}
+
+/// Whether a resolver that searches (resolv.conf(5) `search`) asks for `next` after `last`:
+/// the same first labels under another suffix, or under none.
+fn is_next_name(last: &str, next: &str) -> bool {
+    let is_extended = |short: &str, long: &str| {
+        long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
+    };
+    if is_extended(next, last) || is_extended(last, next) {
+        return true;
+    }
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    // Hosts of different sites are called `www`: their names share it by chance.
+    first(last) == first(next) && !matches!(first(last).as_str(), "" | "www")
+}

@@ -1,0 +1,323 @@
+//! One look-up as its application saw it, and the split of its waiting time.
+
+use super::message::{qtype, rcode};
+use crate::capture::FrameId;
+use crate::cause::Cause;
+use crate::wire::Endpoint;
+
+/// An answer faster than this is never slow, whatever the server's baseline: a resolver that
+/// has to ask others needs as long.
+pub const SLOW_MIN_NS: u64 = 100_000_000;
+/// A slow answer takes at least so many times the server's baseline.
+const SLOW_FACTOR: u64 = 3;
+/// What an answer may take where the server has shown no better: a resolver that is always
+/// slow is not excused by that.
+const BASELINE_MAX_NS: u64 = 50_000_000;
+/// When a client gives up on its only query, if the capture does not show it: the timeout of
+/// resolv.conf(5).
+const TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// How a look-up ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// With an answer; without addresses where the name has none of the types asked for.
+    Answered,
+    /// The name does not exist.
+    NxDomain,
+    /// Every server failed or refused; the last RCODE, or `None` if the port was closed.
+    Failure {
+        /// The last response code.
+        rcode: Option<u8>,
+    },
+    /// No answer came.
+    Timeout,
+}
+
+/// What is known of a [`Query`] besides its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueryFlags {
+    /// The answer was too large for a datagram (TC); the query is repeated over TCP.
+    pub is_truncated: bool,
+    /// The server's host said that its port is closed (ICMP).
+    pub is_unreachable: bool,
+    /// The answer holds at least one record.
+    pub has_answers: bool,
+    /// Sent over TCP.
+    pub over_tcp: bool,
+}
+
+/// One query of a look-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The name server asked.
+    pub server: Endpoint,
+    /// The client's port.
+    pub client_port: u16,
+    /// The query type, see [`qtype`].
+    pub qtype: u16,
+    /// Which name of the look-up's search series it asks for, from 0.
+    pub step: u16,
+    /// When the query was seen, nanoseconds.
+    pub sent_ns: u64,
+    /// When its answer, or the ICMP error in its stead, was seen.
+    pub answered_ns: Option<u64>,
+    /// The answer's RCODE.
+    pub rcode: Option<u8>,
+    /// The fastest answer of this server before this one, if there was any.
+    pub baseline_ns: Option<u64>,
+    /// Frame of the query.
+    pub query_frame: FrameId,
+    /// Frame of the answer.
+    pub answer_frame: Option<FrameId>,
+    /// The rest.
+    pub flags: QueryFlags,
+}
+
+impl Query {
+    /// It was answered, and the answer decides: the name exists or does not.
+    pub(super) fn is_conclusive(&self) -> bool {
+        matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN)) && !self.flags.is_truncated
+    }
+
+    /// The server failed, refused, or was not there.
+    pub(super) fn is_failure(&self) -> bool {
+        self.answered_ns.is_some() && !self.is_conclusive() && !self.flags.is_truncated
+    }
+
+    /// The answer names at least one record.
+    pub(super) fn is_positive(&self) -> bool {
+        self.is_conclusive() && self.flags.has_answers
+    }
+
+    /// What the answer should have taken, if it took too long.
+    fn exceeded_baseline_ns(&self) -> Option<u64> {
+        let taken_ns = self.answered_ns?.saturating_sub(self.sent_ns);
+        let baseline_ns = self.baseline_ns.unwrap_or(BASELINE_MAX_NS).min(BASELINE_MAX_NS);
+        let is_slow = taken_ns >= SLOW_MIN_NS && taken_ns >= SLOW_FACTOR * baseline_ns;
+        is_slow.then_some(baseline_ns)
+    }
+}
+
+/// What one application look-up (a `getaddrinfo`) waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// The client's address, IPv4-mapped where it is IPv4.
+    pub client: [u8; 16],
+    /// The last name asked for, if names are kept.
+    pub name: Option<String>,
+    /// The query types asked for, in order.
+    pub qtypes: Vec<u16>,
+    /// When the first query was seen, nanoseconds.
+    pub start_ns: u64,
+    /// When the last part was answered, or given up.
+    pub end_ns: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The first 16 addresses answered.
+    pub addresses: Vec<[u8; 16]>,
+    /// All queries, in the order sent.
+    pub queries: Vec<Query>,
+    /// It asks for the name of an address.
+    pub is_reverse: bool,
+    /// Names tried in vain before the last one.
+    pub search_steps: u16,
+    /// Sent by a name server on behalf of others: no application waits for it directly.
+    pub by_resolver: bool,
+    /// Of an A and an AAAA query sent together from one port exactly one was answered: the
+    /// mark of two packets racing in connection tracking.
+    pub conntrack_race_suspected: bool,
+}
+
+/// A stretch of time and what it was lost to.
+type Span = (u64, u64, Option<Cause>);
+
+impl Lookup {
+    /// Splits `end_ns - start_ns` exactly: what was lost to each cause, and with `None` what a
+    /// healthy look-up takes. Causes that took nothing are there with 0.
+    pub fn split(&self) -> [(Option<Cause>, u64); 5] {
+        let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
+        let mut split = [
+            (None, 0),
+            (Some(timeout), 0),
+            (Some(Cause::DnsSearch), 0),
+            (Some(Cause::DnsFailure), 0),
+            (Some(Cause::DnsSlow), 0),
+        ];
+        let mut rest_ns = self.end_ns - self.start_ns;
+        for (from_ns, to_ns, cause) in self.spans(timeout) {
+            let slot = split.iter_mut().find(|(slot, _)| *slot == cause);
+            let taken_ns = to_ns.saturating_sub(from_ns).min(rest_ns);
+            if let Some((_, sum_ns)) = slot {
+                *sum_ns += taken_ns;
+                rest_ns -= taken_ns;
+            }
+        }
+        split[0].1 += rest_ns;
+        split
+    }
+
+    /// Stretches without overlap, of the chain of queries that was waited for.
+    fn spans(&self, timeout: Cause) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let last = self.queries.last().map_or(0, |query| query.step);
+        for step in 0..=last {
+            let of_step = |query: &&Query| query.step == step;
+            let Some(first) = self.queries.iter().find(of_step) else {
+                continue;
+            };
+            let next = self.queries.iter().find(|query| query.step > step);
+            let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
+            let mut inner = self.step_spans(step, end_ns, timeout);
+            if next.is_some() {
+                in_vain(&mut inner, first.sent_ns, end_ns);
+            }
+            spans.append(&mut inner);
+        }
+        spans
+    }
+
+    /// The stretches of one step, latest first: each moment belongs to the query type whose
+    /// answer was still to come, the last one first.
+    fn step_spans(&self, step: u16, end_ns: u64, timeout: Cause) -> Vec<Span> {
+        let mut chains: Vec<(u64, Vec<&Query>)> = Vec::new();
+        for &qtype in &self.qtypes {
+            let attempts: Vec<_> = self.attempts(step, qtype).collect();
+            if !attempts.is_empty() {
+                chains.push((chain_end_ns(&attempts).unwrap_or(end_ns).min(end_ns), attempts));
+            }
+        }
+        chains.sort_by_key(|(chain_end_ns, _)| std::cmp::Reverse(*chain_end_ns));
+        let mut spans = Vec::new();
+        let mut open_until_ns = end_ns;
+        for (chain_end_ns, attempts) in chains {
+            let limit_ns = open_until_ns.min(chain_end_ns);
+            for (from_ns, to_ns, cause) in chain_spans(&attempts, chain_end_ns, timeout) {
+                spans.push((from_ns, to_ns.min(limit_ns), cause));
+            }
+            open_until_ns = open_until_ns.min(attempts[0].sent_ns);
+        }
+        spans.retain(|(from_ns, to_ns, _)| from_ns < to_ns);
+        spans
+    }
+
+    pub(super) fn attempts(&self, step: u16, qtype: u16) -> impl Iterator<Item = &Query> {
+        self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
+    }
+
+    /// Fills in the end, the outcome and the suspicion once no more can come. `known_until_ns`
+    /// is the end of what the capture shows.
+    pub(super) fn conclude(&mut self, known_until_ns: u64) {
+        let last = self.queries.last().map_or(0, |query| query.step);
+        self.search_steps = last;
+        let mut ends_ns = Vec::new();
+        let mut given_up = false;
+        for &qtype in &self.qtypes {
+            let attempts: Vec<_> = self.attempts(last, qtype).collect();
+            if attempts.is_empty() {
+                continue;
+            }
+            match chain_end_ns(&attempts) {
+                Some(end_ns) => ends_ns.push(end_ns),
+                // A single query that nobody repeated was not waited for if another part came.
+                None => given_up |= attempts.len() > 1,
+            }
+        }
+        let answered_ns = ends_ns.iter().max().copied();
+        self.end_ns = match answered_ns {
+            Some(end_ns) if !given_up => end_ns,
+            _ => self.given_up_ns(last).min(known_until_ns),
+        };
+        self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
+        self.outcome = self.final_outcome(last);
+        self.conntrack_race_suspected = self.has_lone_half();
+    }
+
+    /// When the client gave up: one more retry interval after its last query.
+    fn given_up_ns(&self, step: u16) -> u64 {
+        let times_ns: Vec<_> =
+            self.queries.iter().filter(|q| q.step == step).map(|q| q.sent_ns).collect();
+        let (first, last) = (times_ns.first(), times_ns.last());
+        let waits_ns = times_ns.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        // The other half of a pair is no retry.
+        let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
+        let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
+        base_ns.saturating_add(interval_ns.unwrap_or(TIMEOUT_NS))
+    }
+
+    fn final_outcome(&self, step: u16) -> Outcome {
+        let of_step = || self.queries.iter().filter(|query| query.step == step);
+        let failure = of_step().rev().find(|query| query.is_failure());
+        if of_step().any(|query| query.rcode == Some(rcode::NOERROR)) {
+            Outcome::Answered
+        } else if of_step().any(|query| query.rcode == Some(rcode::NXDOMAIN)) {
+            Outcome::NxDomain
+        } else if let Some(failure) = failure {
+            Outcome::Failure { rcode: failure.rcode }
+        } else {
+            Outcome::Timeout
+        }
+    }
+
+    fn has_lone_half(&self) -> bool {
+        const TOGETHER_NS: u64 = 5_000_000;
+        let is_pair = |one: &Query, other: &Query| {
+            one.qtype == qtype::A
+                && other.qtype == qtype::AAAA
+                && one.client_port == other.client_port
+                && one.server == other.server
+                && one.step == other.step
+                && one.sent_ns.abs_diff(other.sent_ns) < TOGETHER_NS
+                && one.answered_ns.is_some() != other.answered_ns.is_some()
+        };
+        self.queries.iter().any(|one| self.queries.iter().any(|other| is_pair(one, other)))
+    }
+}
+
+/// When the attempts for one type came to an end: at the first answer that decides, else at the
+/// last failure if no attempt follows it. `None`: still waiting.
+pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
+    let decided = attempts.iter().filter(|query| query.is_conclusive());
+    let last = attempts.last()?;
+    decided.filter_map(|query| query.answered_ns).min().or(last.answered_ns)
+}
+
+/// The stretches of the attempts for one type.
+fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
+    let mut spans = Vec::new();
+    for (at, query) in attempts.iter().enumerate() {
+        let next_ns = attempts.get(at + 1).map_or(end_ns, |next| next.sent_ns.min(end_ns));
+        let from_ns = query.sent_ns;
+        let ends_here = next_ns == end_ns;
+        let answered = query.answered_ns.is_some_and(|answered_ns| answered_ns <= next_ns);
+        let cause = match answered {
+            true if query.is_failure() => Some(Cause::DnsFailure),
+            true => None,
+            // The answer that ends the wait belongs to an earlier attempt: it was late.
+            false if ends_here && attempts[..at].iter().any(|q| q.answered_ns == Some(end_ns)) => {
+                Some(Cause::DnsSlow)
+            }
+            false => Some(timeout),
+        };
+        match query.exceeded_baseline_ns().filter(|_| answered && cause.is_none()) {
+            Some(baseline_ns) => {
+                let fair_ns = from_ns.saturating_add(baseline_ns).min(next_ns);
+                spans.push((from_ns, fair_ns, None));
+                spans.push((fair_ns, next_ns, Some(Cause::DnsSlow)));
+            }
+            None => spans.push((from_ns, next_ns, cause)),
+        }
+        if ends_here {
+            break;
+        }
+    }
+    spans
+}
+
+/// Of a step in vain all time belongs to the search, save what was lost to silence or failure.
+fn in_vain(spans: &mut Vec<Span>, start_ns: u64, end_ns: u64) {
+    let is_kept = |cause: &Option<Cause>| !matches!(cause, None | Some(Cause::DnsSlow));
+    spans.retain(|(_, _, cause)| is_kept(cause));
+    let kept_ns: u64 = spans.iter().map(|(from_ns, to_ns, _)| to_ns - from_ns).sum();
+    let rest_ns = end_ns.saturating_sub(start_ns).saturating_sub(kept_ns);
+    spans.push((end_ns - rest_ns, end_ns, Some(Cause::DnsSearch)));
+}

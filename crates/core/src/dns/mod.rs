@@ -1,0 +1,18 @@
+//! Name resolution: which look-ups an application waited for, and what the waiting was made of.
+//!
+//! Read first: RFC 1035 §4 (messages), resolv.conf(5) (`timeout`, `attempts`, `rotate`, `ndots`,
+//! `search`, `single-request-reopen`).
+//!
+//! ```text
+//! datagrams ─► message (header, question, answers) ─► Tracker (queries) ─► Lookup ─► split()
+//! ```
+
+mod grouping;
+mod lookup;
+pub mod message;
+#[cfg(test)]
+mod tests;
+mod tracker;
+
+pub use lookup::{Lookup, Outcome, Query, QueryFlags, SLOW_MIN_NS};
+pub use tracker::Tracker;

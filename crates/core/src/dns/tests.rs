@@ -1,0 +1,131 @@
+//! Traffic as timed text: `seconds q|r client-port server id type name [answer]`.
+//!
+//! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA`
+//! or `TC`. `icmp` in their place is a port unreachable about the query's datagram.
+
+use super::message::{Answer, Message, MessageError, qtype, rcode};
+use super::{Lookup, Outcome, Tracker};
+use crate::capture::FrameId;
+use crate::cause::Cause;
+use crate::wire::Endpoint;
+
+mod lookups;
+mod messages;
+
+const CLIENT: &str = "10.0.0.2";
+
+fn endpoint(address: &str, port: u16) -> Endpoint {
+    let ip: std::net::IpAddr = address.parse().expect("an address");
+    let address = match ip {
+        std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        std::net::IpAddr::V6(ip) => ip.octets(),
+    };
+    Endpoint { address, port }
+}
+
+fn push_name(bytes: &mut Vec<u8>, name: &str) {
+    for label in name.split('.').filter(|label| !label.is_empty()) {
+        bytes.push(label.len() as u8);
+        bytes.extend(label.as_bytes());
+    }
+    bytes.push(0);
+}
+
+fn type_of(word: &str) -> u16 {
+    match word {
+        "A" => qtype::A,
+        "AAAA" => qtype::AAAA,
+        "PTR" => qtype::PTR,
+        "HTTPS" => qtype::HTTPS,
+        other => other.parse().expect("a type"),
+    }
+}
+
+/// A message; `answer` is `None` in a query.
+fn encode(id: u16, kind: u16, name: &str, answer: Option<&str>) -> Vec<u8> {
+    let address = answer.and_then(|answer| answer.parse::<std::net::IpAddr>().ok());
+    let flags: u16 = match answer {
+        None => 0x0100,
+        Some("NXDOMAIN") => 0x8180 | u16::from(rcode::NXDOMAIN),
+        Some("SERVFAIL") => 0x8180 | u16::from(rcode::SERVFAIL),
+        Some("REFUSED") => 0x8180 | u16::from(rcode::REFUSED),
+        Some("TC") => 0x8380,
+        Some(_) => 0x8180,
+    };
+    let mut bytes = Vec::new();
+    for word in [id, flags, 1, u16::from(address.is_some()), 0, 0] {
+        bytes.extend(word.to_be_bytes());
+    }
+    push_name(&mut bytes, name);
+    bytes.extend([kind, 1].iter().flat_map(|word| word.to_be_bytes()));
+    let data = match address {
+        Some(std::net::IpAddr::V4(ip)) => ip.octets().to_vec(),
+        Some(std::net::IpAddr::V6(ip)) => ip.octets().to_vec(),
+        None => return bytes,
+    };
+    bytes.extend([0xc0, 12]);
+    bytes.extend([kind, 1, 0, 60, data.len() as u16].iter().flat_map(|word| word.to_be_bytes()));
+    bytes.extend(data);
+    bytes
+}
+
+/// Feeds a trace from `client`; frames are numbered as the lines are.
+fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
+    let mut end_ns = 0;
+    for (at, line) in trace.lines().filter(|line| !line.trim().is_empty()).enumerate() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let time_ns = (words[0].parse::<f64>().expect("seconds") * 1e9).round() as u64;
+        let frame = FrameId::new(0, at as u64 + 1);
+        end_ns = time_ns;
+        if words[1] == "end" {
+            continue;
+        }
+        let client = endpoint(client, words[2].parse().expect("a port"));
+        let server = endpoint(words[3], 53);
+        if words[1] == "icmp" {
+            tracker.unreachable(time_ns, frame, &client, &server);
+            continue;
+        }
+        let id = words[4].parse().expect("an id");
+        let bytes = encode(id, type_of(words[5]), words[6], words.get(7).copied());
+        match words[1] {
+            "q" => tracker.datagram(time_ns, frame, &client, &server, &bytes),
+            "r" => tracker.datagram(time_ns, frame, &server, &client, &bytes),
+            "tq" => tracker.segment(time_ns, frame, &client, &server, &with_length(&bytes)),
+            "tr" => tracker.segment(time_ns, frame, &server, &client, &with_length(&bytes)),
+            other => panic!("{other} is no event"),
+        }
+    }
+    end_ns
+}
+
+fn with_length(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes(), message].concat()
+}
+
+fn lookups(trace: &str) -> Vec<Lookup> {
+    let mut tracker = Tracker::new(true);
+    let end_ns = feed(&mut tracker, CLIENT, trace);
+    let lookups = tracker.finish(end_ns);
+    for lookup in &lookups {
+        let sum: u64 = lookup.split().iter().map(|(_, ns)| ns).sum();
+        assert_eq!(sum, lookup.end_ns - lookup.start_ns, "{lookup:#?}");
+    }
+    lookups
+}
+
+/// The only look-up of a trace.
+fn lookup(trace: &str) -> Lookup {
+    let mut lookups = lookups(trace);
+    assert_eq!(lookups.len(), 1, "{lookups:#?}");
+    lookups.remove(0)
+}
+
+/// What was lost, milliseconds by cause id; `-` is nobody's fault. Zeros are left out.
+fn lost(lookup: &Lookup) -> String {
+    let split = lookup.split();
+    let parts = split.iter().filter(|(_, ns)| *ns > 0);
+    let parts =
+        parts.map(|(cause, ns)| format!("{} {}", cause.map_or("-", Cause::id), *ns as f64 / 1e6));
+    parts.collect::<Vec<_>>().join(", ")
+}

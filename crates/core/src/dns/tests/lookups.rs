@@ -1,0 +1,248 @@
+//! Look-ups and what their waiting was made of.
+
+use super::*;
+
+#[test]
+fn a_pair_answered_promptly_is_one_healthy_lookup() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.002 r 4000 10.0.0.53 2 AAAA db.example.com NODATA",
+    );
+    assert_eq!(lost(&lookup), "- 2");
+    assert_eq!(lookup.qtypes, [qtype::A, qtype::AAAA]);
+    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.addresses, [endpoint("10.1.1.1", 0).address]);
+    assert!(!lookup.conntrack_race_suspected);
+}
+
+#[test]
+fn an_unanswered_query_is_repeated_at_another_server_after_5_s() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         5.005 q 4001 10.0.0.54 1 A db.example.com
+         5.006 r 4001 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 5005");
+    assert_eq!(lookup.queries.len(), 2);
+    assert_eq!(lookup.queries[0].answered_ns, None);
+}
+
+#[test]
+fn a_lone_unanswered_half_points_to_the_insert_race() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.000 q 4000 10.0.0.53 1 A db.example.com
+         5.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.001 q 4000 10.0.0.53 2 AAAA db.example.com
+         5.002 r 4000 10.0.0.53 2 AAAA db.example.com NODATA",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 5001");
+    assert!(lookup.conntrack_race_suspected);
+}
+
+#[test]
+fn search_domains_are_tried_in_vain() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local
+         0.002 r 4000 10.0.0.53 1 A api.ns.svc.cluster.local NXDOMAIN
+         0.002 q 4001 10.0.0.53 2 A api.svc.cluster.local
+         0.004 r 4001 10.0.0.53 2 A api.svc.cluster.local NXDOMAIN
+         0.004 q 4002 10.0.0.53 3 A api
+         0.005 r 4002 10.0.0.53 3 A api 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_search 4");
+    assert_eq!(lookup.search_steps, 2);
+    assert_eq!(lookup.name.as_deref(), Some("api"));
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_no_search() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A nowhere.example.com
+         0.001 r 4000 10.0.0.53 1 A nowhere.example.com NXDOMAIN",
+    );
+    assert_eq!((lost(&lookup).as_str(), lookup.outcome), ("- 1", Outcome::NxDomain));
+}
+
+#[test]
+fn unrelated_names_are_not_a_search() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A www.one.example
+         0.001 r 4000 10.0.0.53 1 A www.one.example NXDOMAIN
+         0.002 q 4001 10.0.0.53 2 A www.two.example
+         0.003 r 4001 10.0.0.53 2 A www.two.example 10.1.1.1",
+    );
+    assert_eq!(lookups.len(), 2);
+}
+
+#[test]
+fn a_failing_server_costs_until_the_next_is_asked() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.400 r 4000 10.0.0.53 1 A db.example.com SERVFAIL
+         0.401 q 4001 10.0.0.54 1 A db.example.com
+         0.403 r 4001 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 2, dns_failure 401");
+    assert_eq!(lookup.outcome, Outcome::Answered);
+}
+
+#[test]
+fn a_closed_port_is_a_failure() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 icmp 4000 10.0.0.53
+         0.002 q 4001 10.0.0.54 1 A db.example.com
+         0.003 r 4001 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_failure 2");
+}
+
+#[test]
+fn an_answer_far_above_the_baseline_is_slow() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A one.example
+         0.001 r 4000 10.0.0.53 1 A one.example 10.1.1.1
+         1.000 q 4001 10.0.0.53 2 A two.example
+         1.301 r 4001 10.0.0.53 2 A two.example 10.1.1.1",
+    );
+    assert_eq!(lost(&lookups[0]), "- 1");
+    assert_eq!(lost(&lookups[1]), "- 1, dns_slow 300");
+}
+
+#[test]
+fn a_first_answer_from_elsewhere_is_not_slow() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A one.example
+         0.030 r 4000 10.0.0.53 1 A one.example 10.1.1.1
+         1.000 q 4001 10.0.0.53 2 A one.example
+         1.0005 r 4001 10.0.0.53 2 A one.example 10.1.1.1
+         2.000 q 4002 10.0.0.53 2 A two.example
+         2.080 r 4002 10.0.0.53 2 A two.example 10.1.1.1",
+    );
+    assert_eq!(lookups.iter().map(lost).collect::<Vec<_>>(), ["- 30", "- 0.5", "- 80"]);
+}
+
+#[test]
+fn a_resolver_that_is_always_slow_is_slow() {
+    let lookups = lookups(
+        "0.0 q 4000 10.0.0.53 1 A one.example
+         0.8 r 4000 10.0.0.53 1 A one.example 10.1.1.1
+         2.0 q 4001 10.0.0.53 2 A two.example
+         2.8 r 4001 10.0.0.53 2 A two.example 10.1.1.1",
+    );
+    assert_eq!(lost(&lookups[1]), "- 50, dns_slow 750");
+}
+
+#[test]
+fn a_late_answer_is_slow_from_the_repetition_on() {
+    let lookup = lookup(
+        "0.0 q 4000 10.0.0.53 1 A db.example.com
+         5.0 q 4001 10.0.0.54 2 A db.example.com
+         5.2 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "dns_timeout 5000, dns_slow 200");
+}
+
+#[test]
+fn an_address_whose_name_nobody_knows_costs_the_timeout() {
+    let lookup = lookup(
+        "0.0 q 4000 10.0.0.53 1 PTR 1.1.1.10.in-addr.arpa
+         5.0 q 4000 10.0.0.53 1 PTR 1.1.1.10.in-addr.arpa
+         40.0 end",
+    );
+    assert_eq!(lost(&lookup), "reverse_dns_timeout 10000");
+    assert_eq!((lookup.outcome, lookup.is_reverse), (Outcome::Timeout, true));
+}
+
+#[test]
+fn the_end_of_the_capture_ends_the_wait() {
+    let lookup = lookup("0.0 q 4000 10.0.0.53 1 A db.example.com\n 2.0 end");
+    assert_eq!(lost(&lookup), "dns_timeout 2000");
+}
+
+#[test]
+fn the_same_name_again_is_another_lookup() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.010 q 4001 10.0.0.53 2 A db.example.com
+         0.011 r 4001 10.0.0.53 2 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lookups.len(), 2);
+}
+
+#[test]
+fn two_threads_have_a_lookup_each() {
+    let lookups = lookups(
+        "0.0000 q 4000 10.0.0.53 1 A db.example.com
+         0.0001 q 4001 10.0.0.53 3 A db.example.com
+         0.0002 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.0003 q 4001 10.0.0.53 4 AAAA db.example.com
+         0.0010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.0010 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         0.0010 r 4000 10.0.0.53 2 AAAA db.example.com NODATA
+         0.0010 r 4001 10.0.0.53 4 AAAA db.example.com NODATA",
+    );
+    let ports = lookups.iter().map(|l| l.queries.iter().map(|q| q.client_port).collect::<Vec<_>>());
+    assert_eq!(ports.collect::<Vec<_>>(), [[4000, 4000], [4001, 4001]]);
+}
+
+#[test]
+fn a_packet_captured_twice_counts_once() {
+    let lookup = lookup(
+        "0.00000 q 4000 10.0.0.53 1 A db.example.com
+         0.00002 q 4000 10.0.0.53 1 A db.example.com
+         0.00100 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.00102 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!((lookup.queries.len(), lost(&lookup).as_str()), (1, "- 1"));
+}
+
+#[test]
+fn a_truncated_answer_is_asked_for_over_tcp() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A big.example.com
+         0.001 r 4000 10.0.0.53 1 A big.example.com TC
+         0.003 tq 5000 10.0.0.53 2 A big.example.com
+         0.005 tr 5000 10.0.0.53 2 A big.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 5");
+    assert!(lookup.queries[1].flags.over_tcp);
+}
+
+#[test]
+fn a_resolver_going_upstream_is_not_a_user() {
+    let mut tracker = Tracker::new(false);
+    feed(
+        &mut tracker,
+        CLIENT,
+        "0.0 q 4000 10.0.0.53 1 A a.example\n 0.1 r 4000 10.0.0.53 1 A a.example 10.1.1.1",
+    );
+    feed(
+        &mut tracker,
+        "10.0.0.53",
+        "1.0 q 6000 8.8.8.8 1 A b.example\n 1.1 r 6000 8.8.8.8 1 A b.example 10.1.1.1",
+    );
+    let lookups = tracker.finish(2_000_000_000);
+    assert_eq!(lookups.iter().map(|lookup| lookup.by_resolver).collect::<Vec<_>>(), [false, true]);
+    assert!(lookups.iter().all(|lookup| lookup.name.is_none()));
+}
+
+#[test]
+fn open_lookups_are_bounded() {
+    let mut tracker = Tracker::new(false);
+    let frame = FrameId::new(0, 1);
+    for client in 0..20_000u32 {
+        let [_, _, high, low] = client.to_be_bytes();
+        let client = endpoint(&format!("10.1.{high}.{low}"), 4000);
+        let bytes = encode(1, qtype::A, "db.example.com", None);
+        tracker.datagram(0, frame, &client, &endpoint("10.0.0.53", 53), &bytes);
+    }
+    assert!(tracker.open_count <= 8192);
+    assert_eq!(tracker.finish(1).len(), 20_000);
+}

@@ -1,0 +1,260 @@
+//! Follows DNS messages in time order and puts look-ups together.
+
+use super::grouping::{Asked, Fit, Open, has_answers};
+use super::lookup::{Lookup, Query, QueryFlags};
+use super::message::Message;
+use crate::capture::FrameId;
+use crate::wire::Endpoint;
+use std::collections::BTreeMap;
+
+const DNS_PORT: u16 = 53;
+/// More look-ups than this are not kept open: the oldest are closed as they stand.
+const OPEN_MAX: usize = 8192;
+const OPEN_PER_CLIENT_MAX: usize = 512;
+const SERVERS_MAX: usize = 65_536;
+/// How often look-ups that ended in silence are closed, nanoseconds of capture time.
+const SWEEP_NS: u64 = 1_000_000_000;
+
+/// Groups DNS queries into [`Lookup`]s.
+///
+/// Sequential: feed it the messages of all clients in time order. Memory is bounded by the
+/// look-ups open at a time; finished ones wait for [`take_finished`](Self::take_finished).
+/// Multicast DNS (port 5353) is none of its business.
+#[derive(Default)]
+pub struct Tracker {
+    keep_names: bool,
+    open: BTreeMap<[u8; 16], Vec<Open>>,
+    pub(super) open_count: usize,
+    /// The fastest answer of each server, nanoseconds.
+    baselines_ns: BTreeMap<[u8; 16], u64>,
+    finished: Vec<Lookup>,
+    swept_ns: u64,
+}
+
+/// A DNS message and how it was carried.
+struct Carried<'a> {
+    time_ns: u64,
+    frame: FrameId,
+    source: &'a Endpoint,
+    destination: &'a Endpoint,
+    over_tcp: bool,
+}
+
+impl Tracker {
+    /// `keep_names`: keep the names asked for, for display. They are values: off unless asked.
+    pub fn new(keep_names: bool) -> Self {
+        Self { keep_names, ..Self::default() }
+    }
+
+    /// Takes the payload of one UDP datagram. Anything but a DNS query or answer is ignored.
+    pub fn datagram(
+        &mut self,
+        time_ns: u64,
+        frame: FrameId,
+        source: &Endpoint,
+        destination: &Endpoint,
+        payload: &[u8],
+    ) {
+        let carried = Carried { time_ns, frame, source, destination, over_tcp: false };
+        self.message(&carried, payload);
+    }
+
+    /// Takes the payload of one TCP segment from or to port 53. Best effort: messages that do
+    /// not begin with the segment are not seen.
+    pub fn segment(
+        &mut self,
+        time_ns: u64,
+        frame: FrameId,
+        source: &Endpoint,
+        destination: &Endpoint,
+        payload: &[u8],
+    ) {
+        let carried = Carried { time_ns, frame, source, destination, over_tcp: true };
+        // A length of two bytes comes first (RFC 7766 §8), sometimes in a segment of its own.
+        match payload {
+            [high, low, message @ ..]
+                if message.len() <= usize::from(*high) << 8 | usize::from(*low) =>
+            {
+                self.message(&carried, message);
+            }
+            _ => self.message(&carried, payload),
+        }
+    }
+
+    /// An ICMP port unreachable about a datagram that `client` sent to `server`.
+    pub fn unreachable(
+        &mut self,
+        time_ns: u64,
+        frame: FrameId,
+        client: &Endpoint,
+        server: &Endpoint,
+    ) {
+        let Some(lookups) = self.open.get_mut(&client.address) else {
+            return;
+        };
+        let refused = lookups.iter_mut().find_map(|open| open.refuse(time_ns, client.port, server));
+        if let Some(query) = refused {
+            query.answered_ns = Some(time_ns);
+            query.answer_frame = Some(frame);
+            query.flags.is_unreachable = true;
+        }
+    }
+
+    /// The look-ups that have ended since the last call, by start.
+    pub fn take_finished(&mut self) -> Vec<Lookup> {
+        let mut finished = std::mem::take(&mut self.finished);
+        finished.sort_by_key(order);
+        finished
+    }
+
+    /// The look-ups not yet taken; those still open end with the capture at `end_ns`.
+    pub fn finish(mut self, end_ns: u64) -> Vec<Lookup> {
+        self.close_where(end_ns, |_| true);
+        self.take_finished()
+    }
+
+    fn message(&mut self, carried: &Carried<'_>, payload: &[u8]) {
+        let Ok(message) = Message::parse(payload) else {
+            return;
+        };
+        let Carried { time_ns, source, destination, .. } = *carried;
+        if message.opcode != 0 {
+            return;
+        }
+        if time_ns.saturating_sub(self.swept_ns) > SWEEP_NS {
+            self.swept_ns = time_ns;
+            self.close_where(time_ns, |open| open.is_over(time_ns));
+        }
+        if message.is_response && source.port == DNS_PORT {
+            self.answer(carried, &message);
+        } else if !message.is_response && destination.port == DNS_PORT {
+            self.query(carried, &message);
+        }
+    }
+
+    fn query(&mut self, carried: &Carried<'_>, message: &Message) {
+        let Some(question) = &message.question else {
+            return;
+        };
+        let client = carried.source;
+        let asked = Asked {
+            query: Query {
+                server: *carried.destination,
+                client_port: client.port,
+                qtype: question.qtype,
+                step: 0,
+                sent_ns: carried.time_ns,
+                answered_ns: None,
+                rcode: None,
+                baseline_ns: None,
+                query_frame: carried.frame,
+                answer_frame: None,
+                flags: QueryFlags { over_tcp: carried.over_tcp, ..QueryFlags::default() },
+            },
+            id: message.id,
+            name: &question.name,
+        };
+        let by_resolver = self.is_resolver(client, &asked);
+        let lookups = self.open.entry(client.address).or_default();
+        let fits = lookups.iter().enumerate();
+        let best = fits.filter_map(|(at, open)| Some((open.fit(&asked)?, at))).min();
+        match best {
+            Some((Fit::Duplicate, _)) => {}
+            Some((_, at)) => lookups[at].add(asked),
+            None => {
+                let mut open = Open::new(client, asked, self.keep_names);
+                open.lookup.by_resolver = by_resolver;
+                lookups.push(open);
+                self.open_count += 1;
+                if lookups.len() > OPEN_PER_CLIENT_MAX {
+                    let oldest = lookups.remove(0);
+                    self.open_count -= 1;
+                    self.close(oldest, carried.time_ns);
+                }
+                if self.open_count > OPEN_MAX {
+                    self.close_older_half(carried.time_ns);
+                }
+            }
+        }
+    }
+
+    /// Whether the client asks on behalf of others: it answers queries itself, or a query for
+    /// the same is waiting at a resolver on the loopback interface.
+    fn is_resolver(&self, client: &Endpoint, asked: &Asked<'_>) -> bool {
+        if self.baselines_ns.contains_key(&client.address) {
+            return true;
+        }
+        let asks_loopback =
+            |open: &Open| open.lookup.queries.iter().any(|query| query.server.ip().is_loopback());
+        let mut locals = self.open.iter().filter(|(address, _)| **address != client.address);
+        !client.ip().is_loopback()
+            && locals.any(|(address, lookups)| {
+                Endpoint { address: *address, port: 0 }.ip().is_loopback()
+                    && lookups.iter().any(|open| {
+                        asks_loopback(open) && open.awaits(asked.name, asked.query.qtype)
+                    })
+            })
+    }
+
+    fn answer(&mut self, carried: &Carried<'_>, message: &Message) {
+        let Carried { time_ns, source: server, destination: client, .. } = *carried;
+        let Some(lookups) = self.open.get_mut(&client.address) else {
+            return;
+        };
+        let baseline_ns = self.baselines_ns.get(&server.address).copied();
+        for open in lookups.iter_mut().rev() {
+            let Some(query) = open.answered_by(server, client.port, message) else {
+                continue;
+            };
+            query.answered_ns = Some(time_ns);
+            query.answer_frame = Some(carried.frame);
+            query.rcode = Some(message.rcode);
+            query.baseline_ns = baseline_ns;
+            query.flags.is_truncated = message.is_truncated && !carried.over_tcp;
+            query.flags.has_answers = has_answers(message);
+            let taken_ns = time_ns.saturating_sub(query.sent_ns);
+            open.note_answer(time_ns, message);
+            if self.baselines_ns.len() < SERVERS_MAX || baseline_ns.is_some() {
+                let fastest_ns = self.baselines_ns.entry(server.address).or_insert(taken_ns);
+                *fastest_ns = taken_ns.min(*fastest_ns);
+            }
+            return;
+        }
+    }
+
+    fn close(&mut self, open: Open, now_ns: u64) {
+        let mut lookup = open.lookup;
+        lookup.by_resolver |= self.baselines_ns.contains_key(&lookup.client);
+        lookup.conclude(now_ns);
+        self.finished.push(lookup);
+    }
+
+    fn close_where(&mut self, now_ns: u64, is_over: impl Fn(&Open) -> bool) {
+        let mut over = Vec::new();
+        self.open.retain(|_, lookups| {
+            let (closing, kept): (Vec<_>, _) = lookups.drain(..).partition(&is_over);
+            over.extend(closing);
+            *lookups = kept;
+            !lookups.is_empty()
+        });
+        self.open_count -= over.len();
+        for open in over {
+            self.close(open, now_ns);
+        }
+    }
+
+    fn close_older_half(&mut self, now_ns: u64) {
+        let lookups = self.open.values().flatten();
+        let mut starts_ns: Vec<_> = lookups.map(|open| open.lookup.start_ns).collect();
+        let middle = starts_ns.len() / 2;
+        let (_, median_ns, _) = starts_ns.select_nth_unstable(middle);
+        let median_ns = *median_ns;
+        self.close_where(now_ns, |open| open.lookup.start_ns <= median_ns);
+    }
+}
+
+/// Look-ups in the order in which they began.
+fn order(lookup: &Lookup) -> (u64, FrameId) {
+    let first = lookup.queries.first();
+    (lookup.start_ns, first.map_or_else(FrameId::default, |query| query.query_frame))
+}
