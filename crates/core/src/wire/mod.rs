@@ -4,6 +4,29 @@
 //! [`Segment`] is the unit that crosses to `tcp`: fixed width, keyed by connection, ordered by
 //! time, so that it can be shuffled between threads or machines.
 
-mod segment;
+//!
+//! Checksums are not verified: where offload is on, the sender's are not computed until after the
+//! capture.
 
+mod decode;
+mod error;
+mod flow;
+mod fragment;
+mod icmp;
+mod ip;
+mod link;
+mod packet;
+mod reassembler;
+mod segment;
+mod tcp;
+mod tunnel;
+mod udp;
+mod walk;
+
+pub use decode::decode;
+pub use error::{DecodeCounts, DecodeError, Other};
+pub use flow::FlowHasher;
+pub use fragment::{Fragment, Reassembled};
+pub use packet::{Datagram, IcmpError, IcmpErrorKind, Packet};
+pub use reassembler::{Reassembler, Reassembly, ReassemblyLimits};
 pub use segment::{Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};

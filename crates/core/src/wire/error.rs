@@ -1,0 +1,187 @@
+//! What may be wrong with a packet, and how often it was.
+
+use super::Packet;
+use std::fmt;
+
+/// Why a frame gave no packet. Names are stable: they are keys of the report's
+/// `totals.decode_errors`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum DecodeError {
+    /// The frame's link type is none that is known here.
+    LinkTypeUnsupported,
+    /// The link-layer header does not fit into the captured bytes.
+    LinkTruncated,
+    /// More VLAN tags or MPLS labels than any network stacks.
+    LinkTooDeep,
+    /// The IP header does not fit into the captured bytes.
+    IpTruncated,
+    /// The version nibble contradicts the layer below.
+    IpVersion,
+    /// IPv4 header length below 20, or beyond the total length (RFC 791 §3.1).
+    IpHeaderLength,
+    /// An IPv6 extension header or AH does not fit into the captured bytes.
+    ExtensionTruncated,
+    /// More extension headers than any sender chains (RFC 8200 §4.1).
+    ExtensionsTooMany,
+    /// A fragment that cannot be one: unaligned, or beyond the largest datagram (RFC 791 §3.2).
+    FragmentImpossible,
+    /// Fragments of one datagram overlap (forbidden by RFC 5722; an evasion in IPv4).
+    FragmentOverlap,
+    /// More fragments than any path makes of a packet.
+    FragmentsTooMany,
+    /// A datagram whose fragments did not all arrive in time.
+    FragmentIncomplete,
+    /// The tunnel header does not fit into the captured bytes.
+    TunnelTruncated,
+    /// Tunnels nested too deeply.
+    TunnelTooDeep,
+    /// The snap length left less than the fixed TCP header.
+    TcpTruncated,
+    /// TCP data offset below 5 words, or beyond the IP packet (RFC 9293 §3.1).
+    TcpHeaderLength,
+    /// The UDP header does not fit into the captured bytes.
+    UdpTruncated,
+    /// UDP length below 8 (RFC 768).
+    UdpLength,
+    /// The ICMP message, or the packet it quotes, is cut before the ports.
+    IcmpTruncated,
+}
+
+impl DecodeError {
+    /// Every kind, in order of declaration.
+    pub const ALL: [Self; 19] = [
+        Self::LinkTypeUnsupported,
+        Self::LinkTruncated,
+        Self::LinkTooDeep,
+        Self::IpTruncated,
+        Self::IpVersion,
+        Self::IpHeaderLength,
+        Self::ExtensionTruncated,
+        Self::ExtensionsTooMany,
+        Self::FragmentImpossible,
+        Self::FragmentOverlap,
+        Self::FragmentsTooMany,
+        Self::FragmentIncomplete,
+        Self::TunnelTruncated,
+        Self::TunnelTooDeep,
+        Self::TcpTruncated,
+        Self::TcpHeaderLength,
+        Self::UdpTruncated,
+        Self::UdpLength,
+        Self::IcmpTruncated,
+    ];
+
+    /// The stable name, as in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LinkTypeUnsupported => "link_type_unsupported",
+            Self::LinkTruncated => "link_truncated",
+            Self::LinkTooDeep => "link_too_deep",
+            Self::IpTruncated => "ip_truncated",
+            Self::IpVersion => "ip_version",
+            Self::IpHeaderLength => "ip_header_length",
+            Self::ExtensionTruncated => "extension_truncated",
+            Self::ExtensionsTooMany => "extensions_too_many",
+            Self::FragmentImpossible => "fragment_impossible",
+            Self::FragmentOverlap => "fragment_overlap",
+            Self::FragmentsTooMany => "fragments_too_many",
+            Self::FragmentIncomplete => "fragment_incomplete",
+            Self::TunnelTruncated => "tunnel_truncated",
+            Self::TunnelTooDeep => "tunnel_too_deep",
+            Self::TcpTruncated => "tcp_truncated",
+            Self::TcpHeaderLength => "tcp_header_length",
+            Self::UdpTruncated => "udp_truncated",
+            Self::UdpLength => "udp_length",
+            Self::IcmpTruncated => "icmp_truncated",
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Well-formed traffic that is not followed, only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Other {
+    /// ARP, LLC, LLDP, PPP control and the like.
+    NonIp,
+    /// UDP that is not DNS.
+    Udp,
+    /// ICMP that is no error about TCP or UDP.
+    Icmp,
+    /// Any other IP protocol, encrypted ones included.
+    Ip,
+}
+
+/// How many frames came to what. Counts of parts of a capture add up ([`merge`](Self::merge)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DecodeCounts {
+    /// TCP segments.
+    pub tcp: u64,
+    /// DNS-port UDP datagrams.
+    pub datagrams: u64,
+    /// ICMP errors about a TCP or UDP packet.
+    pub icmp_errors: u64,
+    /// IP fragments.
+    pub fragments: u64,
+    /// [`Other::NonIp`].
+    pub non_ip: u64,
+    /// [`Other::Udp`].
+    pub udp_other: u64,
+    /// [`Other::Icmp`].
+    pub icmp_other: u64,
+    /// [`Other::Ip`].
+    pub ip_other: u64,
+    errors: [u64; DecodeError::ALL.len()],
+}
+
+impl DecodeCounts {
+    /// Counts what [`decode`](super::decode) returned.
+    #[inline]
+    pub fn add(&mut self, packet: &Packet<'_>) {
+        match packet {
+            Packet::Tcp => self.tcp += 1,
+            Packet::Udp(_) => self.datagrams += 1,
+            Packet::IcmpError(_) => self.icmp_errors += 1,
+            Packet::Fragment(_) => self.fragments += 1,
+            Packet::Other(Other::NonIp) => self.non_ip += 1,
+            Packet::Other(Other::Udp) => self.udp_other += 1,
+            Packet::Other(Other::Icmp) => self.icmp_other += 1,
+            Packet::Other(Other::Ip) => self.ip_other += 1,
+            Packet::Malformed(error) => self.add_error(*error),
+        }
+    }
+
+    /// Counts one error.
+    pub fn add_error(&mut self, error: DecodeError) {
+        if let Some(count) = self.errors.get_mut(error as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Adds the counts of another part of the capture.
+    pub fn merge(&mut self, part: &Self) {
+        self.tcp += part.tcp;
+        self.datagrams += part.datagrams;
+        self.icmp_errors += part.icmp_errors;
+        self.fragments += part.fragments;
+        self.non_ip += part.non_ip;
+        self.udp_other += part.udp_other;
+        self.icmp_other += part.icmp_other;
+        self.ip_other += part.ip_other;
+        for (sum, count) in self.errors.iter_mut().zip(part.errors) {
+            *sum += count;
+        }
+    }
+
+    /// The errors that occurred, with their number.
+    pub fn errors(&self) -> impl Iterator<Item = (DecodeError, u64)> + '_ {
+        DecodeError::ALL.into_iter().zip(self.errors).filter(|(_, count)| *count > 0)
+    }
+}

@@ -1,0 +1,74 @@
+//! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and whole packets from them.
+
+use super::ip::{Network, protocol};
+use super::walk::{Origin, Output, Walk};
+use super::{FlowHasher, Packet, Segment, SegmentFlags};
+
+/// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FragmentKey {
+    source: u128,
+    destination: u128,
+    id: u32,
+    protocol: u8,
+}
+
+impl FragmentKey {
+    pub fn new(network: &Network, id: u32, protocol: u8) -> Self {
+        Self { source: network.source, destination: network.destination, id, protocol }
+    }
+}
+
+/// A part of an IP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment<'a> {
+    pub(super) origin: Origin,
+    pub(super) network: Network,
+    pub(super) key: FragmentKey,
+    /// Where it belongs, bytes.
+    pub(super) offset: u32,
+    /// Whether others follow it.
+    pub(super) more: bool,
+    /// The captured bytes.
+    pub(super) payload: &'a [u8],
+    /// Length on the wire, bytes.
+    pub(super) payload_len: u32,
+}
+
+impl Fragment<'_> {
+    /// Whether what it is part of could be of interest.
+    pub(super) fn is_worth_reassembly(&self) -> bool {
+        use protocol::*;
+        matches!(
+            self.network.protocol,
+            TCP | UDP | IPV4 | IPV6 | GRE | AUTHENTICATION | DESTINATION_OPTIONS
+        )
+    }
+}
+
+/// A packet put together from fragments, or the first of them where the others never came.
+#[derive(Clone, Debug)]
+pub struct Reassembled {
+    pub(super) origin: Origin,
+    pub(super) network: Network,
+    /// The bytes after the IP header, as far as they were captured without a hole.
+    pub bytes: Vec<u8>,
+    /// Length on the wire, bytes.
+    pub(super) len: u32,
+}
+
+impl Reassembled {
+    /// Decodes it like a frame; time and frame are those of its last fragment to arrive. A
+    /// segment's `payload_offset` counts from the start of [`bytes`](Self::bytes).
+    pub fn decode(&self, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'_> {
+        const OF_THE_FRAME: u16 = SegmentFlags::TUNNELLED | SegmentFlags::REASSEMBLED;
+        let walk = Walk {
+            origin: self.origin,
+            bytes: &self.bytes,
+            at: 0,
+            end: (self.len as usize).max(self.bytes.len()),
+            facts: self.network.facts & OF_THE_FRAME,
+        };
+        walk.from_network(self.network, Output { hasher, segment })
+    }
+}

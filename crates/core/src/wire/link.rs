@@ -1,0 +1,168 @@
+//! Link layers: what stands before the IP header.
+
+use super::DecodeError;
+use super::walk::Walk;
+use crate::capture::LinkType;
+
+/// EtherTypes (IEEE) that are looked into.
+pub(super) mod ether_type {
+    pub const IPV4: u16 = 0x0800;
+    pub const VLAN: u16 = 0x8100;
+    pub const IPV6: u16 = 0x86dd;
+    pub const MPLS: u16 = 0x8847;
+    pub const MPLS_UPSTREAM: u16 = 0x8848;
+    pub const PPPOE_SESSION: u16 = 0x8864;
+    pub const PROVIDER_BRIDGE: u16 = 0x88a8;
+    pub const QINQ_LEGACY: u16 = 0x9100;
+    /// Transparent Ethernet bridging: in GRE and Geneve, an Ethernet frame.
+    pub const ETHERNET: u16 = 0x6558;
+}
+
+/// VLAN tags or MPLS labels in a row; real stacks have two or three.
+const STACK_MAX: usize = 16;
+
+/// What a run of bytes begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Layer {
+    /// An Ethernet header (IEEE 802.3 §3).
+    Ethernet,
+    /// What this EtherType announces.
+    EtherType(u16),
+    /// Linux cooked capture, version 1.
+    Sll,
+    /// Linux cooked capture, version 2.
+    Sll2,
+    /// A BSD loopback header: an address family, in the byte order of whoever captured.
+    Loopback,
+    /// A PPP frame (RFC 1661, RFC 1662).
+    Ppp,
+    /// A PPPoE header (RFC 2516).
+    Pppoe,
+    /// An IP header.
+    Ip,
+}
+
+impl Layer {
+    /// The first layer of frames of a link type, if it is known here.
+    pub fn of(link: LinkType) -> Option<Self> {
+        /// Raw IP as OpenBSD numbers it.
+        const RAW_OPENBSD: LinkType = LinkType(14);
+        Some(match link {
+            LinkType::ETHERNET => Self::Ethernet,
+            LinkType::LINUX_SLL => Self::Sll,
+            LinkType::LINUX_SLL2 => Self::Sll2,
+            LinkType::RAW | LinkType::RAW_BSD | RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => Self::Ip,
+            LinkType::NULL | LinkType::LOOP => Self::Loopback,
+            LinkType::PPP => Self::Ppp,
+            LinkType::PPP_ETHER => Self::Pppoe,
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Goes through the link layers to an IP header; false where they carry something else.
+    pub(super) fn link(&mut self, layer: Layer) -> Result<bool, DecodeError> {
+        match layer {
+            Layer::Ethernet => self.ethernet(),
+            Layer::EtherType(ether_type) => self.ether_type(ether_type),
+            Layer::Sll => {
+                let header: [u8; 16] = *self.link_header()?;
+                self.ether_type(u16::from_be_bytes([header[14], header[15]]))
+            }
+            Layer::Sll2 => {
+                let header: [u8; 20] = *self.link_header()?;
+                self.ether_type(u16::from_be_bytes([header[0], header[1]]))
+            }
+            Layer::Loopback => self.loopback(),
+            Layer::Ppp => self.ppp(),
+            Layer::Pppoe => self.pppoe(),
+            Layer::Ip => Ok(true),
+        }
+    }
+
+    fn link_header<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+        let header = self.header(DecodeError::LinkTruncated)?;
+        self.skip(N, DecodeError::LinkTruncated)?;
+        Ok(header)
+    }
+
+    fn ethernet(&mut self) -> Result<bool, DecodeError> {
+        let header: &[u8; 14] = self.link_header()?;
+        self.ether_type(u16::from_be_bytes([header[12], header[13]]))
+    }
+
+    /// What an EtherType announces. Values below 0x0600 are lengths of LLC frames, which carry no
+    /// IP on any network of today.
+    fn ether_type(&mut self, ether_type: u16) -> Result<bool, DecodeError> {
+        use ether_type::*;
+        let mut ether_type = ether_type;
+        for _ in 0..STACK_MAX {
+            match ether_type {
+                IPV4 | IPV6 => return Ok(true),
+                VLAN | PROVIDER_BRIDGE | QINQ_LEGACY => {
+                    let [_, _, high, low] = *self.link_header()?;
+                    ether_type = u16::from_be_bytes([high, low]);
+                }
+                ETHERNET => {
+                    let header: &[u8; 14] = self.link_header()?;
+                    ether_type = u16::from_be_bytes([header[12], header[13]]);
+                }
+                MPLS | MPLS_UPSTREAM => return self.mpls(),
+                PPPOE_SESSION => return self.pppoe(),
+                _ => return Ok(false),
+            }
+        }
+        Err(DecodeError::LinkTooDeep)
+    }
+
+    /// Labels up to the bottom of the stack (RFC 3032 §2.1). What follows is not announced: IP is
+    /// recognised by its version, a pseudowire's control word begins with zero (RFC 4385 §3).
+    fn mpls(&mut self) -> Result<bool, DecodeError> {
+        for _ in 0..STACK_MAX {
+            let [_, _, label_end, _] = *self.link_header()?;
+            if label_end & 1 != 0 {
+                let [first] = *self.header(DecodeError::LinkTruncated)?;
+                return Ok(matches!(first >> 4, 4 | 6));
+            }
+        }
+        Err(DecodeError::LinkTooDeep)
+    }
+
+    fn loopback(&mut self) -> Result<bool, DecodeError> {
+        let family = u32::from_le_bytes(*self.link_header()?);
+        // A family is a small number: in the wrong byte order it is a large one.
+        let family = if family > 0xffff { family.swap_bytes() } else { family };
+        // AF_INET; AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, macOS.
+        Ok(matches!(family, 2 | 10 | 24 | 28 | 30))
+    }
+
+    fn pppoe(&mut self) -> Result<bool, DecodeError> {
+        const SESSION: [u8; 2] = [0x11, 0];
+        let header: &[u8; 6] = self.link_header()?;
+        if header[..2] != SESSION {
+            return Ok(false);
+        }
+        self.ppp()
+    }
+
+    /// Address and control (RFC 1662 §3.1) and the protocol field's first byte (RFC 1661 §6.5)
+    /// may both be left out.
+    fn ppp(&mut self) -> Result<bool, DecodeError> {
+        if let Ok([0xff, 0x03]) = self.header(DecodeError::LinkTruncated) {
+            self.skip(2, DecodeError::LinkTruncated)?;
+        }
+        let [first] = *self.link_header()?;
+        let protocol = if first & 1 != 0 {
+            u16::from(first)
+        } else {
+            let [second] = *self.link_header()?;
+            u16::from_be_bytes([first, second])
+        };
+        match protocol {
+            0x0021 | 0x0057 => Ok(true),
+            0x0281 | 0x0283 => self.mpls(),
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The UDP header (RFC 768): DNS is handed out, tunnels are entered, the rest is counted.
+
+use super::ip::Network;
+use super::walk::{Step, Walk};
+use super::{Datagram, DecodeError, Endpoint, Other, Packet};
+
+const HEADER_LEN: usize = 8;
+const DNS: u16 = 53;
+/// IANA's port, and the one Linux used before.
+const VXLAN: [u16; 2] = [4789, 8472];
+const GENEVE: u16 = 6081;
+
+pub(super) fn datagram<'a>(
+    walk: &mut Walk<'a>,
+    network: &Network,
+) -> Result<Step<'a>, DecodeError> {
+    let [s, o, d, e, l, n, _, _] = *walk.header(DecodeError::UdpTruncated)?;
+    let source = u16::from_be_bytes([s, o]);
+    let destination = u16::from_be_bytes([d, e]);
+    let length = usize::from(u16::from_be_bytes([l, n]));
+    if length != 0 {
+        if length < HEADER_LEN {
+            return Err(DecodeError::UdpLength);
+        }
+        // The header's word counts even beyond the IP packet: of a datagram whose first fragment
+        // alone was captured it is the only one that knows the length.
+        walk.set_len(length);
+    }
+    walk.skip(HEADER_LEN, DecodeError::UdpTruncated)?;
+
+    if source == DNS || destination == DNS {
+        return Ok(Step::Done(Packet::Udp(Datagram {
+            time_ns: walk.origin.time_ns,
+            frame: walk.origin.frame,
+            source: Endpoint::at(network.source, source),
+            destination: Endpoint::at(network.destination, destination),
+            payload: walk.rest(),
+            payload_len: (walk.end - walk.at) as u32,
+        })));
+    }
+    let tunnel = match destination {
+        port if VXLAN.contains(&port) => walk.vxlan()?,
+        GENEVE => walk.geneve()?,
+        _ => None,
+    };
+    Ok(tunnel.map_or(Step::Done(Packet::Other(Other::Udp)), Step::Tunnel))
+}
