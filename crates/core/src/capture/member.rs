@@ -1,0 +1,152 @@
+//! One capture of a set: found out about, waiting, open or done with.
+
+use super::reader::Reader;
+use super::{Block, FrameId, InputSummary, Open, Problem, Source};
+use std::io::{self, Read};
+
+/// How much is read of a capture to find the time of its first frame, bytes.
+const PEEK_BYTES: usize = 16 << 10;
+/// What a frame adds to a merged block beside its bytes, so that empty ones end it too.
+const FRAME_COST_BYTES: usize = 16;
+
+/// One capture of the set.
+pub(super) struct Member {
+    /// How to open it from its start; none for a stream, which is open from the beginning.
+    reopen: Option<Box<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send>>,
+    /// Its size as stored, where it is known.
+    pub(super) stored_bytes: Option<u64>,
+    /// Time of its first frame, nanoseconds; none where it has no frames.
+    pub(super) head_ns: Option<u64>,
+    /// Nothing of it can be read.
+    pub(super) unreadable: bool,
+    /// What it is read with while it is open.
+    pub(super) lane: Option<Box<Lane>>,
+}
+
+impl Member {
+    /// Finds out when a source begins. A file is closed again; a stream stays open, with what
+    /// was read of it staged.
+    pub(super) fn peek(source: Source, scratch: &mut Block) -> (Self, InputSummary) {
+        let mut input = InputSummary {
+            path: source.name,
+            ..InputSummary::default()
+        };
+        let (reopen, lane, head) = match source.open {
+            Open::Again(reopen) => {
+                let head = open_file(&*reopen).map(|mut reader| {
+                    reader.fill(scratch, PEEK_BYTES);
+                    head_ns(scratch)
+                });
+                (Some(reopen), None, head)
+            }
+            Open::Once(stored) => match Lane::of_stream(stored) {
+                Ok(lane) => {
+                    let head = head_ns(&lane.staged);
+                    (None, Some(lane), Ok(head))
+                }
+                Err(problem) => (None, None, Err(problem)),
+            },
+        };
+        let unreadable = head.is_err();
+        let head_ns = head.unwrap_or_else(|problem| {
+            input.problems.push(problem);
+            None
+        });
+        let stored_bytes = source.bytes;
+        (
+            Self {
+                reopen,
+                stored_bytes,
+                head_ns,
+                unreadable,
+                lane,
+            },
+            input,
+        )
+    }
+
+    /// Readable with frames first, by time; then without; then unreadable.
+    pub(super) fn rank(&self) -> (bool, bool, Option<u64>) {
+        (self.unreadable, self.head_ns.is_none(), self.head_ns)
+    }
+
+    /// Opens it as input `file`; the error is why nothing of it can be read any more.
+    pub(super) fn open(&mut self, file: u16) -> Result<(), Problem> {
+        if let Some(reopen) = &self.reopen {
+            self.lane = Some(Lane::new(open_file(reopen)?));
+        }
+        if let Some(lane) = &mut self.lane {
+            lane.number(file);
+        }
+        Ok(())
+    }
+}
+
+fn open_file(reopen: &dyn Fn() -> io::Result<Box<dyn Read + Send>>) -> Result<Reader, Problem> {
+    let stored = reopen().map_err(|error| Problem::Open {
+        reason: error.to_string(),
+    })?;
+    Reader::open(stored, false)
+}
+
+fn head_ns(block: &Block) -> Option<u64> {
+    block.entries.first().map(|entry| entry.time_ns)
+}
+
+/// An open capture, with frames read ahead of the merge.
+pub(super) struct Lane {
+    pub(super) reader: Reader,
+    /// Frames read ahead; those before `cursor` are gone.
+    pub(super) staged: Block,
+    pub(super) cursor: usize,
+}
+
+impl Lane {
+    fn new(reader: Reader) -> Box<Self> {
+        Box::new(Self {
+            reader,
+            staged: Block::default(),
+            cursor: 0,
+        })
+    }
+
+    fn of_stream(stored: Box<dyn Read + Send>) -> Result<Box<Self>, Problem> {
+        let mut lane = Self::new(Reader::open(stored, true)?);
+        lane.reader.fill(&mut lane.staged, PEEK_BYTES);
+        Ok(lane)
+    }
+
+    /// Gives the reader, and what was staged before the order was known, its place.
+    fn number(&mut self, file: u16) {
+        self.reader.set_file(file);
+        for entry in &mut self.staged.entries {
+            entry.id = FrameId::new(file, entry.id.number());
+        }
+    }
+
+    /// Moves staged frames up to `limit` (time, file) into `block` while it has `room`; returns
+    /// the room left.
+    pub(super) fn take_until(
+        &mut self,
+        limit: (u64, u16),
+        file: u16,
+        block: &mut Block,
+        mut room: usize,
+    ) -> usize {
+        while let Some(entry) = self.staged.entries.get(self.cursor) {
+            if room == 0 || (entry.time_ns, file) > limit {
+                break;
+            }
+            let start = entry.offset as usize;
+            let end = start + entry.captured_len as usize;
+            let bytes = self.staged.bytes.get(start..end).unwrap_or_default();
+            let mut entry = *entry;
+            entry.offset = block.bytes.len() as u32;
+            block.bytes.extend_from_slice(bytes);
+            block.entries.push(entry);
+            self.cursor += 1;
+            room = room.saturating_sub(bytes.len() + FRAME_COST_BYTES);
+        }
+        room
+    }
+}

@@ -1,0 +1,46 @@
+//! Byte order of a file, and reading integers in it.
+
+/// The byte order a capture was written in: that of the capturing host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ByteOrder {
+    Little,
+    Big,
+}
+
+impl ByteOrder {
+    /// The 16-bit integer at `at`, if it lies within `bytes`.
+    #[inline]
+    pub(super) fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let field = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u16::from_le_bytes(field),
+            Self::Big => u16::from_be_bytes(field),
+        })
+    }
+
+    /// The 32-bit integer at `at`, if it lies within `bytes`.
+    #[inline]
+    pub(super) fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let field = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u32::from_le_bytes(field),
+            Self::Big => u32::from_be_bytes(field),
+        })
+    }
+
+    /// The 64-bit integer at `at`, if it lies within `bytes`.
+    pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let field = *bytes.get(at..)?.first_chunk()?;
+        Some(match self {
+            Self::Little => u64::from_le_bytes(field),
+            Self::Big => u64::from_be_bytes(field),
+        })
+    }
+
+    /// A 64-bit time stored as two 32-bit halves, high half first (pcapng §4.3).
+    #[inline]
+    pub(super) fn halves(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let (high, low) = (self.u32(bytes, at)?, self.u32(bytes, at + 4)?);
+        Some(u64::from(high) << 32 | u64::from(low))
+    }
+}

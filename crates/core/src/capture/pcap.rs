@@ -1,0 +1,150 @@
+//! The pcap file format (draft-ietf-opsawg-pcap): a 24-byte header, then records.
+
+use super::order::ByteOrder;
+use super::reader::{Chunk, Halt};
+use super::summary::Tally;
+use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
+
+/// Length of the file header, bytes.
+pub(super) const HEADER_BYTES: usize = 24;
+
+const RECORD_HEADER_BYTES: usize = 16;
+/// Alexey Kuznetzov's variant adds interface, protocol and packet type to each record.
+const MODIFIED_RECORD_HEADER_BYTES: usize = 24;
+
+const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// What the header of a pcap file says about its records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pcap {
+    order: ByteOrder,
+    fraction_ns: u64,
+    record_header_bytes: usize,
+    link: LinkType,
+}
+
+impl Pcap {
+    /// Whether a file that begins so is pcap.
+    pub(super) fn recognises(head: &[u8]) -> bool {
+        magic(head).is_some()
+    }
+
+    /// Reads the file header; `None` where `head` is no whole pcap header.
+    pub(super) fn parse(head: &[u8]) -> Option<Result<Self, Problem>> {
+        let (order, magic) = magic(head)?;
+        let (major, minor) = (order.u16(head, 4)?, order.u16(head, 6)?);
+        // The upper bits tell the length of a frame check sequence.
+        let link = LinkType((order.u32(head, 20)? & 0xffff) as u16);
+        if (major, minor) != (2, 4) {
+            return Some(Err(Problem::Version {
+                format: "pcap",
+                major,
+                minor,
+            }));
+        }
+        let modified = magic == MAGIC_MODIFIED;
+        Some(Ok(Self {
+            order,
+            fraction_ns: if magic == MAGIC_NANOSECONDS { 1 } else { 1_000 },
+            record_header_bytes: if modified {
+                MODIFIED_RECORD_HEADER_BYTES
+            } else {
+                RECORD_HEADER_BYTES
+            },
+            link,
+        }))
+    }
+
+    /// Indexes the whole records of `chunk`; returns how many bytes they take, and why it ends.
+    pub(super) fn walk(
+        &mut self,
+        chunk: Chunk<'_>,
+        entries: &mut Vec<FrameEntry>,
+        tally: &mut Tally,
+    ) -> (usize, Halt) {
+        let mut at = 0;
+        let indexed = entries.len();
+        let halt = loop {
+            let rest = chunk.bytes.get(at..).unwrap_or_default();
+            let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
+                break Halt::Needs(self.record_header_bytes);
+            };
+            let [seconds, fraction, captured_len, original_len] = self.fields(header);
+            if captured_len == 0 && original_len == 0 && Self::recognises(rest) {
+                // No frame came in the very second that a magic spells: a header, by `cat`.
+                match Self::parse(rest) {
+                    None => break Halt::Needs(HEADER_BYTES),
+                    Some(Ok(appended)) => {
+                        self.note_link(entries.len() > indexed, tally);
+                        *self = appended;
+                        tally.concatenated.note(chunk.offset + at as u64);
+                        at += HEADER_BYTES;
+                        continue;
+                    }
+                    Some(Err(_)) => {}
+                }
+            }
+            if captured_len as usize > FRAME_BYTES_MAX {
+                break Halt::Ended(Problem::Damaged {
+                    offset: chunk.offset + at as u64,
+                    what: "a packet is longer than packets can be",
+                    length: captured_len.into(),
+                });
+            }
+            let data = at + self.record_header_bytes;
+            let end = data + captured_len as usize;
+            if end > chunk.bytes.len() {
+                break Halt::Needs(end - at);
+            }
+            let time_ns = self.time_ns(seconds, fraction, tally);
+            entries.push(FrameEntry {
+                id: chunk.frame(tally.frame(time_ns)),
+                time_ns,
+                offset: data as u32,
+                captured_len,
+                original_len: original_len.max(captured_len),
+                link: self.link,
+            });
+            at = end;
+        };
+        self.note_link(entries.len() > indexed, tally);
+        (at, halt)
+    }
+
+    #[inline]
+    fn fields(&self, header: &[u8; RECORD_HEADER_BYTES]) -> [u32; 4] {
+        [0, 4, 8, 12].map(|at| self.order.u32(header, at).unwrap_or_default())
+    }
+
+    #[inline]
+    fn time_ns(&self, seconds: u32, fraction: u32, tally: &mut Tally) -> u64 {
+        let fraction_ns = u64::from(fraction) * self.fraction_ns;
+        if fraction_ns >= NS_PER_S {
+            tally.time_range.note(tally.number + 1);
+        }
+        u64::from(seconds) * NS_PER_S + fraction_ns
+    }
+
+    fn note_link(&self, seen: bool, tally: &mut Tally) {
+        if seen {
+            tally.link(self.link);
+        }
+    }
+}
+
+fn magic(head: &[u8]) -> Option<(ByteOrder, u32)> {
+    [ByteOrder::Little, ByteOrder::Big]
+        .into_iter()
+        .find_map(|order| {
+            let magic = order.u32(head, 0)?;
+            matches!(
+                magic,
+                MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED
+            )
+            .then_some((order, magic))
+        })
+}

@@ -1,0 +1,373 @@
+//! The pcapng file format (draft-ietf-opsawg-pcapng): blocks, in sections, of interfaces.
+
+use super::order::ByteOrder;
+use super::reader::{Chunk, Halt};
+use super::resolution::Resolution;
+use super::summary::Tally;
+use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const INTERFACE_STATISTICS: u32 = 5;
+const ENHANCED_PACKET: u32 = 6;
+const SYSTEMD_JOURNAL: u32 = 9;
+const CUSTOM: u32 = 0xbad;
+const CUSTOM_NOT_COPIED: u32 = 0x4000_0bad;
+const SYSDIG_EVENTS: [u32; 3] = [0x204, 0x216, 0x221];
+
+const OPTION_END: u16 = 0;
+const OPTION_TSRESOL: u16 = 9;
+const OPTION_TSOFFSET: u16 = 14;
+const OPTION_IFDROP: u16 = 5;
+
+/// Type and length, before the body.
+const HEAD_BYTES: usize = 8;
+/// The length again, after the body.
+const TAIL_BYTES: usize = 4;
+/// A section header up to its byte-order magic, without which its length cannot be read.
+const SECTION_HEAD_BYTES: usize = 12;
+
+/// The longest block that is looked into, bytes; others are passed over as they stream by.
+const BLOCK_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+/// As many interfaces as the old Packet Block can number; a file that describes more is hostile.
+const INTERFACES_MAX: usize = 1 << 16;
+
+/// What is known of the section being read.
+#[derive(Debug)]
+pub(super) struct Pcapng {
+    order: ByteOrder,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: LinkType,
+    snap_len: u32,
+    resolution: Resolution,
+    drops: u64,
+}
+
+/// A whole block in memory.
+#[derive(Clone, Copy)]
+struct Body<'a> {
+    bytes: &'a [u8],
+    /// Where the body begins in the chunk.
+    at: usize,
+}
+
+/// A packet block's fields, whatever its kind.
+struct Packet {
+    interface: u32,
+    time: Option<u64>,
+    data_at: usize,
+    captured_len: u32,
+    original_len: u32,
+}
+
+/// A block that contradicts itself.
+struct BadBlock;
+
+impl Pcapng {
+    /// Whether a file that begins so is pcapng.
+    pub(super) fn recognises(head: &[u8]) -> bool {
+        ByteOrder::Little.u32(head, 0) == Some(SECTION_HEADER) && section_order(head).is_some()
+    }
+
+    /// Ready for the first section.
+    pub(super) fn new() -> Self {
+        Self {
+            order: ByteOrder::Little,
+            interfaces: Vec::new(),
+        }
+    }
+
+    /// Indexes the packets of the whole blocks of `chunk`; returns how many bytes these take,
+    /// and why it ends.
+    pub(super) fn walk(
+        &mut self,
+        chunk: Chunk<'_>,
+        entries: &mut Vec<FrameEntry>,
+        tally: &mut Tally,
+    ) -> (usize, Halt) {
+        let mut at = 0;
+        loop {
+            let rest = chunk.bytes.get(at..).unwrap_or_default();
+            let offset = chunk.offset + at as u64;
+            let (kind, length) = match self.block_head(rest, offset) {
+                Ok(head) => head,
+                Err(halt) => return (at, halt),
+            };
+            if !is_read(kind) {
+                tally.number += u64::from(is_numbered(kind));
+                match usize::try_from(length)
+                    .ok()
+                    .filter(|length| *length <= rest.len())
+                {
+                    Some(length) => at += length,
+                    None => return (at, Halt::Skip(length.into())),
+                }
+                continue;
+            }
+            let length = length as usize;
+            if length > BLOCK_BYTES_MAX {
+                let what = "a block is longer than its kind can be";
+                return (at, damaged(offset, what, length));
+            }
+            let Some(block) = rest.get(..length) else {
+                return (at, Halt::Needs(length));
+            };
+            if self.order.u32(block, length - TAIL_BYTES) != Some(length as u32) {
+                let what = "the two lengths of a block differ";
+                return (at, damaged(offset, what, length));
+            }
+            let body = Body {
+                bytes: &block[HEAD_BYTES..length - TAIL_BYTES],
+                at: at + HEAD_BYTES,
+            };
+            match self.block(kind, body, chunk, entries, tally) {
+                Ok(None) => {}
+                Ok(Some(problem)) => return (at, Halt::Ended(problem)),
+                Err(BadBlock) => tally.bad_blocks.note(offset),
+            }
+            at += length;
+        }
+    }
+
+    /// Type and length of the block at the start of `rest`. A section header first sets the
+    /// byte order by which all else is read.
+    #[inline]
+    fn block_head(&mut self, rest: &[u8], offset: u64) -> Result<(u32, u32), Halt> {
+        let Some(kind) = self.order.u32(rest, 0) else {
+            return Err(Halt::Needs(HEAD_BYTES));
+        };
+        if kind == SECTION_HEADER {
+            if rest.len() < SECTION_HEAD_BYTES {
+                return Err(Halt::Needs(SECTION_HEAD_BYTES));
+            }
+            let Some(order) = section_order(rest) else {
+                return Err(damaged(
+                    offset,
+                    "a section's byte order cannot be told",
+                    rest.len(),
+                ));
+            };
+            self.order = order;
+        }
+        let Some(length) = self.order.u32(rest, 4) else {
+            return Err(Halt::Needs(HEAD_BYTES));
+        };
+        let length_min = HEAD_BYTES + TAIL_BYTES;
+        if (length as usize) < length_min || length % 4 != 0 {
+            return Err(damaged(
+                offset,
+                "a block's length is impossible",
+                length as usize,
+            ));
+        }
+        Ok((kind, length))
+    }
+
+    fn block(
+        &mut self,
+        kind: u32,
+        body: Body<'_>,
+        chunk: Chunk<'_>,
+        entries: &mut Vec<FrameEntry>,
+        tally: &mut Tally,
+    ) -> Result<Option<Problem>, BadBlock> {
+        let packet = match kind {
+            ENHANCED_PACKET => self.enhanced_packet(body),
+            SIMPLE_PACKET => self.simple_packet(body),
+            PACKET => self.packet(body),
+            INTERFACE_DESCRIPTION => return self.describe_interface(body).map(|()| None),
+            INTERFACE_STATISTICS => {
+                self.count_drops(body, tally);
+                return Ok(None);
+            }
+            _ => return self.begin_section(body),
+        };
+        let valid = packet.filter(|packet| {
+            packet.captured_len as usize <= body.bytes.len().saturating_sub(packet.data_at)
+        });
+        let Some(packet) = valid else {
+            // It would have had a number.
+            tally.number += 1;
+            return Err(BadBlock);
+        };
+        let Some(interface) = self.interfaces.get(packet.interface as usize) else {
+            tally.number += 1;
+            tally.unknown_interface.note(tally.number);
+            return Ok(None);
+        };
+        let (number, time_ns) = number_and_time(interface.resolution, packet.time, tally);
+        tally.link(interface.link);
+        entries.push(FrameEntry {
+            id: chunk.frame(number),
+            time_ns,
+            offset: (body.at + packet.data_at) as u32,
+            captured_len: packet.captured_len,
+            original_len: packet.original_len.max(packet.captured_len),
+            link: interface.link,
+        });
+        Ok(None)
+    }
+
+    /// Section Header Block (§4.1): interfaces are numbered anew.
+    fn begin_section(&mut self, body: Body<'_>) -> Result<Option<Problem>, BadBlock> {
+        self.interfaces.clear();
+        let field = |at| self.order.u16(body.bytes, at).ok_or(BadBlock);
+        let (major, minor) = (field(4)?, field(6)?);
+        // Minor version 2 was written by some and means 0.
+        let known = major == 1 && matches!(minor, 0 | 2);
+        Ok((!known).then_some(Problem::Version {
+            format: "pcapng",
+            major,
+            minor,
+        }))
+    }
+
+    /// Interface Description Block (§4.2).
+    fn describe_interface(&mut self, body: Body<'_>) -> Result<(), BadBlock> {
+        let order = self.order;
+        let link = order.u16(body.bytes, 0).ok_or(BadBlock)?;
+        let snap_len = order.u32(body.bytes, 4).ok_or(BadBlock)?;
+        let mut resolution = Resolution::DEFAULT;
+        for (code, value) in options(order, body.bytes, 8) {
+            match (code, value) {
+                (OPTION_TSRESOL, [tsresol, ..]) => resolution = resolution.with_tsresol(*tsresol),
+                (OPTION_TSOFFSET, value) => {
+                    if let Some(offset_s) = order.u64(value, 0) {
+                        resolution = resolution.with_offset_s(offset_s as i64);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.interfaces.len() == INTERFACES_MAX {
+            return Err(BadBlock);
+        }
+        self.interfaces.push(Interface {
+            link: LinkType(link),
+            snap_len,
+            resolution,
+            drops: 0,
+        });
+        Ok(())
+    }
+
+    /// Interface Statistics Block (§4.6): its counters run up, the last one holds.
+    fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) {
+        let order = self.order;
+        let interface = order.u32(body.bytes, 0).map(|index| index as usize);
+        let Some(interface) = interface.and_then(|index| self.interfaces.get_mut(index)) else {
+            return;
+        };
+        for (code, value) in options(order, body.bytes, 12) {
+            if let (OPTION_IFDROP, Some(drops)) = (code, order.u64(value, 0)) {
+                tally.drops = tally
+                    .drops
+                    .saturating_add(drops.saturating_sub(interface.drops));
+                interface.drops = interface.drops.max(drops);
+            }
+        }
+    }
+
+    /// Enhanced Packet Block (§4.3).
+    #[inline]
+    fn enhanced_packet(&self, body: Body<'_>) -> Option<Packet> {
+        Some(Packet {
+            interface: self.order.u32(body.bytes, 0)?,
+            time: Some(self.order.halves(body.bytes, 4)?),
+            captured_len: self.order.u32(body.bytes, 12)?,
+            original_len: self.order.u32(body.bytes, 16)?,
+            data_at: 20,
+        })
+    }
+
+    /// Packet Block (appendix A), which Enhanced Packet Blocks replaced.
+    fn packet(&self, body: Body<'_>) -> Option<Packet> {
+        let interface = self.order.u16(body.bytes, 0)?.into();
+        Some(Packet {
+            interface,
+            ..self.enhanced_packet(body)?
+        })
+    }
+
+    /// Simple Packet Block (§4.4): of the first interface, without a time; how much of it was
+    /// captured follows from the snap length and the block's own length.
+    fn simple_packet(&self, body: Body<'_>) -> Option<Packet> {
+        const DATA_AT: usize = 4;
+        let original_len = self.order.u32(body.bytes, 0)?;
+        let snap_len = match self.interfaces.first().map(|interface| interface.snap_len) {
+            None | Some(0) => u32::MAX,
+            Some(snap_len) => snap_len,
+        };
+        let room = (body.bytes.len() - DATA_AT) as u32;
+        Some(Packet {
+            interface: 0,
+            time: None,
+            data_at: DATA_AT,
+            captured_len: original_len.min(snap_len).min(room),
+            original_len,
+        })
+    }
+}
+
+/// The next frame's number and its time in nanoseconds.
+#[inline]
+fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally) -> (u64, u64) {
+    let Some(time) = time else {
+        let number = tally.untimed_frame();
+        tally.untimed.note(number);
+        return (number, tally.previous_ns);
+    };
+    let time_ns = resolution.nanoseconds(time).unwrap_or_else(|nearest_ns| {
+        tally.time_range.note(tally.number + 1);
+        nearest_ns
+    });
+    (tally.frame(time_ns), time_ns)
+}
+
+/// Whether a kind of block is looked into.
+#[inline]
+fn is_read(kind: u32) -> bool {
+    matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
+        || matches!(
+            kind,
+            SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS
+        )
+}
+
+/// Whether Wireshark gives such a block a frame number though it is no packet.
+fn is_numbered(kind: u32) -> bool {
+    matches!(kind, SYSTEMD_JOURNAL | CUSTOM | CUSTOM_NOT_COPIED) || SYSDIG_EVENTS.contains(&kind)
+}
+
+/// The byte order of a section, by the magic in its header.
+fn section_order(block: &[u8]) -> Option<ByteOrder> {
+    const MAGIC: u32 = 0x1a2b_3c4d;
+    [ByteOrder::Little, ByteOrder::Big]
+        .into_iter()
+        .find(|order| order.u32(block, 8) == Some(MAGIC))
+}
+
+/// A block's options from `at` on: code and value (§3.5). Ends at the first that cannot be.
+fn options(order: ByteOrder, body: &[u8], mut at: usize) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let code = order.u16(body, at).filter(|code| *code != OPTION_END)?;
+        let length = usize::from(order.u16(body, at + 2)?);
+        let value = body.get(at + 4..at + 4 + length)?;
+        at += 4 + length.next_multiple_of(4);
+        Some((code, value))
+    })
+}
+
+fn damaged(offset: u64, what: &'static str, length: usize) -> Halt {
+    Halt::Ended(Problem::Damaged {
+        offset,
+        what,
+        length: length as u64,
+    })
+}

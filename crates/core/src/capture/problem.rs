@@ -1,0 +1,284 @@
+//! What can be wrong with a capture file, in one sentence each: what, where, what to do.
+
+use std::fmt;
+
+/// Something about one input that the reader of a report must know. Offsets are bytes from the
+/// start of the capture, after decompression; frame numbers are 1-based, as Wireshark counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// It could not be opened.
+    Open {
+        /// The system's words.
+        reason: String,
+    },
+    /// It has no bytes.
+    Empty,
+    /// It is no capture.
+    Foreign {
+        /// What it looks like, and what to do about it.
+        looks_like: &'static str,
+    },
+    /// It is a capture of a format version that is not known.
+    Version {
+        /// `pcap` or `pcapng`.
+        format: &'static str,
+        /// Major version.
+        major: u16,
+        /// Minor version.
+        minor: u16,
+    },
+    /// A capture without a frame in it.
+    NoFrames,
+    /// It ends within a record.
+    Cut {
+        /// Where the incomplete record begins.
+        offset: u64,
+    },
+    /// Reading failed: the device, or damaged compression.
+    Read {
+        /// How far it was read.
+        offset: u64,
+        /// The system's or the decompressor's words.
+        reason: String,
+    },
+    /// A record cannot be right; what follows it was not read.
+    Damaged {
+        /// Where the record begins.
+        offset: u64,
+        /// What is wrong with it.
+        what: &'static str,
+        /// The length it claims, bytes.
+        length: u64,
+    },
+    /// Blocks of a pcapng file that contradict themselves were passed over.
+    BadBlocks {
+        /// How many.
+        blocks: u64,
+        /// Where the first begins.
+        offset: u64,
+    },
+    /// Frames of an interface that the file does not describe were passed over.
+    UnknownInterface {
+        /// How many.
+        frames: u64,
+        /// The first one's number.
+        first_frame: u64,
+    },
+    /// The clock went backward.
+    ClockStep {
+        /// How often.
+        steps: u64,
+        /// The largest step, nanoseconds.
+        largest_ns: u64,
+        /// The frame after the largest step.
+        frame: u64,
+    },
+    /// Frames came without a time (Simple Packet Blocks) and took that of the frame before.
+    Untimed {
+        /// How many.
+        frames: u64,
+        /// The first one's number.
+        first_frame: u64,
+    },
+    /// Times outside of what can be told: the nearest that can was taken.
+    TimeRange {
+        /// How many frames.
+        frames: u64,
+        /// The first one's number.
+        first_frame: u64,
+    },
+    /// Captures were put one after another into one file, which other tools misread.
+    Concatenated {
+        /// How many follow the first.
+        captures: u64,
+        /// Where the second begins.
+        offset: u64,
+    },
+    /// The capturing host says that it lost frames (pcapng Interface Statistics).
+    CaptureDrops {
+        /// How many.
+        frames: u64,
+    },
+}
+
+impl Problem {
+    /// A stable name for machines.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Empty => "empty",
+            Self::Foreign { .. } => "foreign",
+            Self::Version { .. } => "version",
+            Self::NoFrames => "no_frames",
+            Self::Cut { .. } => "cut",
+            Self::Read { .. } => "read",
+            Self::Damaged { .. } => "damaged",
+            Self::BadBlocks { .. } => "bad_blocks",
+            Self::UnknownInterface { .. } => "unknown_interface",
+            Self::ClockStep { .. } => "clock_step",
+            Self::Untimed { .. } => "untimed",
+            Self::TimeRange { .. } => "time_range",
+            Self::Concatenated { .. } => "concatenated",
+            Self::CaptureDrops { .. } => "capture_drops",
+        }
+    }
+
+    /// Whether frames are missing from what was read because of it.
+    pub fn loses_frames(&self) -> bool {
+        !matches!(
+            self,
+            Self::NoFrames
+                | Self::ClockStep { .. }
+                | Self::Untimed { .. }
+                | Self::TimeRange { .. }
+                | Self::Concatenated { .. }
+        )
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { reason } => write!(f, "cannot be opened: {reason}"),
+            Self::Empty => write!(
+                f,
+                "is empty: the capture was not started, or its first packets were not yet \
+                 written (tcpdump -U writes each at once)"
+            ),
+            Self::Foreign { looks_like } => {
+                write!(
+                    f,
+                    "is not a packet capture (pcap or pcapng): it looks like {looks_like}"
+                )
+            }
+            Self::Version {
+                format,
+                major,
+                minor,
+            } => write!(
+                f,
+                "says it is {format} version {major}.{minor}, which does not exist or is not \
+                 known: rewrite it with editcap, or capture again"
+            ),
+            Self::NoFrames => write!(f, "holds no packets: was the filter or interface right?"),
+            Self::Cut { offset } => write!(
+                f,
+                "ends within the record at byte {offset}: everything before it was read; end \
+                 a capture with an interrupt, not a kill"
+            ),
+            Self::Read { offset, reason } => write!(
+                f,
+                "cannot be read beyond byte {offset} ({reason}): everything before it was read"
+            ),
+            Self::Damaged {
+                offset,
+                what,
+                length,
+            } => write!(
+                f,
+                "is damaged at byte {offset}: {what} ({length} bytes); everything before it \
+                 was read, nothing after it: copy or capture it again"
+            ),
+            Self::BadBlocks { blocks, offset } => write!(
+                f,
+                "has {blocks} blocks that contradict themselves, the first at byte {offset}: \
+                 they were passed over"
+            ),
+            Self::UnknownInterface {
+                frames,
+                first_frame,
+            } => write!(
+                f,
+                "has {frames} frames, from #{first_frame} on, of an interface it does not \
+                 describe: they were passed over"
+            ),
+            Self::ClockStep {
+                steps,
+                largest_ns,
+                frame,
+            } => write!(
+                f,
+                "has a clock that went backward, {steps} times, by up to {} (frame #{frame}): \
+                 durations across a step are wrong; file order was kept",
+                Seconds(*largest_ns)
+            ),
+            Self::Untimed {
+                frames,
+                first_frame,
+            } => write!(
+                f,
+                "has {frames} frames without a time, from #{first_frame} on: each took the time \
+                 of the frame before it; capture with tcpdump or dumpcap"
+            ),
+            Self::TimeRange {
+                frames,
+                first_frame,
+            } => write!(
+                f,
+                "has {frames} frames with impossible times, from #{first_frame} on: durations \
+                 around them are wrong"
+            ),
+            Self::Concatenated { captures, offset } => write!(
+                f,
+                "has {captures} more captures appended, the first at byte {offset}: all were \
+                 read, but Wireshark numbers frames differently or stops there; join with \
+                 mergecap, not cat"
+            ),
+            Self::CaptureDrops { frames } => write!(
+                f,
+                "misses {frames} packets that the capturing host dropped: capture with a larger \
+                 buffer (tcpdump -B) or a shorter snap length (-s 128)"
+            ),
+        }
+    }
+}
+
+/// A duration as people read it, three significant digits or so.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        match self.0 {
+            0..1_000 => write!(f, "{} ns", self.0),
+            1_000..1_000_000 => write!(f, "{:.1} us", ns / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{:.1} ms", ns / 1e6),
+            _ => write!(f, "{:.1} s", ns / 1e9),
+        }
+    }
+}
+
+/// Nothing of the input can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No source was given.
+    #[error("no capture was given: name a pcap or pcapng file, or - for standard input")]
+    NoInput,
+    /// More files than frames can be numbered in.
+    #[error(
+        "{files} files are too many: at most 65,536 can be read at once; join some with mergecap"
+    )]
+    TooManyFiles {
+        /// How many were given.
+        files: usize,
+    },
+    /// The only file cannot be read.
+    #[error("{name} {problem}")]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// Why.
+        problem: Problem,
+    },
+    /// None of the files can be read.
+    #[error("none of {files} files can be read; the first: {name} {problem}")]
+    NoneReadable {
+        /// How many were given.
+        files: usize,
+        /// The first by name.
+        name: String,
+        /// Why that one cannot be read.
+        problem: Problem,
+    },
+}

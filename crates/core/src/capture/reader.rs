@@ -1,0 +1,247 @@
+//! One capture, read from its start to its end, a block of whole frames at a time.
+
+use super::input::Input;
+use super::pcap::{self, Pcap};
+use super::pcapng::Pcapng;
+use super::summary::Tally;
+use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
+use std::io::{ErrorKind, Read};
+
+/// Bytes of a capture to be walked.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Where they begin in the capture.
+    pub(super) offset: u64,
+    file: u16,
+}
+
+impl Chunk<'_> {
+    /// The identity of frame `number` of this capture.
+    #[inline]
+    pub(super) fn frame(&self, number: u64) -> FrameId {
+        FrameId::new(self.file, number)
+    }
+}
+
+/// Why a walk over records stopped.
+pub(super) enum Halt {
+    /// The next record is this long, bytes, and not all here.
+    Needs(usize),
+    /// The next block is this long, bytes, and of no interest.
+    Skip(u64),
+    /// Nothing beyond can be read.
+    Ended(Problem),
+}
+
+enum Format {
+    Pcap(Pcap),
+    Pcapng(Pcapng),
+}
+
+impl Format {
+    /// Tells the format by the first bytes; also how many of these are a header to step over.
+    fn of(head: &[u8]) -> Result<(Self, usize), Problem> {
+        if head.is_empty() {
+            return Err(Problem::Empty);
+        }
+        if Pcapng::recognises(head) {
+            return Ok((Self::Pcapng(Pcapng::new()), 0));
+        }
+        if Pcap::recognises(head) {
+            let pcap = Pcap::parse(head).ok_or(Problem::Cut { offset: 0 })??;
+            return Ok((Self::Pcap(pcap), pcap::HEADER_BYTES));
+        }
+        Err(Problem::Foreign {
+            looks_like: foreign::looks_like(head),
+        })
+    }
+
+    fn walk(
+        &mut self,
+        chunk: Chunk<'_>,
+        entries: &mut Vec<FrameEntry>,
+        tally: &mut Tally,
+    ) -> (usize, Halt) {
+        match self {
+            Self::Pcap(pcap) => pcap.walk(chunk, entries, tally),
+            Self::Pcapng(pcapng) => pcapng.walk(chunk, entries, tally),
+        }
+    }
+}
+
+/// The reader of one capture.
+pub(super) struct Reader {
+    input: Input,
+    format: Format,
+    file: u16,
+    /// Hand on what one read gave: the source may be live, and the next read may wait.
+    eager: bool,
+    tally: Tally,
+    /// The start of a record whose end was not yet read.
+    carry: Vec<u8>,
+    /// Where `carry` begins in the capture.
+    offset: u64,
+    /// How many bytes the record in `carry` needs.
+    needs: usize,
+    /// Bytes to pass over before the next record.
+    skip: u64,
+    ended: bool,
+    ending: Option<Problem>,
+}
+
+impl Reader {
+    /// Tells the format of a capture; the error is why nothing of it can be read.
+    pub(super) fn open(stored: Box<dyn Read + Send>, eager: bool) -> Result<Self, Problem> {
+        let (input, mut head) = Input::open(stored).map_err(|error| Problem::Read {
+            offset: 0,
+            reason: error.to_string(),
+        })?;
+        let (format, header_bytes) = Format::of(&head)?;
+        head.drain(..header_bytes);
+        Ok(Self {
+            input,
+            format,
+            file: 0,
+            eager,
+            tally: Tally::default(),
+            carry: head,
+            offset: header_bytes as u64,
+            needs: 0,
+            skip: 0,
+            ended: false,
+            ending: None,
+        })
+    }
+
+    /// Says which input this is; its frames carry it from here on.
+    pub(super) fn set_file(&mut self, file: u16) {
+        self.file = file;
+    }
+
+    /// Refills `block` with at least one frame and about `block_bytes` bytes; false at the end.
+    pub(super) fn fill(&mut self, block: &mut Block, block_bytes: usize) -> bool {
+        block.entries.clear();
+        while block.entries.is_empty() && !self.ended {
+            let room = block_bytes.max(self.needs).max(self.carry.len() + 1);
+            // Never shrunk: growing it again would clear what a read overwrites anyway.
+            if block.bytes.len() < room {
+                block.bytes.resize(room, 0);
+            }
+            if self.pass_over(&mut block.bytes[..room]) {
+                self.read_and_walk(block, room);
+            }
+        }
+        !block.entries.is_empty()
+    }
+
+    /// Writes what is known of the capture so far.
+    pub(super) fn write(&self, summary: &mut InputSummary) {
+        summary.bytes = self.input.consumed_bytes();
+        self.tally.write(summary, self.ending.as_ref());
+        if self.ended && summary.packets == 0 && summary.problems.is_empty() {
+            summary.problems.push(Problem::NoFrames);
+        }
+    }
+
+    fn read_and_walk(&mut self, block: &mut Block, room: usize) {
+        let carried = self.carry.len();
+        block.bytes[..carried].copy_from_slice(&self.carry);
+        let (filled, last) = self.read(&mut block.bytes[..room], carried);
+        let chunk = Chunk {
+            bytes: &block.bytes[..filled],
+            offset: self.offset,
+            file: self.file,
+        };
+        let (walked, halt) = self.format.walk(chunk, &mut block.entries, &mut self.tally);
+        self.offset += walked as u64;
+        self.carry.clear();
+        match halt {
+            Halt::Needs(bytes) => {
+                self.needs = bytes;
+                self.carry.extend_from_slice(&block.bytes[walked..filled]);
+            }
+            Halt::Skip(bytes) => {
+                self.needs = 0;
+                self.skip = bytes.saturating_sub((filled - walked) as u64);
+                self.offset += (filled - walked) as u64;
+            }
+            Halt::Ended(problem) => return self.end(Some(problem)),
+        }
+        if let Some(last) = last {
+            self.end_of_input(last);
+        }
+    }
+
+    /// Reads behind the first `filled` bytes until `buffer` is full, the input ends, or an eager
+    /// reader has something; returns how full it is and, if it ended, how.
+    fn read(&mut self, buffer: &mut [u8], mut filled: usize) -> (usize, Option<Last>) {
+        while filled < buffer.len() {
+            match self.input.read(&mut buffer[filled..]) {
+                Ok(0) => return (filled, Some(Last::End)),
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    return (filled, Some(Last::Cut));
+                }
+                Err(error) => return (filled, Some(Last::Failed(error.to_string()))),
+            }
+            if self.eager && filled >= self.needs {
+                break;
+            }
+        }
+        (filled, None)
+    }
+
+    /// Reads and forgets what is to be passed over; false if the input ended.
+    fn pass_over(&mut self, buffer: &mut [u8]) -> bool {
+        while self.skip > 0 {
+            let bytes = usize::try_from(self.skip)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len());
+            match self.input.read(&mut buffer[..bytes]) {
+                Ok(0) => self.end_of_input(Last::Cut),
+                Ok(bytes) => {
+                    self.skip -= bytes as u64;
+                    self.offset += bytes as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    self.end_of_input(Last::Cut);
+                }
+                Err(error) => self.end_of_input(Last::Failed(error.to_string())),
+            }
+            if self.ended {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn end_of_input(&mut self, last: Last) {
+        let whole = self.carry.is_empty() && self.skip == 0;
+        self.end(match last {
+            Last::End if whole => None,
+            Last::End | Last::Cut => Some(Problem::Cut {
+                offset: self.offset,
+            }),
+            Last::Failed(reason) => Some(Problem::Read {
+                offset: self.offset,
+                reason,
+            }),
+        });
+    }
+
+    fn end(&mut self, ending: Option<Problem>) {
+        self.ended = true;
+        self.ending = ending;
+    }
+}
+
+/// How the input ended.
+enum Last {
+    /// As inputs end.
+    End,
+    /// The compressed stream says that there should have been more.
+    Cut,
+    /// By an error.
+    Failed(String),
+}

@@ -1,0 +1,274 @@
+//! Many captures as one stream of frames in time order.
+//!
+//! Captures are ordered by the time of their first frame and opened when time reaches it. While
+//! only one is open, its blocks go out as they were read; where several overlap they are merged
+//! frame by frame. Within one capture frames keep their order, even where its clock steps back.
+
+use super::member::Member;
+use super::{Block, CaptureError, InputSummary, Problem, Source, names};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How much is read at once, bytes, unless told otherwise.
+const BLOCK_BYTES: usize = 512 << 10;
+/// … of each capture while several are merged: a thousand of them must fit in memory.
+const MERGE_BYTES: usize = 64 << 10;
+
+/// The input: all captures, as one stream of frames.
+pub struct CaptureSet {
+    members: Vec<Member>,
+    inputs: Vec<InputSummary>,
+    /// The next member to open.
+    next: usize,
+    /// The only open member, if it has no staged frames.
+    alone: Option<u16>,
+    /// Time of the first staged frame, and member, of each member that has staged frames.
+    heads: BinaryHeap<Reverse<(u64, u16)>>,
+    block_bytes: usize,
+}
+
+/// How much of the input was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes taken, as stored (of compressed captures: compressed).
+    pub consumed_bytes: u64,
+    /// Bytes there are, where every source knows its size.
+    pub total_bytes: Option<u64>,
+}
+
+impl CaptureSet {
+    /// Looks into each source for its first frame and orders them by its time, then by name.
+    /// Fails only if none of them can be read; what is wrong with some is in [`Self::inputs`].
+    ///
+    /// # Errors
+    /// [`CaptureError`]: no source, too many, or not a readable one among them.
+    pub fn new(sources: Vec<Source>) -> Result<Self, CaptureError> {
+        if sources.is_empty() {
+            return Err(CaptureError::NoInput);
+        }
+        if sources.len() > usize::from(u16::MAX) + 1 {
+            return Err(CaptureError::TooManyFiles {
+                files: sources.len(),
+            });
+        }
+        let mut scratch = Block::default();
+        let mut peeked: Vec<(Member, InputSummary)> = sources
+            .into_iter()
+            .map(|source| Member::peek(source, &mut scratch))
+            .collect();
+        peeked.sort_by(|(member, input), (other, other_input)| {
+            member
+                .rank()
+                .cmp(&other.rank())
+                .then_with(|| names::compare(&input.path, &other_input.path))
+        });
+        let (members, inputs) = peeked.into_iter().unzip();
+        let set = Self {
+            members,
+            inputs,
+            next: 0,
+            alone: None,
+            heads: BinaryHeap::new(),
+            block_bytes: BLOCK_BYTES,
+        };
+        set.check_readable()?;
+        Ok(set)
+    }
+
+    /// The same set, read about this many bytes at a time (64 KiB to 64 MiB).
+    #[must_use]
+    pub fn with_block_bytes(mut self, block_bytes: usize) -> Self {
+        self.block_bytes = block_bytes.clamp(64 << 10, 64 << 20);
+        self
+    }
+
+    /// What is known of each input so far; [`FrameId::file`](super::FrameId::file) is an index into it.
+    pub fn inputs(&self) -> &[InputSummary] {
+        &self.inputs
+    }
+
+    /// How much of the input was read.
+    pub fn progress(&self) -> Progress {
+        let readable = || self.members.iter().filter(|member| !member.unreadable);
+        Progress {
+            consumed_bytes: self.inputs.iter().map(|input| input.bytes).sum(),
+            total_bytes: readable().map(|member| member.stored_bytes).sum(),
+        }
+    }
+
+    /// Refills `block` with the next frames; false at the end of the input.
+    ///
+    /// # Errors
+    /// [`CaptureError`], at the end, if files went away so that none could be read.
+    pub fn next_block(&mut self, block: &mut Block) -> Result<bool, CaptureError> {
+        block.entries.clear();
+        loop {
+            if !self.heads.is_empty() {
+                self.merge(block);
+            } else if let Some(file) = self.alone.take() {
+                self.read_alone(file, block);
+            } else if !self.open_next() {
+                self.check_readable()?;
+                return Ok(false);
+            }
+            if !block.entries.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads the only open member straight into `block`, unless the next one begins before the
+    /// block ends: then the block is staged for the merge.
+    fn read_alone(&mut self, file: u16, block: &mut Block) {
+        if !self.fill(file, block, self.block_bytes) {
+            return;
+        }
+        let horizon_ns = self.horizon_ns();
+        if block
+            .entries
+            .iter()
+            .all(|entry| entry.time_ns <= horizon_ns)
+        {
+            self.alone = Some(file);
+            return;
+        }
+        if let Some(lane) = &mut self.members[usize::from(file)].lane {
+            std::mem::swap(&mut lane.staged, block);
+            block.entries.clear();
+            lane.cursor = 0;
+        }
+        self.push_head(file);
+    }
+
+    /// Merges staged frames into `block` by time, then file, then number.
+    fn merge(&mut self, block: &mut Block) {
+        block.bytes.clear();
+        let mut room = self.block_bytes;
+        while room > 0 {
+            let Some(&Reverse((time_ns, file))) = self.heads.peek() else {
+                return;
+            };
+            if self.horizon_ns() < time_ns {
+                self.open_next();
+                self.stage_alone();
+                continue;
+            }
+            self.heads.pop();
+            let other = self
+                .heads
+                .peek()
+                .map_or((u64::MAX, u16::MAX), |Reverse(head)| *head);
+            let limit = other.min((self.horizon_ns(), u16::MAX));
+            let Some(lane) = &mut self.members[usize::from(file)].lane else {
+                continue;
+            };
+            room = lane.take_until(limit, file, block, room);
+            if self.push_head(file) {
+                continue;
+            }
+            self.alone = Some(file);
+            if self.heads.is_empty() {
+                return;
+            }
+            self.stage_alone();
+        }
+    }
+
+    /// Stages frames of the member that has none, if there is one.
+    fn stage_alone(&mut self) {
+        let Some(file) = self.alone.take() else {
+            return;
+        };
+        let Some(lane) = &mut self.members[usize::from(file)].lane else {
+            return;
+        };
+        let mut staged = std::mem::take(&mut lane.staged);
+        if !self.fill(file, &mut staged, MERGE_BYTES) {
+            return;
+        }
+        if let Some(lane) = &mut self.members[usize::from(file)].lane {
+            lane.staged = staged;
+            lane.cursor = 0;
+        }
+        self.push_head(file);
+    }
+
+    /// Enters a member's first staged frame into the merge; false if it has none.
+    fn push_head(&mut self, file: u16) -> bool {
+        let lane = self.members[usize::from(file)].lane.as_ref();
+        let head = lane.and_then(|lane| lane.staged.entries.get(lane.cursor));
+        if let Some(entry) = head {
+            self.heads.push(Reverse((entry.time_ns, file)));
+        }
+        head.is_some()
+    }
+
+    /// Reads on in an open member, keeps its summary, and closes it at its end.
+    fn fill(&mut self, file: u16, block: &mut Block, block_bytes: usize) -> bool {
+        let member = &mut self.members[usize::from(file)];
+        let Some(lane) = &mut member.lane else {
+            return false;
+        };
+        let filled = lane.reader.fill(block, block_bytes);
+        let input = &mut self.inputs[usize::from(file)];
+        lane.reader.write(input);
+        if !filled {
+            member.lane = None;
+            // A file that ended early is done with, too.
+            input.bytes = member.stored_bytes.unwrap_or(input.bytes).max(input.bytes);
+        }
+        filled
+    }
+
+    /// When the next member begins, nanoseconds.
+    fn horizon_ns(&self) -> u64 {
+        self.members
+            .get(self.next)
+            .and_then(|member| member.head_ns)
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Opens the next member that can be; false if there is none. It is then `alone`, or in
+    /// `heads` if it came with staged frames.
+    fn open_next(&mut self) -> bool {
+        while let Some(member) = self.members.get_mut(self.next) {
+            // At most 65,536 members: checked in `new`.
+            let file = self.next as u16;
+            self.next += 1;
+            if member.unreadable {
+                continue;
+            }
+            if let Err(problem) = member.open(file) {
+                member.unreadable = true;
+                self.inputs[usize::from(file)].problems = vec![problem];
+                continue;
+            }
+            if !self.push_head(file) {
+                self.alone = Some(file);
+            }
+            return true;
+        }
+        false
+    }
+
+    fn check_readable(&self) -> Result<(), CaptureError> {
+        if self.members.iter().any(|member| !member.unreadable) {
+            return Ok(());
+        }
+        let Some(input) = self.inputs.first() else {
+            return Err(CaptureError::NoInput);
+        };
+        let (name, problem) = (
+            input.path.clone(),
+            input.problems.first().cloned().unwrap_or(Problem::Empty),
+        );
+        Err(match self.inputs.len() {
+            1 => CaptureError::Unreadable { name, problem },
+            files => CaptureError::NoneReadable {
+                files,
+                name,
+                problem,
+            },
+        })
+    }
+}

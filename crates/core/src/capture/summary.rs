@@ -1,0 +1,149 @@
+//! What is said about each input: counts, times, problems. Kept while reading, per file.
+
+use super::{LinkType, Problem};
+
+/// One input of the report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputSummary {
+    /// The path as given.
+    pub path: String,
+    /// Frames read so far.
+    pub packets: u64,
+    /// Bytes read so far, as stored (of a compressed file: compressed).
+    pub bytes: u64,
+    /// Earliest frame, nanoseconds since the Unix epoch.
+    pub first_ns: Option<u64>,
+    /// Latest frame, nanoseconds since the Unix epoch.
+    pub last_ns: Option<u64>,
+    /// The link types of its frames, in order of appearance.
+    pub link_types: Vec<LinkType>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+/// How often something happened, and where first.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) count: u64,
+    pub(super) first: u64,
+}
+
+impl Counted {
+    pub(super) fn note(&mut self, place: u64) {
+        if self.count == 0 {
+            self.first = place;
+        }
+        self.count += 1;
+    }
+}
+
+/// Running totals of one file.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Frames of the file passed so far: the number of the last one.
+    pub(super) number: u64,
+    /// Time of the last frame, nanoseconds.
+    pub(super) previous_ns: u64,
+    packets: u64,
+    span_ns: Option<(u64, u64)>,
+    link_types: Vec<LinkType>,
+    steps: u64,
+    step_largest_ns: u64,
+    step_frame: u64,
+    pub(super) untimed: Counted,
+    pub(super) time_range: Counted,
+    pub(super) unknown_interface: Counted,
+    pub(super) bad_blocks: Counted,
+    pub(super) concatenated: Counted,
+    /// Frames lost by the capturing host, in sections that are over.
+    pub(super) drops: u64,
+}
+
+impl Tally {
+    /// The next frame came at `time_ns`; returns its number.
+    #[inline]
+    pub(super) fn frame(&mut self, time_ns: u64) -> u64 {
+        let number = self.untimed_frame();
+        match &mut self.span_ns {
+            Some((first_ns, last_ns)) => {
+                // A step is told against the frame before, whenever that was.
+                if time_ns < self.previous_ns {
+                    self.steps += 1;
+                    let step_ns = self.previous_ns - time_ns;
+                    if step_ns > self.step_largest_ns {
+                        self.step_largest_ns = step_ns;
+                        self.step_frame = number;
+                    }
+                    *first_ns = time_ns.min(*first_ns);
+                }
+                *last_ns = time_ns.max(*last_ns);
+            }
+            None => self.span_ns = Some((time_ns, time_ns)),
+        }
+        self.previous_ns = time_ns;
+        number
+    }
+
+    /// The next frame came without a time; returns its number.
+    pub(super) fn untimed_frame(&mut self) -> u64 {
+        self.packets += 1;
+        self.number += 1;
+        self.number
+    }
+
+    /// Frames of this link type were read.
+    #[inline]
+    pub(super) fn link(&mut self, link: LinkType) {
+        if self.link_types.last() != Some(&link) && !self.link_types.contains(&link) {
+            self.link_types.push(link);
+        }
+    }
+
+    /// Writes the totals into the file's summary; `ending` is why reading ended early.
+    pub(super) fn write(&self, summary: &mut InputSummary, ending: Option<&Problem>) {
+        summary.packets = self.packets;
+        summary.first_ns = self.span_ns.map(|(first_ns, _)| first_ns);
+        summary.last_ns = self.span_ns.map(|(_, last_ns)| last_ns);
+        summary.link_types.clone_from(&self.link_types);
+        summary.problems.clear();
+        summary.problems.extend(ending.cloned());
+        summary.problems.extend(self.problems());
+    }
+
+    fn problems(&self) -> impl Iterator<Item = Problem> {
+        let frames = |counted: Counted, problem: fn(u64, u64) -> Problem| {
+            (counted.count > 0).then(|| problem(counted.count, counted.first))
+        };
+        [
+            (self.drops > 0).then_some(Problem::CaptureDrops { frames: self.drops }),
+            (self.steps > 0).then_some(Problem::ClockStep {
+                steps: self.steps,
+                largest_ns: self.step_largest_ns,
+                frame: self.step_frame,
+            }),
+            frames(self.untimed, |frames, first_frame| Problem::Untimed {
+                frames,
+                first_frame,
+            }),
+            frames(self.time_range, |frames, first_frame| Problem::TimeRange {
+                frames,
+                first_frame,
+            }),
+            frames(self.unknown_interface, |frames, first_frame| {
+                Problem::UnknownInterface {
+                    frames,
+                    first_frame,
+                }
+            }),
+            frames(self.bad_blocks, |blocks, offset| Problem::BadBlocks {
+                blocks,
+                offset,
+            }),
+            frames(self.concatenated, |captures, offset| {
+                Problem::Concatenated { captures, offset }
+            }),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
