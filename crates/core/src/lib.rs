@@ -14,4 +14,6 @@
 pub mod app;
 pub mod capture;
 pub mod cause;
+pub mod filter;
+pub mod report;
 pub mod wire;
