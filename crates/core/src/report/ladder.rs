@@ -54,7 +54,7 @@ pub enum Step {
     Mark(String),
 }
 
-const TIME_COLUMNS: usize = 10;
+const TIME_COLUMNS: usize = 13;
 const FRAME_COLUMNS: usize = 9;
 const LADDER_COLUMNS_MAX: usize = 64;
 
@@ -85,7 +85,8 @@ impl Ladder {
                 }
             };
             let time = match step {
-                Step::Segment { .. } => units::duration(*time_ns),
+                // One unit and all digits, so that times can be compared down the column.
+                Step::Segment { .. } => format!("{:.3} ms", *time_ns as f64 / 1e6),
                 _ => String::new(),
             };
             page.line(&format!("{}  {rung}", right(&time, TIME_COLUMNS)));

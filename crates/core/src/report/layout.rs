@@ -3,7 +3,7 @@
 use super::style::{Look, Paint};
 
 /// Columns before the text of a labelled paragraph.
-pub(super) const LABEL_COLUMNS: usize = 12;
+pub(super) const LABEL_COLUMNS: usize = 13;
 
 /// Breaks `text` between words into lines of at most `width` columns (a longer word stands alone).
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
         self.text.push('\n');
     }
 
-    /// A paragraph in one colour, wrapped, `indent` columns in, the first line `hang` less.
+    /// A paragraph in one colour, wrapped, `indent` columns in.
     pub(super) fn paragraph(&mut self, paint: Option<Paint>, text: &str, indent: usize) {
         for line in self.wrapped(text, indent) {
             let line = match paint {
@@ -131,6 +131,14 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// What the reader must know first.
+    pub(super) fn warning(&mut self, text: &str) {
+        for (index, line) in self.wrapped(text, 2).iter().enumerate() {
+            let sign = if index == 0 { "!" } else { " " };
+            self.line(&self.look.paint(Paint::Warning, &format!("{sign} {line}")));
+        }
+    }
+
     /// A paragraph, wrapped, two columns in; commands in it are coloured.
     pub(super) fn prose(&mut self, text: &str) {
         let mut in_code = false;
@@ -138,6 +146,19 @@ impl<'a> Page<'a> {
             let line = self.coloured(&line, &mut in_code);
             self.line(&format!("  {line}"));
         }
+    }
+
+    /// A labelled row of columns whose last one, the words, wraps within itself, or below the
+    /// others where there is no room beside them.
+    pub(super) fn columned(&mut self, label: &str, start: &str, words: &str) {
+        let indent = LABEL_COLUMNS + columns_of(start);
+        let beside = indent + 24 <= self.look.width;
+        let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
+        let mut lines = self.wrapped(words, if beside { indent } else { LABEL_COLUMNS + 2 }).into_iter();
+        let first = if beside { lines.next().unwrap_or_default() } else { String::new() };
+        self.line(&format!("  {label}{start}{first}"));
+        let indent = if beside { indent } else { LABEL_COLUMNS + 2 };
+        lines.for_each(|line| self.line(&format!("{}{line}", " ".repeat(indent))));
     }
 
     fn wrapped(&self, text: &str, indent: usize) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! The report for a terminal: what, who and what to do first; the proof below it.
 
-use super::layout::{LABEL_COLUMNS, Page, columns_of, cut, left, right};
+use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases, endpoint, share_of};
 use super::style::{Look, Paint};
-use super::{EndpointReport, Finding, Latency, Ledger, Report, Vantage, units};
+use super::{EndpointReport, Evidence, Finding, Latency, Ledger, Report, Vantage, units};
 use crate::app::Side;
 use crate::cause::{Class, Owner, Role};
 
@@ -80,7 +80,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
     for input in &report.inputs {
         for problem in &input.problems {
             let text = format!("{} {problem}", input.path);
-            warning(page, &units::printable(&text));
+            page.warning(&units::printable(&text));
         }
     }
     let errors: u64 = report.totals.decode_errors.errors().map(|(_, count)| count).sum();
@@ -89,17 +89,13 @@ fn limits(page: &mut Page<'_>, report: &Report) {
         let kinds = kinds.map(|(kind, count)| format!("{} {}", units::count(count), kind.name()));
         let kinds: Vec<String> = kinds.collect();
         let frames = counted(errors, "frame was", "frames were");
-        warning(page, &format!("{frames} malformed and left out: {}", kinds.join(", ")));
+        page.warning(&format!("{frames} malformed and left out: {}", kinds.join(", ")));
     }
     for observation in &report.observations {
         if let (true, text) = phrases::observation(observation) {
-            warning(page, &text);
+            page.warning(&text);
         }
     }
-}
-
-fn warning(page: &mut Page<'_>, text: &str) {
-    page.paragraph(Some(Paint::Warning), &format!("! {text}"), 0);
 }
 
 /// The answer in one sentence, and the first thing to do.
@@ -148,18 +144,17 @@ fn overview(page: &mut Page<'_>, report: &Report) {
         return;
     }
     page.gap();
+    let ids = report.findings.iter().map(|finding| finding.cause.id().len());
+    let id_columns = ids.max().unwrap_or(0);
     for finding in &report.findings {
-        let lost = if finding.lost_ns > 0 { units::duration(finding.lost_ns) } else { "–".into() };
-        let share = if finding.lost_ns > 0 { units::share(finding.share) } else { String::new() };
-        let row = format!(
-            "{}  {}  {}",
-            right(&lost, 10),
-            right(&share, 7),
-            left(finding.cause.id(), 24)
-        );
-        let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(16);
-        let line = format!("{}{row} {}", class(page.look, finding), cut(&culprit(finding), room));
-        page.line(&line);
+        let (lost, share) = match finding.lost_ns {
+            0 => ("–".into(), String::new()),
+            lost_ns => (units::duration(lost_ns), units::share(finding.share)),
+        };
+        let id = left(finding.cause.id(), id_columns);
+        let row = format!("{} {}  {id}  ", right(&lost, 9), right(&share, 7));
+        let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
+        page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding), room)));
     }
 }
 
@@ -234,53 +229,43 @@ fn culprit(finding: &Finding) -> String {
 /// One line per frame of the chain, then the filter that shows them in Wireshark.
 fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     let Some(first) = finding.evidence.first() else { return };
-    let several = report.inputs.len() > 1;
-    for (index, (frame, words)) in finding.evidence.iter().zip(&phrases.evidence).enumerate() {
-        let from = match frame.from {
-            Side::Client => "client",
-            Side::Server => "server",
-        };
-        let number = format!("#{}", frame.frame.number());
-        let bytes = if frame.payload_bytes > 0 {
-            format!("{} B", units::count(frame.payload_bytes.into()))
-        } else {
-            "–".into()
-        };
-        let after = if index == 0 { String::new() } else { format!("+{}", units::duration(frame.after_ns)) };
-        let text = format!(
-            "{} {} {} {}  {words}",
-            left(&number, 9),
-            left(from, 6),
-            right(&bytes, 9),
-            right(&after, 10)
+    let rows: Vec<[String; 4]> = finding.evidence.iter().enumerate().map(columns).collect();
+    let width = |column: usize| rows.iter().map(|row| columns_of(&row[column])).max().unwrap_or(0);
+    let widths: [usize; 4] = std::array::from_fn(width);
+    for (index, (row, words)) in rows.iter().zip(&phrases.evidence).enumerate() {
+        let [number, from, bytes, after] = row;
+        let start = format!(
+            "{} {} {} {}  ",
+            left(number, widths[0]),
+            left(from, widths[1]),
+            right(bytes, widths[2]),
+            right(after, widths[3])
         );
-        row(page, if index == 0 { "evidence" } else { "" }, &text, 38);
+        page.columned(if index == 0 { "evidence" } else { "" }, &start, words);
     }
-    if several && let Some(input) = report.inputs.get(usize::from(first.frame.file())) {
+    if report.inputs.len() > 1
+        && let Some(input) = report.inputs.get(usize::from(first.frame.file()))
+    {
         page.labelled("in", &units::printable(&input.path));
     }
     page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
 }
 
-/// A labelled row whose last column, from `hang` on, wraps into its own column where there is
-/// room for one.
-fn row(page: &mut Page<'_>, label: &str, text: &str, hang: usize) {
-    let room = page.look.width.saturating_sub(LABEL_COLUMNS + hang);
-    let (columns, words): (String, String) = (text.chars().take(hang).collect(), text.chars().skip(hang).collect());
-    let label = page.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
-    if room >= 24 {
-        for (index, line) in super::layout::wrap(&words, room).iter().enumerate() {
-            let start = if index == 0 {
-                format!("  {label}{columns}")
-            } else {
-                " ".repeat(LABEL_COLUMNS + hang)
-            };
-            page.line(&format!("{start}{line}"));
-        }
-    } else {
-        page.line(&format!("  {label}{columns}"));
-        page.paragraph(None, &words, LABEL_COLUMNS + 2);
-    }
+/// Number, sender, payload, and time since the frame before, of one frame of a chain.
+fn columns((index, link): (usize, &Evidence)) -> [String; 4] {
+    let from = match link.from {
+        Side::Client => "client",
+        Side::Server => "server",
+    };
+    let bytes = match link.payload_bytes {
+        0 => "–".into(),
+        bytes => format!("{} B", units::count(bytes.into())),
+    };
+    let after = match index {
+        0 => String::new(),
+        _ => format!("+{}", units::duration(link.after_ns)),
+    };
+    [format!("#{}", link.frame.number()), from.into(), bytes, after]
 }
 
 /// The ledger as a bar with a legend; `unknown` is always shown.
@@ -351,42 +336,58 @@ fn legend(page: &mut Page<'_>, entries: &[(usize, String, String)]) {
     page.line(&format!("  {line}"));
 }
 
-/// Percentiles per endpoint, under each what they would be without its causes, and its kinds.
+/// Percentiles per endpoint, under each what they would be without its faults, and its kinds.
 fn latency(page: &mut Page<'_>, report: &Report) {
     if report.totals.exchanges == 0 {
         return;
     }
     page.gap();
-    let look = *page.look;
-    let name_columns = look.width.saturating_sub(2 + 11 + 4 * 10).clamp(18, 44);
-    let head = ["exchanges", "p50", "p90", "p99", "max"];
-    let head: String =
-        head.iter().enumerate().map(|(index, head)| right(head, if index == 0 { 11 } else { 10 })).collect();
-    let title = look.paint(Paint::Bold, &left("latency", name_columns + 2));
-    page.line(&format!("{title}{}", look.paint(Paint::Dim, &head)));
+    let columns = Columns::of(page.look);
+    let head: String = PERCENTILES.iter().take(columns.times).map(|head| right(head, 10)).collect();
+    let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
+    let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
+    page.line(&format!("{title}{head}"));
     for endpoint in report.endpoints.iter().take(ENDPOINTS_MAX) {
-        endpoint_rows(page, report, endpoint, name_columns);
+        endpoint_rows(page, report, endpoint, &columns);
     }
     if report.endpoints.len() != 1 {
-        percentiles(page, "all", name_columns, Some(report.totals.exchanges), &report.latency);
+        percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
     }
-    let more = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
+    let more = report.endpoints.len().saturating_sub(ENDPOINTS_MAX) as u64;
     if more > 0 {
-        page.line(&format!("  {} (--json has all)", counted(more as u64, "endpoint more", "endpoints more")));
+        page.line(&format!("  {} (--json has all)", counted(more, "endpoint more", "endpoints more")));
     }
-    page.gap();
 }
 
-fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: usize) {
-    let software = at.software.as_deref().map(units::printable).unwrap_or_default();
-    let name = format!("{}  {software}", endpoint(&at.endpoint));
-    percentiles(page, name.trim(), columns, Some(at.exchanges), &at.latency);
+const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
+
+/// The latency table's columns: as many times as leave room for a name.
+struct Columns {
+    name: usize,
+    times: usize,
+}
+
+impl Columns {
+    fn of(look: &Look) -> Self {
+        let times = if look.width >= 90 { 4 } else { 3 };
+        Self { name: look.width.saturating_sub(2 + 11 + times * 10).clamp(16, 44), times }
+    }
+}
+
+fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
+    let mut name = endpoint(&at.endpoint);
+    if let Some(software) = at.software.as_deref().map(units::printable)
+        && columns_of(&name) + 2 + columns_of(&software) <= columns.name
+    {
+        name += &format!("  {software}");
+    }
+    percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
     let here = report.findings.iter().filter(|finding| {
         let flow = finding.evidence_flow.as_ref();
         let server = flow.map_or(&finding.culprit.endpoint, |(_, server)| server);
-        *server == at.endpoint && finding.lost_ns > 0 && finding.counterfactual != Latency::default()
+        *server == at.endpoint && is_fault(finding) && finding.lost_ns > 0
     });
-    for finding in here {
+    for finding in here.filter(|finding| finding.counterfactual != Latency::default()) {
         let name = format!("  without {}", finding.cause.id());
         percentiles(page, &name, columns, None, &finding.counterfactual);
     }
@@ -397,11 +398,13 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
     }
 }
 
-fn percentiles(page: &mut Page<'_>, name: &str, columns: usize, of: Option<u64>, at: &Latency) {
+fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
     let exchanges = of.map(units::count).unwrap_or_default();
     let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns];
-    let times: String = times.iter().map(|&ns| right(&units::duration(ns), 10)).collect();
-    page.line(&format!("  {}{}{times}", left(&cut(name, columns), columns), right(&exchanges, 11)));
+    let times = times.iter().take(columns.times).map(|&ns| right(&units::duration(ns), 10));
+    let times: String = times.collect();
+    let name = left(&cut(name, columns.name), columns.name);
+    page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
 }
 
 fn observations(page: &mut Page<'_>, report: &Report) {
