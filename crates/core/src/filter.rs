@@ -13,7 +13,8 @@
 //! first frame or the next), or `2026-01-31T10:00:05Z`.
 
 use crate::cause::Cause;
-use crate::wire::FlowKey;
+use crate::wire::{Endpoint, FlowKey};
+use std::fmt;
 use std::net::IpAddr;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -52,6 +53,9 @@ pub enum FilterError {
     /// Not a cause.
     #[error("`{0}` is no cause: `tcpwhy explain --cause list` shows them all")]
     Cause(String),
+    /// Not a connection.
+    #[error("`{0}` is no connection: write its number, or one end as 10.0.0.1:50112")]
+    Connection(String),
     /// A time asked for twice.
     #[error("`{0}` is given twice: one time window is kept, from one `after` to one `before`")]
     Twice(&'static str),
@@ -153,6 +157,11 @@ impl Filter {
     /// Whether findings of `cause` are kept.
     pub fn matches_cause(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
+    }
+
+    /// Asks for `cause` too.
+    pub fn also_causes(&mut self, cause: impl IntoIterator<Item = Cause>) {
+        self.causes.extend(cause);
     }
 
     /// The causes asked for; none means all.
@@ -304,10 +313,59 @@ fn days_since_epoch(date: &str) -> Option<u64> {
     parts.next().is_none().then(|| days.checked_sub(719_468))?
 }
 
+/// Nanoseconds of `20ms`, `1.5s`, `2m`; seconds without a unit.
+pub fn parse_duration_ns(text: &str) -> Option<u64> {
+    offset_ns(text)
+}
+
+/// One connection, as users point at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// By number: 1 is the one whose first frame comes first.
+    Number(u64),
+    /// By one of its ends.
+    End(Endpoint),
+}
+
+impl Pick {
+    /// Reads `7`, `10.0.0.1:50112` or `[2001:db8::1]:443`.
+    ///
+    /// # Errors
+    /// [`FilterError::Connection`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        if let Some(number) = text.parse().ok().filter(|&number| number > 0) {
+            return Ok(Self::Number(number));
+        }
+        let address: Option<std::net::SocketAddr> = text.parse().ok();
+        let address = address.ok_or_else(|| FilterError::Connection(text.into()))?;
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        Ok(Self::End(Endpoint { address: ip.octets(), port: address.port() }))
+    }
+
+    /// Whether it is the connection `number` (1-based) on `flow`.
+    pub fn matches(&self, number: u64, flow: &FlowKey) -> bool {
+        match self {
+            Self::Number(wanted) => *wanted == number,
+            Self::End(end) => flow.low == *end || flow.high == *end,
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "connection {number}"),
+            Self::End(end) => write!(f, "a connection of {end}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Endpoint;
     use std::net::Ipv6Addr;
 
     fn end(address: &str, port: u16) -> Endpoint {
@@ -368,6 +426,15 @@ mod tests {
     fn causes_select_findings() {
         let filter = Filter::parse("cause nagle_delayed_ack,refused").expect("a filter");
         assert!(filter.matches_cause(Cause::Refused) && !filter.matches_cause(Cause::Reset));
+    }
+
+    #[test]
+    fn a_connection_is_picked_by_number_or_end() {
+        let flow = FlowKey { low: end("10.0.0.1", 50_000), high: end("10.0.0.2", 80) };
+        let picks = |text: &str| Pick::parse(text).expect(text).matches(3, &flow);
+        assert!(picks("3") && picks("10.0.0.1:50000") && picks("10.0.0.2:80"));
+        assert!(!picks("4") && !picks("10.0.0.1:80") && !picks("[::1]:80"));
+        assert!(Pick::parse("0").is_err() && Pick::parse("10.0.0.1").is_err());
     }
 
     #[test]
