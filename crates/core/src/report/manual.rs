@@ -57,8 +57,8 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
 /// for roles keep their name.
 fn plain(template: &str) -> String {
     let none = |_: &str| None;
-    let names = ["role", "peer", "message", "sender", "receiver", "place"];
-    let mut text = template.to_owned();
+    let names = ["peer", "message", "sender", "receiver", "place"];
+    let mut text = template.replace("{role}", "culprit");
     for name in names {
         text = text.replace(&format!("{{{name}}}"), name);
     }
