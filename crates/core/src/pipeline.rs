@@ -116,8 +116,16 @@ impl Analysis {
         self.last_ns = self.last_ns.max(batch.last_ns);
     }
 
-    /// Runs a whole capture on the calling thread.
-    pub fn run(&mut self, capture: &mut CaptureSet) -> Result<(), CaptureError> {
+    /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
+    /// Answers whether it came to the end.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where nothing can be read.
+    pub fn run(
+        &mut self,
+        capture: &mut CaptureSet,
+        go_on: &mut dyn FnMut(&CaptureSet) -> bool,
+    ) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
@@ -125,8 +133,11 @@ impl Analysis {
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
+            if !go_on(capture) {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Ends every connection and says what was found.

@@ -17,11 +17,13 @@ mod loss;
 mod nagle_delayed_ack;
 mod receive_window;
 mod tally;
+mod words;
 mod zero_window;
 
 pub use bufferbloat::queued;
 pub use assemble::{Floors, assemble};
 pub use tally::Tally;
+pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
 pub use id::{Cause, Class, Owner, Role};
 
 use crate::app::Side;

@@ -123,7 +123,7 @@ impl Ledger {
 }
 
 /// Percentiles of exchange latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Latency {
     /// Median.
     pub p50_ns: u64,
@@ -177,7 +177,7 @@ pub struct Culprit {
 }
 
 /// How much was hit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Affected {
     /// Exchanges with this cause.
     pub exchanges: u64,
@@ -304,7 +304,7 @@ pub struct ConnectionReport {
 }
 
 /// One direction of a connection, with tcptrace's labels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DirectionReport {
     /// Packets.
     pub packets: u64,
