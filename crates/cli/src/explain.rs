@@ -26,8 +26,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let sources = sources::open(&asked.files)?;
     let interrupted = interruptible();
     let mut bar = Bar::new(!asked.no_progress);
-    let answer =
-        analysis::analyse(sources, &wanted(asked), |at| bar.update(at), &interrupted);
+    let answer = analysis::analyse(sources, &wanted(asked), |at| bar.update(at), &interrupted);
     drop(bar);
     let answer = answer?;
     if !answer.complete {

@@ -253,7 +253,11 @@ impl Time {
                 // A capture over midnight: 00:10 after a start at 23:50 is the next day's. What
                 // lies less than half a day back is meant to lie before the start.
                 let at = (first_ns - first_ns % DAY_NS).saturating_add(ns);
-                if first_ns > at.saturating_add(DAY_NS / 2) { at.saturating_add(DAY_NS) } else { at }
+                if first_ns > at.saturating_add(DAY_NS / 2) {
+                    at.saturating_add(DAY_NS)
+                } else {
+                    at
+                }
             }
         }
     }
@@ -261,7 +265,8 @@ impl Time {
 
 /// `2s`, `150ms`, `1.5m`; seconds without a unit.
 fn offset_ns(text: &str) -> Option<u64> {
-    let digits = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let digits =
+        text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit_ns = match unit {
         "ns" => 1,
@@ -278,7 +283,8 @@ fn offset_ns(text: &str) -> Option<u64> {
 /// `number` (with a fraction) of `unit`, exactly.
 fn decimal(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole: u64 = if whole.is_empty() && !fraction.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u64 =
+        if whole.is_empty() && !fraction.is_empty() { 0 } else { whole.parse().ok()? };
     let mut sum = whole.checked_mul(unit)?;
     let mut place = unit;
     for digit in fraction.chars() {

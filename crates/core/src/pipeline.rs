@@ -5,11 +5,14 @@
 //! [`Analysis::control`] on each block in order (little work), then [`Shard::take`] for each
 //! shard (any order, any thread). A connection always falls into the same shard.
 
-use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally};
+use crate::dns::{self, Lookup};
 use crate::report::Report;
 use crate::tcp::Tracker;
-use crate::wire::{DecodeCounts, FlowHasher, Packet, Segment, decode};
+use crate::wire::{
+    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Segment, decode,
+};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -23,10 +26,23 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// A packet that concerns no single connection, kept until its turn.
+enum Aside {
+    Datagram {
+        time_ns: u64,
+        frame: FrameId,
+        source: Endpoint,
+        destination: Endpoint,
+        payload: Box<[u8]>,
+    },
+    Error(IcmpError),
+}
+
 /// The segments of one block by shard.
 #[derive(Default)]
 pub struct Batch {
     shards: [Vec<Segment>; SHARDS],
+    asides: Vec<Aside>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -42,6 +58,7 @@ impl Decoder {
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
+        batch.asides.clear();
         batch.counts = DecodeCounts::default();
         batch.first_ns = None;
         let mut segment = Segment::default();
@@ -50,9 +67,20 @@ impl Decoder {
             batch.last_ns = batch.last_ns.max(frame.time_ns);
             let packet = decode(&frame, &self.hasher, &mut segment);
             batch.counts.add(&packet);
-            if let Packet::Tcp = packet {
-                segment.rebase(entry.offset);
-                batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+            match packet {
+                Packet::Tcp => {
+                    segment.rebase(entry.offset);
+                    batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+                }
+                Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
+                    time_ns: datagram.time_ns,
+                    frame: datagram.frame,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    payload: datagram.payload.into(),
+                }),
+                Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
+                Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
             }
         }
     }
@@ -82,10 +110,18 @@ pub struct Analysis {
     decoder: Decoder,
     /// The shards, in order.
     pub shards: Vec<Shard>,
+    dns: dns::Tracker,
+    lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
 }
+
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
 
 impl Analysis {
     /// Begins.
@@ -95,6 +131,8 @@ impl Analysis {
             options,
             decoder,
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            dns: dns::Tracker::new(false),
+            lookups: Vec::new(),
             counts: DecodeCounts::default(),
             first_ns: None,
             last_ns: 0,
@@ -114,6 +152,26 @@ impl Analysis {
             (mine, theirs) => mine.or(theirs),
         };
         self.last_ns = self.last_ns.max(batch.last_ns);
+        for aside in &batch.asides {
+            self.aside(aside);
+        }
+        let finished = self.dns.take_finished();
+        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
+        self.lookups.extend(finished.into_iter().take(room));
+    }
+
+    fn aside(&mut self, aside: &Aside) {
+        match aside {
+            Aside::Datagram { time_ns, frame, source, destination, payload } => {
+                self.dns.datagram(*time_ns, *frame, source, destination, payload);
+            }
+            Aside::Error(error) if error.protocol == UDP => {
+                let FlowKey { low, high } = error.flow;
+                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
+                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
+            }
+            Aside::Error(_) => {}
+        }
     }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
@@ -147,8 +205,13 @@ impl Analysis {
         for mut shard in self.shards {
             shard.tracker.finish(&mut shard.tally);
             report.totals.segments += shard.tracker.segments;
+            shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
         }
+        let mut lookups = self.lookups;
+        lookups.extend(self.dns.finish(self.last_ns));
+        report.totals.lookups = lookups.len() as u64;
+        cause::link(lookups, &mut tally);
         report.totals.decode_errors = self.counts;
         report.totals.first_ns = self.first_ns.unwrap_or(0);
         report.totals.last_ns = self.last_ns;

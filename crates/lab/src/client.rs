@@ -77,11 +77,7 @@ impl Load {
 
     /// The same with POST and a body.
     pub fn post(server: SocketAddr, requests: u64, body_bytes: u64) -> Load {
-        Load {
-            method: "POST",
-            body_bytes,
-            ..Load::get(server, requests)
-        }
+        Load { method: "POST", body_bytes, ..Load::get(server, requests) }
     }
 }
 
@@ -157,12 +153,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(load: &'a Load) -> Worker<'a> {
-        Worker {
-            load,
-            stream: None,
-            rest: Vec::new(),
-            done: Loaded::default(),
-        }
+        Worker { load, stream: None, rest: Vec::new(), done: Loaded::default() }
     }
 
     fn run(mut self) -> Loaded {
@@ -170,10 +161,7 @@ impl<'a> Worker<'a> {
             if number > 0 {
                 thread::sleep(self.load.spacing);
             }
-            let mut request = Request {
-                start_ns: sys::realtime_ns(),
-                ..Default::default()
-            };
+            let mut request = Request { start_ns: sys::realtime_ns(), ..Default::default() };
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
             request.error = result.err().map(|e| e.to_string());
@@ -203,19 +191,16 @@ impl<'a> Worker<'a> {
             }
         };
         request.client_endpoint = stream.local_addr()?.to_string();
-        let result = self
-            .send(&mut stream, request)
-            .and_then(|()| self.receive(&mut stream, request));
+        let result =
+            self.send(&mut stream, request).and_then(|()| self.receive(&mut stream, request));
         self.stream = Some(stream);
         result
     }
 
     fn send(&self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
         let load = self.load;
-        let mut head = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\n",
-            load.method, load.path, load.server
-        );
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\n", load.method, load.path, load.server);
         head += "User-Agent: tcpwhy-lab\r\nAccept: */*\r\n";
         if load.body_bytes > 0 || load.method == "POST" {
             head += &format!("Content-Length: {}\r\n", load.body_bytes);
@@ -265,11 +250,7 @@ impl<'a> Worker<'a> {
 }
 
 fn connect(load: &Load) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(load.server),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(load.server), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(load.nodelay)?;
     if load.rcvbuf_bytes > 0 {
         socket.set_recv_buffer_size(load.rcvbuf_bytes as usize)?;

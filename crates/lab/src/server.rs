@@ -111,11 +111,7 @@ impl Server {
         let shared = Arc::new(Shared::default());
         let (ours, behaviour) = (Arc::clone(&shared), Arc::new(behaviour));
         let thread = thread::spawn(move || accept(&listener, &ours, &behaviour));
-        Ok(Server {
-            endpoint,
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Server { endpoint, shared, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -132,21 +128,13 @@ impl Server {
     /// connection to close.
     pub fn kernel(&self, connections: u64) -> TcpInfo {
         for _ in 0..100 {
-            let seen = *self
-                .shared
-                .kernel
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let seen = *self.shared.kernel.lock().unwrap_or_else(PoisonError::into_inner);
             if seen.connections >= connections {
                 return seen;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        *self
-            .shared
-            .kernel
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.shared.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,11 +148,7 @@ impl Drop for Server {
 }
 
 fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(endpoint),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(endpoint), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     // Before listen: the window scale of accepted connections follows from it.
     if behaviour.rcvbuf_bytes > 0 {
@@ -210,11 +194,7 @@ fn serve(mut stream: TcpStream, shared: &Shared, behaviour: &Behaviour) -> io::R
         }
     };
     let info = sys::tcp_info(stream.as_fd());
-    shared
-        .kernel
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .add(&info);
+    shared.kernel.lock().unwrap_or_else(PoisonError::into_inner).add(&info);
     result
 }
 
@@ -267,7 +247,5 @@ fn think(shared: &Shared, time: Duration) {
     }
     let before_ns = sys::monotonic_ns();
     thread::sleep(time);
-    shared
-        .slept_ns
-        .fetch_add(sys::monotonic_ns() - before_ns, Ordering::Relaxed);
+    shared.slept_ns.fetch_add(sys::monotonic_ns() - before_ns, Ordering::Relaxed);
 }

@@ -168,7 +168,7 @@ pub struct KindReport {
 }
 
 /// Who has to change something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
     /// In which role.
     pub role: Role,

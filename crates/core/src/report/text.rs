@@ -355,7 +355,10 @@ fn latency(page: &mut Page<'_>, report: &Report) {
     }
     let more = report.endpoints.len().saturating_sub(ENDPOINTS_MAX) as u64;
     if more > 0 {
-        page.line(&format!("  {} (--json has all)", counted(more, "endpoint more", "endpoints more")));
+        page.line(&format!(
+            "  {} (--json has all)",
+            counted(more, "endpoint more", "endpoints more")
+        ));
     }
 }
 

@@ -158,6 +158,8 @@ pub struct Half {
     window_level: (u64, u32),
     /// Most of those.
     pub window_level_max: u32,
+    /// Keep-alive probes sent.
+    pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
     /// D-SACKs received (RFC 2883): retransmissions that were not needed.
@@ -366,9 +368,10 @@ impl Half {
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
-            let train = self.since.trigger.is_some_and(|earlier| {
-                ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS
-            });
+            let train = self
+                .since
+                .trigger
+                .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !train {
                 self.since.flight_before = self.flight();
                 self.since.room_before = self.room();
@@ -576,9 +579,8 @@ impl Half {
         }
         self.repeated_start = start;
         if recovery == Recovery::Timer {
-            let lost = self.sizes.iter().find(|&&(end, len)| {
-                end > start && end - u64::from(len) <= start
-            });
+            let lost =
+                self.sizes.iter().find(|&&(end, len)| end > start && end - u64::from(len) <= start);
             self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
             self.sizes.clear();
         }
@@ -633,6 +635,7 @@ impl Half {
         let counts = &mut self.counts;
         if kind == Kind::Probe {
             counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
+            self.keep_alives += u64::from(self.closed_since_ns.is_none());
             self.since.probes += u32::from(self.closed_since_ns.is_some());
             return;
         }

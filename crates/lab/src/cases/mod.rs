@@ -32,11 +32,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_parameters_do_not_depend_on_anything_but_the_seed() {
         for (index, case) in CASES.iter().enumerate() {
-            assert!(
-                CASES[..index].iter().all(|other| other.name != case.name),
-                "{}",
-                case.name
-            );
+            assert!(CASES[..index].iter().all(|other| other.name != case.name), "{}", case.name);
             let draw = |seed| (case.params)(&mut Rng::new(seed));
             assert_eq!(draw(7), draw(7), "{}", case.name);
         }

@@ -27,10 +27,7 @@ pub const CASE: Case = Case {
 
 fn params(rng: &mut Rng) -> Params {
     Params::default()
-        .with(
-            "rtt_ns",
-            rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]),
-        )
+        .with("rtt_ns", rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]))
         .with("rate_bps", 0)
         .with("requests", rng.between(25, 50))
         .with("connections", rng.pick(&[1, 1, 1, 4]))
@@ -40,11 +37,7 @@ fn params(rng: &mut Rng) -> Params {
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
-    let nodelay = if variant == Variant::Faulty {
-        "off"
-    } else {
-        "on"
-    };
+    let nodelay = if variant == Variant::Faulty { "off" } else { "on" };
     let _nginx = start_nginx(stage, server, nodelay, p.get("file_bytes")?)?;
     stage.start_captures()?;
     let load = Load {
@@ -55,9 +48,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     };
     let loaded = client::run(&stage.client, &load)?;
     let mut observed = Observed::new(loaded, server);
-    observed
-        .versions
-        .push(("nginx".to_owned(), nginx_version(stage)));
+    observed.versions.push(("nginx".to_owned(), nginx_version(stage)));
     Ok(observed)
 }
 
@@ -65,9 +56,7 @@ fn nginx_version(stage: &Stage) -> String {
     // nginx writes its version to standard error.
     let out = stage.server.command("nginx").arg("-v").output();
     let text = out.map(|o| String::from_utf8_lossy(&o.stderr).trim().to_owned());
-    text.unwrap_or_default()
-        .trim_start_matches("nginx version: ")
-        .to_owned()
+    text.unwrap_or_default().trim_start_matches("nginx version: ").to_owned()
 }
 
 fn start_nginx(
@@ -91,11 +80,7 @@ fn start_nginx(
     );
     fs::write(dir.join("nginx.conf"), configuration).doing("write nginx.conf")?;
     let mut command = stage.server.command("nginx");
-    command
-        .arg("-c")
-        .arg(dir.join("nginx.conf"))
-        .arg("-e")
-        .arg(dir.join("error.log"));
+    command.arg("-c").arg(dir.join("nginx.conf")).arg("-e").arg(dir.join("error.log"));
     let nginx = Process::start(command, "nginx")?;
     stage.wait_for_listener(server)?;
     Ok(nginx)
@@ -103,9 +88,5 @@ fn start_nginx(
 
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
-    Ok(vec![Cause::by_twin(
-        "nagle_delayed_ack",
-        Role::Server,
-        endpoint,
-    )])
+    Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Server, endpoint)])
 }
