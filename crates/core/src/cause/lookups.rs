@@ -32,7 +32,10 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
         }
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
-        stand_alone(lookup, &answering, tally);
+        match held_up_server(lookup, &firsts) {
+            Some(first) => within(lookup, first, &answering, tally),
+            None => stand_alone(lookup, &answering, tally),
+        }
     }
 }
 
@@ -53,16 +56,29 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// Which servers answered anything at all.
-fn answering(lookups: &[Lookup]) -> HashMap<Endpoint, u64> {
+/// How many queries of a type each server answered.
+type Answering = HashMap<(Endpoint, u16), u64>;
+
+fn answering(lookups: &[Lookup]) -> Answering {
     let mut answering = HashMap::new();
     for query in lookups.iter().flat_map(|lookup| &lookup.queries) {
-        *answering.entry(query.server).or_insert(0) += u64::from(query.answered_ns.is_some());
+        let answered = answering.entry((query.server, query.qtype)).or_insert(0);
+        *answered += u64::from(query.answered_ns.is_some());
     }
     answering
 }
 
-fn hold_up(lookup: &Lookup, first: &First, answering: &HashMap<Endpoint, u64>, tally: &mut Tally) {
+/// The exchange of a server that looked something up itself (the name of its client, say)
+/// while the client waited for it.
+fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
+    let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
+    firsts[..end].iter().rev().take(256).find(|first| {
+        first.server.address == lookup.client
+            && lookup.end_ns <= first.start_ns + first.wall_ns + first.rtt_base_ns
+    })
+}
+
+fn hold_up(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
@@ -70,10 +86,18 @@ fn hold_up(lookup: &Lookup, first: &First, answering: &HashMap<Endpoint, u64>, t
     let endpoint = tally.endpoints.entry(first.server).or_default();
     endpoint.all.ledger.merge(&ledger);
     endpoint.all.latency.replace(first.wall_ns, wall_ns);
-    blame(lookup, first.server, wall_ns, answering, tally);
+    blame(lookup, first.server, wall_ns, first.rtt_base_ns, answering, tally);
 }
 
-fn stand_alone(lookup: &Lookup, answering: &HashMap<Endpoint, u64>, tally: &mut Tally) {
+/// The server's time was the resolver's.
+fn within(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
+    let endpoint = tally.endpoints.entry(first.server).or_default();
+    let looked_up_ns = lookup.end_ns - lookup.start_ns;
+    endpoint.all.ledger.transfer(Owner::Server, Owner::Dns, looked_up_ns);
+    blame(lookup, first.server, first.wall_ns, 0, answering, tally);
+}
+
+fn stand_alone(lookup: &Lookup, answering: &Answering, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
@@ -82,14 +106,15 @@ fn stand_alone(lookup: &Lookup, answering: &HashMap<Endpoint, u64>, tally: &mut 
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);
     endpoint.add(kind, &ledger);
-    blame(lookup, resolver, wall_ns, answering, tally);
+    blame(lookup, resolver, wall_ns, 0, answering, tally);
 }
 
 fn blame(
     lookup: &Lookup,
     server: Endpoint,
     wall_ns: u64,
-    answering: &HashMap<Endpoint, u64>,
+    rtt_base_ns: u64,
+    answering: &Answering,
     tally: &mut Tally,
 ) {
     let parts = lookup.split();
@@ -98,6 +123,11 @@ fn blame(
             continue;
         }
         let Some(query) = guilty(lookup, cause) else { continue };
+        let taken_ns = query.answered_ns.map_or(0, |answered_ns| answered_ns - query.sent_ns);
+        if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
+            // No slower than the way to the server itself: distance, not the resolver.
+            continue;
+        }
         let culprit = culprit(cause, lookup, query, answering);
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.entry(key).or_default();
@@ -125,15 +155,10 @@ fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
     }
 }
 
-/// A server that answers others and not this one lost a packet on the way; one that answers
-/// nobody is itself to blame. Search domains are the client's.
-fn culprit(
-    cause: Cause,
-    lookup: &Lookup,
-    query: &Query,
-    answering: &HashMap<Endpoint, u64>,
-) -> Culprit {
-    let answers = answering.get(&query.server).copied().unwrap_or(0) > 0;
+/// A server that answers others of its kind and not this one: a packet was lost on the way; one
+/// that answers none is itself to blame. Search domains are the client's.
+fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+    let answers = answering.get(&(query.server, query.qtype)).copied().unwrap_or(0) > 0;
     let role = match cause {
         Cause::DnsSearch => Role::Client,
         Cause::DnsTimeout if answers => Role::Network,

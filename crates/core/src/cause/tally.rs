@@ -81,6 +81,8 @@ pub struct First {
     pub start_ns: u64,
     /// Its wall time, ns.
     pub wall_ns: u64,
+    /// Base round trip to the server, ns.
+    pub rtt_base_ns: u64,
     /// Its first frame.
     pub frame: FrameId,
 }
@@ -239,6 +241,7 @@ impl Sink for Tally {
                 server,
                 start_ns: exchange.start_ns,
                 wall_ns: exchange.wall_ns(),
+                rtt_base_ns: connection.path.base_rtt_ns(),
                 frame: exchange.first_frame,
             });
         }
@@ -306,7 +309,8 @@ impl Tally {
     fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let fin_before = connection.ending.fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
-        if by == Side::Client && !exchange.response_seen && exchange.wall_ns() < PATIENCE_NS {
+        let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
+        if by == Side::Client && !impatient && (fin_before || !exchange.response_seen) {
             return;
         }
         let cause = match () {

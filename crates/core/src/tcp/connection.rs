@@ -402,6 +402,10 @@ impl Connection {
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        // A packet that queued on its way here had left its sender that much earlier.
+        let queued_ns = self.halves[side as usize].queued_ns();
+        let busy_ns =
+            if continues { busy_ns.max(queued_ns.min(end_ns - start_ns)) } else { busy_ns };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -460,7 +464,9 @@ impl Connection {
         }
         let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
         if gap.retransmission.is_none() && slices.iter().any(timed_out) {
-            self.halves[gap.sender as usize].unseen_timeouts += 1;
+            let half = &mut self.halves[gap.sender as usize];
+            half.unseen_timeouts += 1;
+            half.unseen_packets += gap.missing_packets;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
@@ -517,13 +523,12 @@ impl Connection {
         self.ending.reset = Some((side, segment.frame, segment.time_ns));
         self.resume();
         if self.timeline.front().is_some() {
-            self.accrue_to(side, segment.time_ns, segment.frame);
-            let farewell = self.ending.fin_ns[side as usize].is_some() && side == Side::Client;
-            let outcome = if self.timeline.may_be_over() && (farewell || !self.unfinished()) {
-                Outcome::Complete
-            } else {
-                Outcome::Reset { by: side }
-            };
+            let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
+            let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
+            let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
+            if !over {
+                self.accrue_to(side, segment.time_ns, segment.frame);
+            }
             self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
         }
     }
@@ -642,6 +647,14 @@ impl Connection {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last_ns, self.first_frame);
+            }
+            // A client that closes has waited until then.
+            let unanswered = self
+                .timeline
+                .front()
+                .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
+            if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
+                self.accrue_to(Side::Server, fin_ns, self.first_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {

@@ -22,6 +22,11 @@ const TIMESTAMPS_BYTES: u64 = 12;
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
 
+/// How much sooner than estimated an ACK may have reached its sender, ns.
+fn loose_ns(rtt_sender_ns: u64) -> u64 {
+    (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
+}
+
 /// Segments whose lengths are remembered until they are acknowledged.
 const SIZES_MAX: usize = 32;
 
@@ -162,6 +167,8 @@ pub struct Half {
     pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
+    /// Packets missing in them.
+    pub unseen_packets: u32,
     /// D-SACKs received (RFC 2883): retransmissions that were not needed.
     pub dsacks: u32,
     /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
@@ -279,12 +286,12 @@ impl Half {
         if self.counts.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
             if jump == 0 {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
-            } else if self.ip_id_trust >= 2 && jump <= 64 {
+            } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
                 self.since.missing_packets += u32::from(jump);
                 self.ip_id_trust -= 1;
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
-            } else {
+            } else if self.counts.packets > 2 {
                 self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
             }
         }
@@ -356,6 +363,15 @@ impl Half {
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns) {
             self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+        }
+        // The estimate of the round trip may still be too long: where something was sent after
+        // a silence and nothing explains it, the next ACK may have come a little sooner.
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        if self.since.trigger.is_none() && silent_ns > 1_000_000 {
+            let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
+            if let Some(ack) = self.pending.pop_until(loose_ns) {
+                self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+            }
         }
     }
 
