@@ -43,12 +43,15 @@ fn frame(kind: Kind, number: u64) -> Vec<u8> {
     let wide = |[a, b, c, d]: [u8; 4]| [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d];
     let ip = match kind {
         Kind::Ipv6 => ethernet.ipv6(wide(source), wide(destination), 64),
-        Kind::Ipv4Vlan => {
-            ethernet.single_vlan(etherparse::VlanId::try_new(5).unwrap()).ipv4(source, destination, 64)
-        }
+        Kind::Ipv4Vlan => ethernet.single_vlan(etherparse::VlanId::try_new(5).unwrap()).ipv4(
+            source,
+            destination,
+            64,
+        ),
         _ => ethernet.ipv4(source, destination, 64),
     };
-    let tcp = ip.tcp(ports.0, ports.1, number as u32, 65_535).ack(7).options(&options(kind)).unwrap();
+    let tcp =
+        ip.tcp(ports.0, ports.1, number as u32, 65_535).ack(7).options(&options(kind)).unwrap();
     let mut bytes = Vec::new();
     tcp.write(&mut bytes, &[0; PAYLOAD_LEN]).unwrap();
     if !matches!(kind, Kind::Vxlan) {

@@ -15,5 +15,8 @@ pub mod app;
 pub mod capture;
 pub mod cause;
 pub mod filter;
+mod histogram;
+pub mod pipeline;
 pub mod report;
+pub mod tcp;
 pub mod wire;

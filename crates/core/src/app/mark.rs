@@ -1,7 +1,7 @@
 //! What framers say about the bytes they were given.
 
 /// Who sent the bytes. The client is the side that sent the SYN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The side that opened the connection.
     Client,
@@ -10,6 +10,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both sides.
+    pub const ALL: [Self; 2] = [Self::Client, Self::Server];
+
     /// The other side.
     pub fn peer(self) -> Self {
         match self {
@@ -20,7 +23,7 @@ impl Side {
 }
 
 /// The application protocol spoken on a connection, as far as it was recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Protocol {
     /// Not recognised: exchanges are turns of direction.
     #[default]
@@ -40,10 +43,12 @@ pub enum Protocol {
 }
 
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie
-/// before it, so that the caller knows which segment carried it.
+/// before it, so that the caller knows which segment carried it. The order in which marks come
+/// is guaranteed: see the [module's documentation](super).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// The first byte of a request follows.
+    /// The first byte of a request follows. (In TLS it follows the header of the record that
+    /// carries it, and so with `ResponseStart`.)
     RequestStart,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
     Kind(&'a str),
@@ -57,7 +62,9 @@ pub enum Mark<'a> {
     /// The first byte of the response to the oldest unanswered request follows. Without such a
     /// request the server speaks first (a greeting).
     ResponseStart,
-    /// An interim response (RFC 9110 §15.2), such as 100 Continue, is complete.
+    /// What the last `ResponseStart` began was an interim response (RFC 9110 §15.2), such as
+    /// 100 Continue, and is complete. The request is unanswered again: the `ResponseStart` of its
+    /// final response is still to come.
     Interim {
         /// The status code, 100 to 199.
         status: u16,
@@ -74,8 +81,9 @@ pub enum Mark<'a> {
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.
     HandshakeStart,
-    /// The handshake is complete: what follows is application data. Given at the client's
-    /// first application record or at the end of its Finished, whichever is known.
+    /// The handshake is complete: what follows is application data. Given at the client's first
+    /// application record or at the end of the last Finished (TLS 1.3: the client's; TLS 1.2:
+    /// the later of both), whichever comes first.
     HandshakeEnd {
         /// The session was resumed (abbreviated handshake, or TLS 1.3 without a certificate).
         resumed: bool,

@@ -3,7 +3,44 @@
 //! A [`Framer`] belongs to one connection and is given its bytes in order, both directions
 //! interleaved as they were captured. It answers with [`Mark`]s. It never copies payload that
 //! it does not need and keeps no values, only kinds (`GET /items/{id}`, `SELECT`, `HGET`).
+//!
+//! ```text
+//! push ─► Framer ─► Sniffer (which protocol?) ─► Http | Tls | Redis | … ─► Exchanges ─► Marks
+//!            └ skips bodies without looking                    (keeps the order of marks)
+//! ```
+//!
+//! # What a caller may rely on
+//! Whatever the bytes, the marks of one connection obey these rules ([`Exchanges`] enforces them,
+//! not the parsers):
+//! 1. A request is `RequestStart`, then at most one `Kind` and at most one `RequestHeaderEnd`,
+//!    then `RequestEnd`. Requests do not overlap: before the next `RequestStart` comes the
+//!    `RequestEnd` of the one before. Only the end of the capture leaves one without an end.
+//! 2. A response is `ResponseStart`, at most one `ResponseHeaderEnd`, at most one `ResponseEnd`.
+//!    Responses do not overlap: `ResponseStart` answers the oldest unanswered request, and a
+//!    response without `ResponseEnd` ends with the last server byte before the next one's start.
+//!    A `ResponseStart` with no unanswered request is the server speaking unasked.
+//! 3. `Interim` takes the `ResponseStart` before it back: the request is unanswered again.
+//! 4. A response may begin, and end, before its request has ended (RFC 9112 §9.5), but not
+//!    before it has begun.
+//! 5. `Desync` leaves of the unanswered requests only the newest; the others get no more marks.
+//!    The response in progress goes on, without a `ResponseEnd`, until the next begins.
+//! 6. `HandshakeStart` and `HandshakeEnd` come at most once each, in this order, and `Kind`,
+//!    `Software` are at most [`LABEL_BYTES`] long.
+//! 7. Marks do not depend on how the bytes are cut into pushes: same bytes, same marks at the same
+//!    place of the stream.
 
+mod exchanges;
+mod framer;
+mod http;
+mod http_header;
+mod kind;
+mod lines;
 mod mark;
+mod sniff;
+#[cfg(test)]
+mod tests;
+mod tls;
 
+pub use exchanges::LABEL_BYTES;
+pub use framer::Framer;
 pub use mark::{Mark, Protocol, Side};

@@ -81,7 +81,7 @@ fn is_text(head: &[u8]) -> bool {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
     };
-    utf8 && !head.iter().any(|byte| odd(byte))
+    utf8 && !head.iter().any(odd)
 }
 
 fn text(head: &[u8]) -> &'static str {

@@ -1,8 +1,9 @@
 //! One capture of a set: found out about, waiting, open or done with.
 
 use super::reader::Reader;
+use super::source::OpenAgain;
 use super::{Block, FrameId, InputSummary, Open, Problem, Source};
-use std::io::{self, Read};
+use std::io::Read;
 
 /// How much is read of a capture to find the time of its first frame, bytes.
 const PEEK_BYTES: usize = 16 << 10;
@@ -12,7 +13,7 @@ const FRAME_COST_BYTES: usize = 16;
 /// One capture of the set.
 pub(super) struct Member {
     /// How to open it from its start; none for a stream, which is open from the beginning.
-    reopen: Option<Box<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send>>,
+    reopen: Option<Box<OpenAgain>>,
     /// Its size as stored, where it is known.
     pub(super) stored_bytes: Option<u64>,
     /// Time of its first frame, nanoseconds; none where it has no frames.
@@ -82,7 +83,7 @@ impl Member {
     }
 }
 
-fn open_file(reopen: &dyn Fn() -> io::Result<Box<dyn Read + Send>>) -> Result<Reader, Problem> {
+fn open_file(reopen: &OpenAgain) -> Result<Reader, Problem> {
     let stored = reopen().map_err(|error| Problem::Open {
         reason: error.to_string(),
     })?;

@@ -66,9 +66,6 @@ struct Packet {
     original_len: u32,
 }
 
-/// A block that contradicts itself.
-struct BadBlock;
-
 impl Pcapng {
     /// Whether a file that begins so is pcapng.
     pub(super) fn recognises(head: &[u8]) -> bool {
@@ -101,13 +98,10 @@ impl Pcapng {
             };
             if !is_read(kind) {
                 tally.number += u64::from(is_numbered(kind));
-                match usize::try_from(length)
-                    .ok()
-                    .filter(|length| *length <= rest.len())
-                {
-                    Some(length) => at += length,
-                    None => return (at, Halt::Skip(length.into())),
+                if length as usize > rest.len() {
+                    return (at, Halt::Skip(length.into()));
                 }
+                at += length as usize;
                 continue;
             }
             let length = length as usize;
@@ -126,10 +120,16 @@ impl Pcapng {
                 bytes: &block[HEAD_BYTES..length - TAIL_BYTES],
                 at: at + HEAD_BYTES,
             };
-            match self.block(kind, body, chunk, entries, tally) {
-                Ok(None) => {}
-                Ok(Some(problem)) => return (at, Halt::Ended(problem)),
-                Err(BadBlock) => tally.bad_blocks.note(offset),
+            let sound = if is_packet(kind) {
+                self.packet_block(kind, body, chunk, entries, tally)
+            } else {
+                match self.describing_block(kind, body, tally) {
+                    Ok(sound) => sound,
+                    Err(version) => return (at, Halt::Ended(version)),
+                }
+            };
+            if !sound {
+                tally.bad_blocks.note(offset);
             }
             at += length;
         }
@@ -169,24 +169,45 @@ impl Pcapng {
         Ok((kind, length))
     }
 
-    fn block(
+    /// Takes in what a block says about packets; false if it contradicts itself, an error if
+    /// the section is of an unknown version.
+    fn describing_block(
         &mut self,
+        kind: u32,
+        body: Body<'_>,
+        tally: &mut Tally,
+    ) -> Result<bool, Problem> {
+        Ok(match kind {
+            SECTION_HEADER => match self.begin_section(body) {
+                Some((1, 0 | 2)) => true,
+                Some((major, minor)) => {
+                    return Err(Problem::Version {
+                        format: "pcapng",
+                        major,
+                        minor,
+                    });
+                }
+                None => false,
+            },
+            INTERFACE_DESCRIPTION => self.describe_interface(body).is_some(),
+            _ => self.count_drops(body, tally).is_some(),
+        })
+    }
+
+    /// Indexes a packet; false if its block contradicts itself.
+    #[inline]
+    fn packet_block(
+        &self,
         kind: u32,
         body: Body<'_>,
         chunk: Chunk<'_>,
         entries: &mut Vec<FrameEntry>,
         tally: &mut Tally,
-    ) -> Result<Option<Problem>, BadBlock> {
+    ) -> bool {
         let packet = match kind {
             ENHANCED_PACKET => self.enhanced_packet(body),
             SIMPLE_PACKET => self.simple_packet(body),
-            PACKET => self.packet(body),
-            INTERFACE_DESCRIPTION => return self.describe_interface(body).map(|()| None),
-            INTERFACE_STATISTICS => {
-                self.count_drops(body, tally);
-                return Ok(None);
-            }
-            _ => return self.begin_section(body),
+            _ => self.packet(body),
         };
         let valid = packet.filter(|packet| {
             packet.captured_len as usize <= body.bytes.len().saturating_sub(packet.data_at)
@@ -194,12 +215,12 @@ impl Pcapng {
         let Some(packet) = valid else {
             // It would have had a number.
             tally.number += 1;
-            return Err(BadBlock);
+            return false;
         };
         let Some(interface) = self.interfaces.get(packet.interface as usize) else {
             tally.number += 1;
             tally.unknown_interface.note(tally.number);
-            return Ok(None);
+            return true;
         };
         let (number, time_ns) = number_and_time(interface.resolution, packet.time, tally);
         tally.link(interface.link);
@@ -211,28 +232,24 @@ impl Pcapng {
             original_len: packet.original_len.max(packet.captured_len),
             link: interface.link,
         });
-        Ok(None)
+        true
     }
 
-    /// Section Header Block (§4.1): interfaces are numbered anew.
-    fn begin_section(&mut self, body: Body<'_>) -> Result<Option<Problem>, BadBlock> {
+    /// Section Header Block (§4.1): interfaces are numbered anew. Gives the version, of which
+    /// 1.0 is the only one; some wrote 1.2 and meant it.
+    fn begin_section(&mut self, body: Body<'_>) -> Option<(u16, u16)> {
         self.interfaces.clear();
-        let field = |at| self.order.u16(body.bytes, at).ok_or(BadBlock);
-        let (major, minor) = (field(4)?, field(6)?);
-        // Minor version 2 was written by some and means 0.
-        let known = major == 1 && matches!(minor, 0 | 2);
-        Ok((!known).then_some(Problem::Version {
-            format: "pcapng",
-            major,
-            minor,
-        }))
+        Some((
+            self.order.u16(body.bytes, 4)?,
+            self.order.u16(body.bytes, 6)?,
+        ))
     }
 
     /// Interface Description Block (§4.2).
-    fn describe_interface(&mut self, body: Body<'_>) -> Result<(), BadBlock> {
+    fn describe_interface(&mut self, body: Body<'_>) -> Option<()> {
         let order = self.order;
-        let link = order.u16(body.bytes, 0).ok_or(BadBlock)?;
-        let snap_len = order.u32(body.bytes, 4).ok_or(BadBlock)?;
+        let link = order.u16(body.bytes, 0)?;
+        let snap_len = order.u32(body.bytes, 4)?;
         let mut resolution = Resolution::DEFAULT;
         for (code, value) in options(order, body.bytes, 8) {
             match (code, value) {
@@ -246,7 +263,7 @@ impl Pcapng {
             }
         }
         if self.interfaces.len() == INTERFACES_MAX {
-            return Err(BadBlock);
+            return None;
         }
         self.interfaces.push(Interface {
             link: LinkType(link),
@@ -254,16 +271,15 @@ impl Pcapng {
             resolution,
             drops: 0,
         });
-        Ok(())
+        Some(())
     }
 
     /// Interface Statistics Block (§4.6): its counters run up, the last one holds.
-    fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) {
+    fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) -> Option<()> {
         let order = self.order;
-        let interface = order.u32(body.bytes, 0).map(|index| index as usize);
-        let Some(interface) = interface.and_then(|index| self.interfaces.get_mut(index)) else {
-            return;
-        };
+        let interface = self
+            .interfaces
+            .get_mut(order.u32(body.bytes, 0)? as usize)?;
         for (code, value) in options(order, body.bytes, 12) {
             if let (OPTION_IFDROP, Some(drops)) = (code, order.u64(value, 0)) {
                 tally.drops = tally
@@ -272,6 +288,7 @@ impl Pcapng {
                 interface.drops = interface.drops.max(drops);
             }
         }
+        Some(())
     }
 
     /// Enhanced Packet Block (§4.3).
@@ -330,10 +347,16 @@ fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally)
     (tally.frame(time_ns), time_ns)
 }
 
+/// Whether a kind of block holds a packet.
+#[inline]
+fn is_packet(kind: u32) -> bool {
+    matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
+}
+
 /// Whether a kind of block is looked into.
 #[inline]
 fn is_read(kind: u32) -> bool {
-    matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
+    is_packet(kind)
         || matches!(
             kind,
             SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS

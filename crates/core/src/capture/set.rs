@@ -82,7 +82,9 @@ impl CaptureSet {
         self
     }
 
-    /// What is known of each input so far; [`FrameId::file`](super::FrameId::file) is an index into it.
+    /// What is known of each input so far, in the order that frames' [`file`] counts.
+    ///
+    /// [`file`]: super::FrameId::file
     pub fn inputs(&self) -> &[InputSummary] {
         &self.inputs
     }

@@ -3,10 +3,13 @@
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
+/// Opens a capture from its start.
+pub type OpenAgain = dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send;
+
 /// How a source is read.
 pub enum Open {
     /// From the start, as often as asked: a regular file.
-    Again(Box<dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send>),
+    Again(Box<OpenAgain>),
     /// Once only: standard input, a pipe, `<(…)` of a shell. Frames are handed on as they come.
     Once(Box<dyn Read + Send>),
 }

@@ -1,7 +1,134 @@
-//! From exchanges to findings: who owned the time, and what chain of events made them own it.
+//! From silences to owners, and from owners to findings.
+//!
+//! One file per mechanism, with its manual beside it (`<cause>.md`). A file here says how its
+//! cause is recognised in a [`Gap`]: a chain of who waited for what, never a magic duration.
+//! [`judge`] asks them in order, most specific first; what none of them claims was the
+//! application's.
 
+mod assemble;
+mod bufferbloat;
+mod culprit;
+mod delayed_ack;
+mod facts;
+mod flight;
+mod http_100_continue;
 mod id;
+mod loss;
+mod nagle_delayed_ack;
+mod receive_window;
+mod tally;
 mod words;
+mod zero_window;
 
+pub use bufferbloat::queued;
+pub use assemble::{Floors, assemble};
+pub use tally::Tally;
 pub use id::{Cause, Class, Owner, Role};
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
+
+use crate::app::Side;
+use crate::tcp::{Gap, Turn};
+
+/// A part of a silence with its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Who owns it.
+    pub owner: Owner,
+    /// Why, where it is more than the plain cost of the owner.
+    pub cause: Option<Cause>,
+    /// How much, ns.
+    pub ns: u64,
+}
+
+impl Slice {
+    /// `ns` owned by `owner` because of `cause`.
+    pub fn of(owner: Owner, cause: Cause, ns: u64) -> Self {
+        Self { owner, cause: Some(cause), ns }
+    }
+
+    /// `ns` owned by `owner`, and nothing more to say about it.
+    pub fn plain(owner: Owner, ns: u64) -> Self {
+        Self { owner, cause: None, ns }
+    }
+}
+
+/// A silence cut into slices; they sum to its length exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct Slices {
+    slices: [Slice; 4],
+    len: usize,
+    rest_ns: u64,
+}
+
+impl Slices {
+    fn new(total_ns: u64) -> Self {
+        Self { slices: [Slice::plain(Owner::Unknown, 0); 4], len: 0, rest_ns: total_ns }
+    }
+
+    /// Gives up to `slice.ns` of what is left; the last place takes all that is left.
+    fn take(&mut self, slice: Slice) {
+        let ns = if self.len + 1 == self.slices.len() { self.rest_ns } else { slice.ns };
+        let ns = ns.min(self.rest_ns);
+        if ns > 0 {
+            self.slices[self.len] = Slice { ns, ..slice };
+            self.len += 1;
+            self.rest_ns -= ns;
+        }
+    }
+
+    /// The slices.
+    pub fn iter(&self) -> impl Iterator<Item = &Slice> {
+        self.slices[..self.len].iter()
+    }
+}
+
+/// Says which part of `rest_ns` of a silence is this mechanism's.
+type Recogniser = fn(&Gap, u64) -> Option<Slice>;
+
+/// Most specific first: each may rely on what stands above it having declined.
+const RECOGNISERS: &[Recogniser] = &[
+    loss::repair,
+    loss::unseen,
+    http_100_continue::recognise,
+    zero_window::recognise,
+    receive_window::recognise,
+    nagle_delayed_ack::recognise,
+    delayed_ack::recognise,
+    loss::recovery,
+    flight::recognise,
+];
+
+/// Cuts a silence into slices with their owners.
+pub fn judge(gap: &Gap) -> Slices {
+    let mut slices = Slices::new(gap.len_ns());
+    if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
+        slices.take(Slice::plain(Owner::Tls, gap.len_ns()));
+        return slices;
+    }
+    match gap.turn {
+        Turn::Answers => {
+            slices.take(Slice::plain(Owner::Path, gap.rtt_sender_ns));
+            slices.take(bufferbloat::queueing(gap));
+        }
+        Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
+    }
+    for recogniser in RECOGNISERS {
+        if slices.rest_ns == 0 {
+            return slices;
+        }
+        if let Some(slice) = recogniser(gap, slices.rest_ns) {
+            slices.take(slice);
+            break;
+        }
+    }
+    slices.take(application(gap.sender, slices.rest_ns));
+    slices
+}
+
+/// The sender could have sent and did not: its application was busy.
+fn application(sender: Side, ns: u64) -> Slice {
+    match sender {
+        Side::Server => Slice::of(Owner::Server, Cause::ServerThink, ns),
+        Side::Client => Slice::of(Owner::Client, Cause::ClientThink, ns),
+    }
+}

@@ -90,7 +90,8 @@ mod tests {
     use super::*;
 
     fn key(index: u32) -> FlowKey {
-        let client = Endpoint::at(0xffff_0a00_0000 | u128::from(index >> 8), 40000 + (index & 0xff) as u16);
+        let client =
+            Endpoint::at(0xffff_0a00_0000 | u128::from(index >> 8), 40000 + (index & 0xff) as u16);
         FlowKey::new(client, Endpoint::at(0xffff_0a64_0001, 80)).0
     }
 

@@ -69,6 +69,6 @@ impl Reassembled {
             end: (self.len as usize).max(self.bytes.len()),
             facts: self.network.facts & OF_THE_FRAME,
         };
-        walk.from_network(self.network, Output { hasher, segment })
+        walk.decode_network(self.network, Output { hasher, segment })
     }
 }

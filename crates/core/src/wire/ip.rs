@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, and the extension headers between them and the
 //! transport.
 
-use super::fragment::{FragmentKey, Fragment};
+use super::fragment::{Fragment, FragmentKey};
 use super::walk::Walk;
 use super::{DecodeError, SegmentFlags};
 

@@ -51,7 +51,9 @@ impl Layer {
             LinkType::ETHERNET => Self::Ethernet,
             LinkType::LINUX_SLL => Self::Sll,
             LinkType::LINUX_SLL2 => Self::Sll2,
-            LinkType::RAW | LinkType::RAW_BSD | RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => Self::Ip,
+            LinkType::RAW | LinkType::RAW_BSD | RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
+                Self::Ip
+            }
             LinkType::NULL | LinkType::LOOP => Self::Loopback,
             LinkType::PPP => Self::Ppp,
             LinkType::PPP_ETHER => Self::Pppoe,
@@ -146,10 +148,11 @@ impl<'a> Walk<'a> {
         self.ppp()
     }
 
-    /// Address and control (RFC 1662 §3.1) and the protocol field's first byte (RFC 1661 §6.5)
-    /// may both be left out.
+    /// Address and control bytes, and the protocol field's first byte (RFC 1661 §6.5), may both
+    /// be left out.
     fn ppp(&mut self) -> Result<bool, DecodeError> {
-        if let Ok([0xff, 0x03]) = self.header(DecodeError::LinkTruncated) {
+        // All stations (RFC 1662 §3.1): no protocol begins with it.
+        if let Ok([0xff]) = self.header(DecodeError::LinkTruncated) {
             self.skip(2, DecodeError::LinkTruncated)?;
         }
         let [first] = *self.link_header()?;

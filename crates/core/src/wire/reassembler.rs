@@ -1,8 +1,8 @@
 //! Whole packets from fragments, within bounds of number, bytes and age.
 
 use super::fragment::{Fragment, FragmentKey, Reassembled};
-use super::walk::Origin;
 use super::ip::Network;
+use super::walk::Origin;
 use super::{DecodeError, SegmentFlags};
 use std::collections::{BTreeMap, HashMap};
 

@@ -23,9 +23,14 @@ pub(super) fn segment(
     output: &mut Output<'_>,
 ) -> Result<(), DecodeError> {
     let captured_end = bytes.len().min(end);
-    let Some(header) = bytes.get(at..captured_end).and_then(|rest| rest.first_chunk::<FIXED_LEN>()) else {
+    let Some(header) = bytes.get(at..captured_end).and_then(|rest| rest.first_chunk::<FIXED_LEN>())
+    else {
         let short_on_the_wire = end < at + FIXED_LEN;
-        return Err(if short_on_the_wire { DecodeError::TcpHeaderLength } else { DecodeError::TcpTruncated });
+        return Err(if short_on_the_wire {
+            DecodeError::TcpHeaderLength
+        } else {
+            DecodeError::TcpTruncated
+        });
     };
     let header_len = usize::from(header[12] >> 4) * 4;
     let payload_at = at + header_len;
@@ -43,7 +48,7 @@ pub(super) fn segment(
         frame: origin.frame,
         flow_hash: output.hasher.hash_ordered(low, high),
         flow: FlowKey { low: Endpoint::at(low.0, low.1), high: Endpoint::at(high.0, high.1) },
-        facts: SegmentFlags(network.facts | u16::from(from_high) * SegmentFlags::FROM_HIGH),
+        facts: SegmentFlags(network.facts | (u16::from(from_high) * SegmentFlags::FROM_HIGH)),
         seq: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
         ack: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
         payload_len: (end - payload_at) as u32,

@@ -37,6 +37,9 @@ impl<'a> Walk<'a> {
     /// VXLAN after its UDP header, if it is one: the port alone proves nothing.
     pub(super) fn vxlan(&mut self) -> Result<Option<Layer>, DecodeError> {
         const IDENTIFIER_PRESENT: u8 = 0x08;
+        if self.end - self.at < VXLAN_HEADER_LEN {
+            return Ok(None);
+        }
         let header: &[u8; VXLAN_HEADER_LEN] = self.header(DecodeError::TunnelTruncated)?;
         if header[0] & IDENTIFIER_PRESENT == 0 || header[7] != 0 {
             return Ok(None);
@@ -47,6 +50,9 @@ impl<'a> Walk<'a> {
 
     /// Geneve after its UDP header, if it is one.
     pub(super) fn geneve(&mut self) -> Result<Option<Layer>, DecodeError> {
+        if self.end - self.at < GENEVE_HEADER_LEN {
+            return Ok(None);
+        }
         let header: &[u8; GENEVE_HEADER_LEN] = self.header(DecodeError::TunnelTruncated)?;
         if header[0] >> 6 != 0 || header[7] != 0 {
             return Ok(None);

@@ -75,12 +75,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Decodes what begins with `layer`.
-    pub fn from_layer(mut self, layer: Layer, mut output: Output<'_>) -> Packet<'a> {
+    pub fn decode_layer(mut self, layer: Layer, mut output: Output<'_>) -> Packet<'a> {
         self.try_layers(layer, &mut output).unwrap_or_else(Packet::Malformed)
     }
 
     /// Decodes what follows an IP header, for packets put together from fragments.
-    pub fn from_network(mut self, network: Network, mut output: Output<'_>) -> Packet<'a> {
+    pub fn decode_network(mut self, network: Network, mut output: Output<'_>) -> Packet<'a> {
         self.try_network(network, &mut output).unwrap_or_else(Packet::Malformed)
     }
 
@@ -140,7 +140,9 @@ impl<'a> Walk<'a> {
                 Ok(Step::Done(Packet::Tcp))
             }
             protocol::UDP => udp::datagram(self, &network),
-            protocol::ICMP | protocol::ICMPV6 => icmp::error(self, &network, output.hasher).map(Step::Done),
+            protocol::ICMP | protocol::ICMPV6 => {
+                icmp::error(self, &network, output.hasher).map(Step::Done)
+            }
             protocol::IPV4 | protocol::IPV6 => Ok(Step::Tunnel(Layer::Ip)),
             protocol::GRE => self.gre(),
             _ => Ok(Step::Done(Packet::Other(Other::Ip))),

@@ -1,0 +1,264 @@
+//! The order of marks: what parsers report passes through here and comes out well-formed.
+
+use super::mark::{Mark, Side};
+use std::collections::VecDeque;
+
+/// The longest `Kind` or `Software`, bytes.
+pub const LABEL_BYTES: usize = 64;
+
+/// More unanswered requests than this are taken for a misunderstanding.
+const WAITING_MAX: usize = 4096;
+
+/// The first byte of a TLS handshake record; no request of another protocol begins with it.
+const CLIENT_HELLO_RECORD: u8 = 22;
+
+/// The parser no longer understands the bytes.
+#[derive(Debug)]
+pub(super) struct Lost;
+
+/// Facts about a request that its response's framing needs (RFC 9112 §6.3).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct RequestFlags(pub u8);
+
+impl RequestFlags {
+    /// The response has no body whatever its header says.
+    pub const HEAD: Self = Self(1);
+    /// A successful response turns the connection into a tunnel.
+    pub const CONNECT: Self = Self(2);
+}
+
+/// How far a TLS handshake has been reported.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Handshake {
+    #[default]
+    Unseen,
+    Started,
+    Ended,
+}
+
+/// Which requests are open and which response is in progress.
+#[derive(Default)]
+pub(super) struct Exchanges {
+    /// Requests begun whose response has not begun, oldest first.
+    waiting: VecDeque<RequestFlags>,
+    /// The request that the response in progress answers, if there is one.
+    answering: Option<RequestFlags>,
+    /// The start of the message that the parser is about to see was marked by the sniffer.
+    anticipated: Option<Side>,
+    handshake: Handshake,
+    sending: bool,
+    kind_given: bool,
+    request_header_given: bool,
+    responding: bool,
+    response_header_given: bool,
+    software_given: [bool; 2],
+}
+
+/// Bytes of one push in the hands of a parser, and where its marks go.
+pub(super) struct Feed<'a> {
+    /// The captured bytes of the push.
+    pub bytes: &'a [u8],
+    /// How many of them are consumed; beyond their length where missing bytes were skipped.
+    pub pos: usize,
+    /// Where all marks go instead, while a sniffed prefix of earlier pushes is replayed.
+    pub pinned: Option<u32>,
+    pub exchanges: &'a mut Exchanges,
+    pub on: &'a mut (dyn FnMut(u32, Mark<'_>) + 'a),
+}
+
+impl Exchanges {
+    /// The message whose start was anticipated belongs to no known protocol.
+    pub fn forget_anticipated(&mut self) {
+        self.anticipated = None;
+    }
+
+    /// Whether the connection's ClientHello has been seen before.
+    pub fn is_handshake_over(&self) -> bool {
+        self.handshake == Handshake::Ended
+    }
+}
+
+impl<'a> Feed<'a> {
+    /// The captured bytes not yet consumed.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.pos..).unwrap_or_default()
+    }
+
+    /// Consumes and returns the next byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.pos)?;
+        self.pos += 1;
+        Some(byte)
+    }
+
+    fn mark(&mut self, mark: Mark<'_>) {
+        let at = self
+            .pinned
+            .unwrap_or_else(|| u32::try_from(self.pos).unwrap_or(u32::MAX));
+        (self.on)(at, mark);
+    }
+
+    /// Marks a message's start ahead of knowing its protocol; the parser's own mark is swallowed.
+    pub fn anticipate(&mut self, from: Side) {
+        if from == Side::Client && self.rest().first() == Some(&CLIENT_HELLO_RECORD) {
+            self.handshake_start();
+        } else {
+            self.turn(from);
+            self.exchanges.anticipated = Some(from);
+        }
+    }
+
+    fn was_anticipated(&mut self, from: Side) -> bool {
+        let hit = self.exchanges.anticipated == Some(from);
+        if hit {
+            self.exchanges.anticipated = None;
+        }
+        hit
+    }
+
+    /// Bytes of an unknown protocol: a turn of direction begins a request or a response.
+    pub fn turn(&mut self, from: Side) {
+        let waiting = !self.exchanges.waiting.is_empty();
+        match from {
+            Side::Client if !waiting => self.request_start(),
+            Side::Server if waiting => {
+                self.request_end();
+                self.response_start();
+            }
+            Side::Server if !self.exchanges.responding => self.response_start(),
+            _ => {}
+        }
+    }
+
+    pub fn request_start(&mut self) {
+        if self.was_anticipated(Side::Client) {
+            return;
+        }
+        self.request_end();
+        if self.exchanges.waiting.len() >= WAITING_MAX {
+            self.desync();
+        }
+        let exchanges = &mut *self.exchanges;
+        exchanges.waiting.push_back(RequestFlags::default());
+        exchanges.sending = true;
+        exchanges.kind_given = false;
+        exchanges.request_header_given = false;
+        self.mark(Mark::RequestStart);
+    }
+
+    /// Sets what the response to the newest request depends on.
+    pub fn request_flags(&mut self, flags: RequestFlags) {
+        if let Some(newest) = self.exchanges.waiting.back_mut() {
+            *newest = flags;
+        }
+    }
+
+    pub fn kind(&mut self, kind: &str) {
+        if self.exchanges.sending && !self.exchanges.kind_given && !kind.is_empty() {
+            self.exchanges.kind_given = true;
+            self.mark(Mark::Kind(label(kind)));
+        }
+    }
+
+    pub fn request_header_end(&mut self, expects_continue: bool) {
+        if self.exchanges.sending && !self.exchanges.request_header_given {
+            self.exchanges.request_header_given = true;
+            self.mark(Mark::RequestHeaderEnd { expects_continue });
+        }
+    }
+
+    pub fn request_end(&mut self) {
+        if self.exchanges.sending {
+            self.exchanges.sending = false;
+            self.mark(Mark::RequestEnd);
+        }
+    }
+
+    pub fn response_start(&mut self) {
+        if self.was_anticipated(Side::Server) {
+            return;
+        }
+        let exchanges = &mut *self.exchanges;
+        exchanges.answering = exchanges.waiting.pop_front();
+        exchanges.responding = true;
+        exchanges.response_header_given = false;
+        self.mark(Mark::ResponseStart);
+    }
+
+    /// What was said of the request that the response in progress answers.
+    pub fn answering(&self) -> RequestFlags {
+        self.exchanges.answering.unwrap_or_default()
+    }
+
+    /// Whether a request waits for its response or a response is in progress.
+    pub fn has_begun(&self) -> bool {
+        self.exchanges.responding || !self.exchanges.waiting.is_empty()
+    }
+
+    pub fn interim(&mut self, status: u16) {
+        if self.exchanges.responding {
+            self.exchanges.responding = false;
+            if let Some(flags) = self.exchanges.answering.take() {
+                self.exchanges.waiting.push_front(flags);
+            }
+            self.mark(Mark::Interim { status });
+        }
+    }
+
+    pub fn response_header_end(&mut self, status: u16) {
+        if self.exchanges.responding && !self.exchanges.response_header_given {
+            self.exchanges.response_header_given = true;
+            self.mark(Mark::ResponseHeaderEnd { status });
+        }
+    }
+
+    pub fn response_end(&mut self) {
+        if self.exchanges.responding {
+            self.exchanges.responding = false;
+            self.mark(Mark::ResponseEnd);
+        }
+    }
+
+    /// Given once per side: what a connection's ends are does not change on the way.
+    pub fn software(&mut self, from: Side, software: &[u8]) {
+        let given = &mut self.exchanges.software_given[from as usize];
+        if let (false, Ok(software)) = (*given, std::str::from_utf8(software)) {
+            *given = true;
+            self.mark(Mark::Software(label(software.trim())));
+        }
+    }
+
+    pub fn handshake_start(&mut self) {
+        if self.exchanges.handshake == Handshake::Unseen {
+            self.exchanges.handshake = Handshake::Started;
+            self.mark(Mark::HandshakeStart);
+        }
+    }
+
+    pub fn handshake_end(&mut self, resumed: bool, certificate_bytes: u32) {
+        if self.exchanges.handshake == Handshake::Started {
+            self.exchanges.handshake = Handshake::Ended;
+            self.mark(Mark::HandshakeEnd {
+                resumed,
+                certificate_bytes,
+            });
+        }
+    }
+
+    pub fn desync(&mut self) {
+        let exchanges = &mut *self.exchanges;
+        exchanges.anticipated = None;
+        let stale = exchanges.waiting.len().saturating_sub(1);
+        exchanges.waiting.drain(..stale);
+        self.mark(Mark::Desync);
+    }
+}
+
+/// At most [`LABEL_BYTES`] of `text`.
+fn label(text: &str) -> &str {
+    let mut end = text.len().min(LABEL_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

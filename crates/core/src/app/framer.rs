@@ -1,0 +1,219 @@
+//! The framer of one connection: skips what is known to be body, hands the rest to its parser.
+
+use super::exchanges::{Exchanges, Feed, Lost};
+use super::http::Http;
+use super::mark::{Mark, Protocol, Side};
+use super::sniff::{Hint, Sniffer};
+use super::tls::Tls;
+
+/// What a parser wants after it has looked at bytes.
+pub(super) enum Next {
+    /// All that was captured is consumed.
+    More,
+    /// So many bytes do not concern it; it is called again, perhaps without bytes, right after.
+    Skip(u64),
+    /// The connection changes to a protocol that is not followed.
+    Turns,
+    /// The connection becomes a tunnel: what follows is to be recognised afresh.
+    Tunnel,
+}
+
+/// What understands the bytes at present.
+enum Machine {
+    Sniff(Sniffer),
+    Turns,
+    Http(Box<Http>),
+    Tls(Box<Tls>),
+}
+
+/// Finds requests and responses in the bytes of one TCP connection.
+///
+/// Give it every byte of both directions in order with [`push`](Self::push); it calls back with
+/// [`Mark`]s. The rules that the marks obey are in the [module's documentation](super).
+pub struct Framer {
+    /// Bytes per side that no parser needs to see.
+    skip: [u64; 2],
+    exchanges: Exchanges,
+    machine: Machine,
+    server_port: u16,
+    protocol: Protocol,
+    /// In turns, every change of direction is tried for a known protocol.
+    hunting: bool,
+    /// Who sent the last bytes, while in turns.
+    last: Option<Side>,
+}
+
+impl Framer {
+    /// A framer for a connection to `server_port`, which serves as a hint only. `mid_stream` says
+    /// that the connection's first bytes were not captured.
+    pub fn new(server_port: u16, mid_stream: bool) -> Self {
+        Self {
+            skip: [0; 2],
+            exchanges: Exchanges::default(),
+            machine: Machine::Turns,
+            server_port,
+            protocol: Protocol::Turns,
+            hunting: mid_stream,
+            last: None,
+        }
+    }
+
+    /// The protocol that was recognised last.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
+    /// the wire but not captured. `on` gets each mark with the number of bytes of this push,
+    /// missing ones included, that lie before it.
+    #[inline]
+    pub fn push(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        on: &mut dyn FnMut(u32, Mark<'_>),
+    ) {
+        let total = bytes.len() as u64 + u64::from(missing);
+        let skip = &mut self.skip[from as usize];
+        if *skip > total {
+            *skip -= total;
+            return;
+        }
+        if total > 0 {
+            self.run(from, bytes, missing, None, on);
+        }
+    }
+
+    fn run(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        pinned: Option<u32>,
+        on: &mut dyn FnMut(u32, Mark<'_>),
+    ) {
+        let side = from as usize;
+        let end = bytes.len() + missing as usize;
+        let mut pos = 0;
+        loop {
+            let skipped = (end - pos).min(usize::try_from(self.skip[side]).unwrap_or(usize::MAX));
+            pos += skipped;
+            self.skip[side] -= skipped as u64;
+            if self.skip[side] > 0 || (pos >= end && skipped == 0) {
+                return;
+            }
+            let mut feed = Feed {
+                bytes,
+                pos,
+                pinned,
+                exchanges: &mut self.exchanges,
+                on,
+            };
+            let gap = pos >= bytes.len() && pos < end;
+            let may_sniff = self.hunting || self.last.is_none();
+            let next = match &mut self.machine {
+                // The first message is always tried, later ones while a protocol is looked for.
+                Machine::Turns if may_sniff && self.last != Some(from) => {
+                    self.machine = Machine::Sniff(Sniffer::new(from));
+                    self.last = Some(from);
+                    feed.anticipate(from);
+                    continue;
+                }
+                Machine::Turns => {
+                    feed.turn(from);
+                    self.last = Some(from);
+                    return;
+                }
+                Machine::Sniff(sniffer) if gap || sniffer.from != from => {
+                    self.exchanges.forget_anticipated();
+                    self.become_turns();
+                    continue;
+                }
+                Machine::Sniff(_) => {
+                    self.sniff(from, bytes, &mut pos, on);
+                    continue;
+                }
+                _ if gap => Err(Lost),
+                Machine::Http(http) => http.feed(from, &mut feed),
+                Machine::Tls(tls) => tls.feed(from, &mut feed),
+            };
+            let moved = feed.pos > pos || skipped > 0;
+            pos = feed.pos;
+            match next {
+                Ok(Next::Skip(bytes)) => self.skip[side] = bytes,
+                Ok(Next::More) if moved => {}
+                Ok(Next::Turns) => self.become_turns(),
+                Ok(Next::Tunnel) => {
+                    self.become_turns();
+                    self.last = None;
+                }
+                Ok(Next::More) | Err(Lost) => {
+                    feed.desync();
+                    self.become_turns();
+                    self.hunting = true;
+                    self.last = Some(from);
+                }
+            }
+        }
+    }
+
+    fn become_turns(&mut self) {
+        self.machine = Machine::Turns;
+        self.skip = [0; 2];
+    }
+
+    /// Gives the sniffer bytes until it has decided; then the parser gets what was held back.
+    fn sniff(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        pos: &mut usize,
+        on: &mut dyn FnMut(u32, Mark<'_>),
+    ) {
+        let hint = Hint {
+            server_port: self.server_port,
+            mid_stream: self.hunting,
+        };
+        let Machine::Sniff(sniffer) = &mut self.machine else {
+            return;
+        };
+        while let Some(&byte) = bytes.get(*pos) {
+            *pos += 1;
+            let Some(protocol) = sniffer.decide(byte, hint) else {
+                continue;
+            };
+            let sniffer = *sniffer;
+            self.machine = self.machine_for(protocol, &sniffer);
+            if matches!(self.machine, Machine::Turns) {
+                self.exchanges.forget_anticipated();
+                let exchanges = &mut self.exchanges;
+                Feed {
+                    bytes,
+                    pos: *pos,
+                    pinned: None,
+                    exchanges,
+                    on,
+                }
+                .turn(from);
+            } else {
+                self.protocol = protocol;
+                let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
+                self.run(from, sniffer.prefix(), 0, Some(pinned), on);
+            }
+            return;
+        }
+    }
+
+    fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer) -> Machine {
+        match protocol {
+            Protocol::Http1 => Machine::Http(Box::default()),
+            Protocol::Tls => {
+                let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
+                let expected = client_hello && !self.exchanges.is_handshake_over();
+                Machine::Tls(Box::new(Tls::new(expected)))
+            }
+            _ => Machine::Turns,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Lines across pushes, with a bound on what is kept.
+
+use super::exchanges::Lost;
+use memchr::memchr;
+
+/// The longest header, bytes: what is larger is not followed.
+const HEADER_MAX: usize = 16 * 1024;
+
+/// Cuts a direction's bytes into lines. Only a line that spans pushes is copied.
+#[derive(Default)]
+pub(super) struct Lines {
+    partial: Vec<u8>,
+    /// `partial` was handed out and is to be dropped.
+    taken: bool,
+    /// Bytes of the header so far.
+    header_bytes: usize,
+}
+
+impl Lines {
+    /// A new header begins: its budget is whole again.
+    pub fn begin(&mut self) {
+        self.header_bytes = 0;
+    }
+
+    /// The next line of `rest` without its end (CRLF or bare LF, RFC 9112 §2.2), `None` if it is
+    /// not complete yet. Advances `pos` by what it consumed.
+    ///
+    /// # Errors
+    /// [`Lost`] once the header exceeds 16 KiB.
+    pub fn next<'s>(
+        &'s mut self,
+        rest: &'s [u8],
+        pos: &mut usize,
+    ) -> Result<Option<&'s [u8]>, Lost> {
+        if self.taken {
+            self.partial = Vec::new();
+            self.taken = false;
+        }
+        let room = HEADER_MAX - self.header_bytes;
+        let window = &rest[..rest.len().min(room)];
+        let found = memchr(b'\n', window);
+        let used = found.map_or(window.len(), |at| at + 1);
+        *pos += used;
+        self.header_bytes += used;
+        let piece = &window[..used];
+        if found.is_none() {
+            self.partial.extend_from_slice(piece);
+            return if self.header_bytes == HEADER_MAX {
+                Err(Lost)
+            } else {
+                Ok(None)
+            };
+        }
+        if self.partial.is_empty() {
+            return Ok(Some(without_end(piece)));
+        }
+        self.partial.extend_from_slice(piece);
+        self.taken = true;
+        Ok(Some(without_end(&self.partial)))
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,164 @@
+//! Which protocol begins here? Decided byte by byte, so that it never depends on segment sizes.
+
+use super::mark::{Protocol, Side};
+
+/// No protocol needs more than these bytes to be told.
+const PREFIX_BYTES: usize = 24;
+
+/// The first bytes of a message whose protocol is not known yet.
+#[derive(Clone, Copy)]
+pub(super) struct Sniffer {
+    /// Who sends the message.
+    pub from: Side,
+    len: u8,
+    prefix: [u8; PREFIX_BYTES],
+}
+
+/// What a test says about a prefix.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Yes,
+    No,
+    /// More bytes are needed.
+    Maybe,
+}
+
+/// What the sniffer may use besides the bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Hint {
+    /// The server's port, which breaks ties only.
+    pub server_port: u16,
+    /// The message is not the connection's first.
+    pub mid_stream: bool,
+}
+
+type Test = fn(&[u8], Hint) -> Verdict;
+
+/// Tests in order of precedence; the first that says yes wins, once none before it is undecided.
+const CLIENT_TESTS: &[(Protocol, Test)] = &[
+    (Protocol::Turns, http2_preface),
+    (Protocol::Http1, http_request),
+    (Protocol::Tls, tls_record),
+];
+
+const SERVER_TESTS: &[(Protocol, Test)] = &[
+    (Protocol::Http1, http_response),
+    (Protocol::Tls, tls_record),
+];
+
+impl Sniffer {
+    pub fn new(from: Side) -> Self {
+        Self {
+            from,
+            len: 0,
+            prefix: [0; PREFIX_BYTES],
+        }
+    }
+
+    /// The bytes seen so far.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix[..usize::from(self.len)]
+    }
+
+    /// Whether the message begins like a TLS handshake record.
+    pub fn is_handshake_record(&self) -> bool {
+        self.prefix().first() == Some(&22)
+    }
+
+    /// Takes one more byte; `Some` once the protocol is decided, [`Protocol::Turns`] for none.
+    pub fn decide(&mut self, byte: u8, hint: Hint) -> Option<Protocol> {
+        if let Some(slot) = self.prefix.get_mut(usize::from(self.len)) {
+            *slot = byte;
+            self.len += 1;
+        }
+        let full = usize::from(self.len) == PREFIX_BYTES;
+        let tests = if self.from == Side::Client {
+            CLIENT_TESTS
+        } else {
+            SERVER_TESTS
+        };
+        for (protocol, test) in tests {
+            match test(self.prefix(), hint) {
+                Verdict::Yes => return Some(*protocol),
+                Verdict::Maybe if !full => return None,
+                _ => {}
+            }
+        }
+        Some(Protocol::Turns)
+    }
+}
+
+/// Whether `prefix` begins with `text`, as far as both go.
+fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
+    let common = prefix.len().min(text.len());
+    match prefix[..common] == text[..common] {
+        false => Verdict::No,
+        true if common == text.len() => Verdict::Yes,
+        true => Verdict::Maybe,
+    }
+}
+
+/// A handshake record from the first byte on; records of any kind in the middle.
+fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
+    let kinds = if hint.mid_stream { 20..=23 } else { 22..=22 };
+    match *prefix {
+        [kind, ..] if !kinds.contains(&kind) => Verdict::No,
+        [_, major, ..] if major != 3 => Verdict::No,
+        [_, _, minor, ..] if minor > 4 => Verdict::No,
+        [_, _, _, length, ..] if length > 0x48 => Verdict::No,
+        [_, _, _, _, ..] => Verdict::Yes,
+        _ => Verdict::Maybe,
+    }
+}
+
+/// RFC 9113 §3.4: HTTP/2 with prior knowledge is not followed.
+fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
+    begins(prefix, b"PRI * HTTP/2.0")
+}
+
+/// Methods of RFC 9110 §9, RFC 5789, WebDAV (RFC 4918, RFC 3253, RFC 5323) and caches.
+const METHODS: [&[u8]; 19] = [
+    b"GET",
+    b"HEAD",
+    b"POST",
+    b"PUT",
+    b"DELETE",
+    b"CONNECT",
+    b"OPTIONS",
+    b"TRACE",
+    b"PATCH",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"COPY",
+    b"MOVE",
+    b"LOCK",
+    b"UNLOCK",
+    b"REPORT",
+    b"SEARCH",
+    b"PURGE",
+];
+
+fn http_request(prefix: &[u8], _: Hint) -> Verdict {
+    let Some(space) = prefix.iter().position(|&byte| byte == b' ') else {
+        let possible = METHODS.iter().any(|method| method.starts_with(prefix));
+        return if possible {
+            Verdict::Maybe
+        } else {
+            Verdict::No
+        };
+    };
+    let method = &prefix[..space];
+    // `GET key` is a Redis inline command: HTTP needs a path, a URI, `*`, or an authority.
+    match prefix.get(space + 1) {
+        _ if !METHODS.contains(&method) => Verdict::No,
+        None => Verdict::Maybe,
+        Some(b'/' | b'*' | b'h' | b'H') => Verdict::Yes,
+        Some(_) if method == b"CONNECT" => Verdict::Yes,
+        Some(_) => Verdict::No,
+    }
+}
+
+fn http_response(prefix: &[u8], _: Hint) -> Verdict {
+    begins(prefix, b"HTTP/1.")
+}

@@ -1,0 +1,118 @@
+//! Framing of whole conversations.
+
+use super::{Framer, Mark, Protocol, Side};
+
+mod http;
+mod order;
+mod tls;
+
+/// One push of a conversation: side, captured bytes, missing bytes.
+pub(super) type Push<'a> = (Side, &'a [u8], u32);
+
+pub(super) const C: Side = Side::Client;
+pub(super) const S: Side = Side::Server;
+
+/// The marks of a conversation, one a line: `side offset-in-side's-stream mark`.
+pub(super) fn marks_with(framer: &mut Framer, pushes: &[Push<'_>]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut offsets = [0u64; 2];
+    for &(from, bytes, missing) in pushes {
+        let base = offsets[from as usize];
+        let side = if from == C { 'C' } else { 'S' };
+        framer.push(from, bytes, missing, &mut |at, mark| {
+            assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
+            lines.push(format!("{side}{} {}", base + u64::from(at), show(mark)));
+        });
+        offsets[from as usize] += bytes.len() as u64 + u64::from(missing);
+    }
+    lines
+}
+
+pub(super) fn marks(port: u16, pushes: &[Push<'_>]) -> Vec<String> {
+    marks_with(&mut Framer::new(port, false), pushes)
+}
+
+/// The marks of a conversation without places, in one line.
+pub(super) fn story(port: u16, pushes: &[Push<'_>]) -> String {
+    let places = marks(port, pushes);
+    let words: Vec<_> = places
+        .iter()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    words
+        .iter()
+        .map(|(_, mark)| *mark)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn show(mark: Mark<'_>) -> String {
+    match mark {
+        Mark::Kind(kind) => format!("[{kind}]"),
+        Mark::Software(software) => format!("({software})"),
+        Mark::RequestStart => "request".into(),
+        Mark::RequestEnd => "/request".into(),
+        Mark::ResponseStart => "response".into(),
+        Mark::ResponseEnd => "/response".into(),
+        Mark::RequestHeaderEnd {
+            expects_continue: true,
+        } => "header+continue".into(),
+        Mark::RequestHeaderEnd { .. } => "header".into(),
+        Mark::ResponseHeaderEnd { status } => format!("header {status}"),
+        Mark::Interim { status } => format!("interim {status}"),
+        Mark::HandshakeStart => "handshake".into(),
+        Mark::HandshakeEnd {
+            resumed,
+            certificate_bytes,
+        } => {
+            format!(
+                "/handshake {} {certificate_bytes}",
+                if resumed { "resumed" } else { "full" }
+            )
+        }
+        Mark::Desync => "desync".into(),
+    }
+}
+
+#[test]
+fn turns_are_changes_of_direction() {
+    let pushes: &[Push] = &[
+        (C, b"\x01hello", 0),
+        (C, b"more", 0),
+        (S, b"\x02answer", 0),
+        (S, b"", 100),
+        (C, b"again", 0),
+        (S, b"!", 0),
+    ];
+    let places = marks(9999, pushes);
+    let expected = [
+        "C0 request",
+        "S0 /request",
+        "S0 response",
+        "C10 request",
+        "S107 /request",
+        "S107 response",
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn a_server_that_greets_answers_no_request() {
+    let pushes: &[Push] = &[
+        (S, b"220 ready\r\n", 0),
+        (C, b"EHLO x\r\n", 0),
+        (S, b"250 x\r\n", 0),
+    ];
+    assert_eq!(story(25, pushes), "response, request, /request, response");
+}
+
+#[test]
+fn http2_with_prior_knowledge_is_turns() {
+    let mut framer = Framer::new(80, false);
+    let story = marks_with(
+        &mut framer,
+        &[(C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0), (S, b"\0", 0)],
+    );
+    assert_eq!(story, ["C0 request", "S0 /request", "S0 response"]);
+    assert_eq!(framer.protocol(), Protocol::Turns);
+}

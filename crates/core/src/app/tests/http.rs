@@ -1,0 +1,210 @@
+//! HTTP/1.x conversations.
+
+use super::super::{Framer, Protocol};
+use super::{C, Push, S, marks, marks_with, story};
+
+const GET: &[u8] = b"GET /items/42?q=secret HTTP/1.1\r\nHost: h\r\nUser-Agent: curl/8\r\n\r\n";
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nContent-Length: 5\r\n\r\nhello";
+
+#[test]
+fn a_request_and_its_response() {
+    let places = marks(8080, &[(C, GET, 0), (S, OK, 0)]);
+    let expected = [
+        "C0 request",
+        "C33 [GET /items/{id}]",
+        "C62 (curl/8)",
+        "C64 header",
+        "C64 /request",
+        "S0 response",
+        "S39 (nginx/1.22.1)",
+        "S60 header 200",
+        "S65 /response",
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let two: Vec<u8> = [GET, GET].concat();
+    let answers: Vec<u8> = [OK, OK].concat();
+    let pushes: &[Push] = &[(C, &two, 0), (S, &answers, 0)];
+    let places = marks(80, pushes);
+    assert_eq!(
+        places
+            .iter()
+            .filter(|line| line.ends_with(" /request"))
+            .count(),
+        2
+    );
+    assert_eq!(
+        places
+            .iter()
+            .filter(|line| line.ends_with(" /response"))
+            .count(),
+        2
+    );
+    assert!(places.contains(&format!("S{} /response", answers.len())));
+}
+
+#[test]
+fn chunks_may_be_split_anywhere() {
+    let pushes: &[Push] = &[
+        (C, b"GET / HTTP/1.1\n\n", 0),
+        (S, b"HTTP/1.1 200 OK\r\nTransfer-Enco", 0),
+        (S, b"ding: gzip, chunked\r\n\r\n1", 0),
+        (S, b"0;name=value\r\n0123456789", 0),
+        // Inside a chunk missing bytes do no harm.
+        (S, b"", 6),
+        (S, b"\r\n0\r\nTrailer: x\r", 0),
+        (S, b"\n\r\n", 0),
+    ];
+    let told = "request, [GET /], header, /request, response, header 200, /response";
+    assert_eq!(story(80, pushes), told);
+}
+
+#[test]
+fn missing_chunk_sizes_are_a_desync_until_the_next_request() {
+    let head: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nab";
+    let pushes: &[Push] = &[
+        (C, GET, 0),
+        (S, head, 100),
+        (S, b"garbage", 0),
+        (C, GET, 0),
+        (S, OK, 0),
+    ];
+    assert_eq!(
+        story(80, pushes),
+        "request, [GET /items/{id}], (curl/8), header, /request, response, header 200, desync, \
+         request, [GET /items/{id}], header, /request, \
+         response, (nginx/1.22.1), header 200, /response"
+    );
+}
+
+#[test]
+fn a_body_of_known_length_may_be_missing() {
+    let pushes: &[Push] = &[
+        (C, GET, 0),
+        (S, &OK[..60], 5),
+        (C, GET, 0),
+        (S, &OK[..60], 4),
+        (S, b"o", 0),
+    ];
+    let places = marks(80, pushes);
+    assert_eq!(
+        places
+            .iter()
+            .filter(|line| line.ends_with("/response"))
+            .count(),
+        2
+    );
+    assert!(!places.iter().any(|line| line.ends_with("desync")));
+}
+
+#[test]
+fn a_header_cut_by_the_snap_length_is_a_turn() {
+    let pushes: &[Push] = &[
+        (C, &GET[..40], 30),
+        (S, OK, 0),
+        (C, &GET[..40], 30),
+        (S, &OK[..30], 99),
+    ];
+    assert_eq!(
+        story(80, pushes),
+        "request, [GET /items/{id}], desync, /request, response, (nginx/1.22.1), header 200, \
+         /response, request, [GET /items/{id}], desync, /request, response, desync"
+    );
+}
+
+#[test]
+fn head_204_304_have_no_body() {
+    let pushes: &[Push] = &[
+        (C, b"HEAD / HTTP/1.1\r\n\r\n", 0),
+        (S, b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", 0),
+        (C, b"GET / HTTP/1.1\r\n\r\n", 0),
+        (
+            S,
+            b"HTTP/1.1 304 Not Modified\r\nContent-Length: 999\r\n\r\n",
+            0,
+        ),
+    ];
+    assert_eq!(story(80, pushes).matches("/response").count(), 2);
+}
+
+#[test]
+fn continue_takes_the_response_start_back() {
+    let head: &[u8] = b"POST /up HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    let pushes: &[Push] = &[
+        (C, head, 0),
+        (S, b"HTTP/1.1 100 Continue\r\n\r\n", 0),
+        (C, b"abc", 0),
+        (S, b"HTTP/1.1 204 No Content\r\n\r\n", 0),
+    ];
+    assert_eq!(
+        story(80, pushes),
+        "request, [POST /up], header+continue, response, interim 100, /request, \
+         response, header 204, /response"
+    );
+}
+
+#[test]
+fn a_response_may_come_before_the_request_ends() {
+    let pushes: &[Push] = &[
+        (C, b"PUT /big HTTP/1.1\r\nContent-Length: 1000\r\n\r\n", 0),
+        (S, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", 0),
+        (C, b"", 1000),
+    ];
+    assert_eq!(
+        story(80, pushes),
+        "request, [PUT /big], header, response, header 413, /response, /request"
+    );
+}
+
+#[test]
+fn an_upgrade_ends_in_turns() {
+    let pushes: &[Push] = &[
+        (C, b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", 0),
+        (S, b"HTTP/1.1 101 Switching Protocols\r\n\r\n", 0),
+        (C, b"\x81\x05", 100),
+        (S, b"\x81\x05", 0),
+    ];
+    assert!(story(80, pushes).ends_with("header 101, /response, request, /request, response"));
+}
+
+#[test]
+fn a_response_until_close_never_ends() {
+    let pushes: &[Push] = &[
+        (C, GET, 0),
+        (S, b"HTTP/1.0 200 OK\r\n\r\nbody", 0),
+        (S, b"more", 9),
+    ];
+    assert!(story(80, pushes).ends_with("response, header 200"));
+}
+
+#[test]
+fn a_connection_from_the_middle_is_recognised_at_the_next_request() {
+    let mut framer = Framer::new(80, true);
+    let pushes: &[Push] = &[(S, b"rest of a body", 0), (C, GET, 0), (S, OK, 0)];
+    let places = marks_with(&mut framer, pushes);
+    assert_eq!(places[0], "S0 response");
+    assert_eq!(places.last().map(String::as_str), Some("S79 /response"));
+    assert_eq!(framer.protocol(), Protocol::Http1);
+}
+
+#[test]
+fn values_are_not_part_of_the_kind() {
+    let kind = |target: &str| {
+        let request = format!("DELETE {target} HTTP/1.1\r\n\r\n");
+        let told = story(80, &[(C, request.as_bytes(), 0)]);
+        told.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        kind("/a/123e4567-e89b-12d3-a456-426614174000/b"),
+        "DELETE /a/{id}/b"
+    );
+    assert_eq!(kind("/photos/1234.jpg"), "DELETE /photos/{id}.jpg");
+    assert_eq!(kind("/v1/deadbeef01"), "DELETE /v1/{id}");
+    assert_eq!(kind("http://host:1/x/9#f"), "DELETE /x/{id}");
+    assert_eq!(kind("/t/eyJhbGciOiJIUzI1NiIsInR5cCI6"), "DELETE /t/{id}");
+    assert_eq!(kind("/mail/alice@example.com"), "DELETE /mail/{id}");
+    assert_eq!(kind(&"/word".repeat(99)).len(), 64);
+}

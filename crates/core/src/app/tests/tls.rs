@@ -1,0 +1,154 @@
+//! TLS conversations: record headers, with contents left out as a snap length would.
+
+use super::{C, Push, S, marks_with, story};
+use crate::app::{Framer, Protocol};
+
+const CCS: &[u8] = b"\x14\x03\x03\x00\x01\x01";
+
+/// A full TLS 1.3 handshake with compatibility records, two tickets, one exchange, and alerts.
+pub(super) fn tls13() -> Vec<Push<'static>> {
+    vec![
+        (C, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 508),
+        (S, b"\x16\x03\x03\x00\x7a\x02", 121),
+        (S, CCS, 0),
+        (S, b"\x17\x03\x03\x0b\x00", 0xb00),
+        (C, CCS, 0),
+        (C, b"\x17\x03\x03\x00\x35", 53),
+        (C, b"\x17\x03\x03\x00\x64", 100),
+        (S, b"\x17\x03\x03\x00\xea", 234),
+        (S, b"\x17\x03\x03\x00\xea", 234),
+        (S, b"\x17\x03\x03\x04\x00", 1024),
+        (C, b"\x17\x03\x03\x00\x64", 100),
+        (S, b"\x17\x03\x03\x00\xea", 234),
+        (C, b"\x17\x03\x03\x00\x13", 19),
+        (S, b"\x17\x03\x03\x00\x13", 19),
+    ]
+}
+
+/// A full TLS 1.2 handshake, one exchange in two records each, and a plain alert.
+pub(super) fn tls12() -> Vec<Push<'static>> {
+    vec![
+        (C, b"\x16\x03\x01\x01\x00\x01", 255),
+        (S, b"\x16\x03\x03\x00\x40\x02", 63),
+        (S, b"\x16\x03\x03\x04\x00\x0b", 1023),
+        (C, b"\x16\x03\x03\x00\x25\x10", 36),
+        (C, CCS, 0),
+        (C, b"\x16\x03\x03\x00\x28\x00", 39),
+        (S, CCS, 0),
+        (S, b"\x16\x03\x03\x00\x28\x00", 39),
+        (C, b"\x17\x03\x03\x00\x13", 19),
+        (C, b"\x17\x03\x03\x00\x30", 48),
+        (S, b"\x17\x03\x03\x00\x30", 48),
+        (S, b"\x17\x03\x03\x40\x00", 0x4000),
+        (S, b"\x15\x03\x03\x00\x1a", 26),
+    ]
+}
+
+#[test]
+fn tls13_tickets_are_no_response() {
+    let mut framer = Framer::new(443, false);
+    let places = marks_with(&mut framer, &tls13());
+    let expected = [
+        "C0 handshake",
+        "C581 /handshake full 2948",
+        "C586 request",
+        "S3437 /request",
+        "S3437 response",
+        "C691 request",
+        "S4466 /request",
+        "S4466 response",
+    ];
+    assert_eq!(places, expected);
+    assert_eq!(framer.protocol(), Protocol::Tls);
+}
+
+#[test]
+fn tls12_ends_its_handshake_with_the_second_finished() {
+    let told = story(443, &tls12());
+    assert_eq!(
+        told,
+        "handshake, /handshake full 1098, request, /request, response"
+    );
+}
+
+#[test]
+fn a_resumed_tls13_handshake_has_no_certificate() {
+    let pushes: &[Push] = &[
+        (C, b"\x16\x03\x01\x02\x00\x01", 511),
+        (S, b"\x16\x03\x03\x00\x80", 128),
+        (S, CCS, 0),
+        (S, b"\x17\x03\x03\x00\x17", 23),
+        (S, b"\x17\x03\x03\x00\x45", 69),
+        (C, CCS, 0),
+        (C, b"\x17\x03\x03\x00\x45", 69),
+        (C, b"\x17\x03\x03\x00\x64", 100),
+        (S, b"\x17\x03\x03\x04\x00", 1024),
+    ];
+    let told = "handshake, /handshake resumed 0, request, /request, response";
+    assert_eq!(story(443, pushes), told);
+}
+
+#[test]
+fn a_resumed_tls12_handshake_ends_with_the_client() {
+    let pushes: &[Push] = &[
+        (C, b"\x16\x03\x01\x01\x00\x01", 255),
+        (S, b"\x16\x03\x03\x00\x58\x02", 87),
+        (S, CCS, 0),
+        (S, b"\x16\x03\x03\x00\x28\x00", 39),
+        (C, CCS, 0),
+        (C, b"\x16\x03\x03\x00\x28\x00", 39),
+        (S, b"\x17\x03\x03\x00\x28\x00", 39),
+    ];
+    // Here the server speaks first, as a mail server does.
+    assert_eq!(
+        story(993, pushes),
+        "handshake, /handshake resumed 0, response"
+    );
+}
+
+#[test]
+fn a_hello_retry_request_is_part_of_the_handshake() {
+    let pushes: &[Push] = &[
+        (C, b"\x16\x03\x01\x01\x00\x01", 255),
+        (S, b"\x16\x03\x03\x00\x58\x02", 87),
+        (S, CCS, 0),
+        (C, CCS, 0),
+        (C, b"\x16\x03\x03\x01\x20\x01", 0x11f),
+        (S, b"\x16\x03\x03\x00\x9b\x02", 0x9a),
+        (S, b"\x17\x03\x03\x08\x00", 0x800),
+        (C, b"\x17\x03\x03\x00\x35", 53),
+        (C, b"\x17\x03\x03\x00\x64", 100),
+    ];
+    let told = story(443, pushes);
+    assert!(told.starts_with("handshake, /handshake full"), "{told}");
+    assert!(told.ends_with(", request"), "{told}");
+    assert_eq!(told.matches("handshake").count(), 2);
+}
+
+#[test]
+fn records_in_the_middle_of_a_connection_are_turns() {
+    let mut framer = Framer::new(443, true);
+    let pushes: &[Push] = &[
+        (S, b"unreadable", 0),
+        (C, b"\x17\x03\x03\x00\x64", 100),
+        (S, b"\x17\x03\x03\x04\x00", 1024),
+        (S, b"\x15\x03\x03\x00\x1a", 26),
+    ];
+    let places = marks_with(&mut framer, pushes);
+    assert_eq!(
+        places,
+        ["S0 response", "C0 request", "S15 /request", "S15 response"]
+    );
+    assert_eq!(framer.protocol(), Protocol::Tls);
+}
+
+#[test]
+fn a_tunnel_is_recognised_afresh() {
+    let mut pushes: Vec<Push> = vec![
+        (C, b"CONNECT h:443 HTTP/1.1\r\n\r\n", 0),
+        (S, b"HTTP/1.1 200 OK\r\n\r\n", 0),
+    ];
+    pushes.extend(tls13());
+    let told = story(3128, &pushes);
+    assert!(told.contains("header 200, /response, handshake, /handshake full 2948, request"));
+}

@@ -1,0 +1,242 @@
+//! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
+//!
+//! Read first: RFC 8446 §2 and appendix D.4 (what TLS 1.3 disguises as TLS 1.2), RFC 5246 §7.3.
+//! Only record headers are used: they are readable whatever the snap length, and enough.
+//! - TLS 1.3 shows itself by encrypted server records before the client has sent its Finished.
+//! - It was resumed if these are too few bytes for a certificate; TLS 1.2, if the server
+//!   changed ciphers first.
+//! - A Finished is told by its size.
+
+use super::exchanges::{Feed, Lost};
+use super::framer::Next;
+use super::mark::Side;
+
+const HEADER_BYTES: usize = 5;
+/// RFC 5246 §6.2.3, the larger of the versions' limits.
+const RECORD_MAX: u16 = (1 << 14) + 2048;
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
+const HEARTBEAT: u8 = 24;
+
+/// An encrypted TLS 1.3 alert: two bytes, the content type, a 16-byte tag (RFC 8446 §5.2).
+const ALERT_RECORD: u16 = 2 + 1 + 16;
+/// An encrypted TLS 1.3 Finished with SHA-256 and with SHA-384.
+const FINISHED_RECORDS: [u16; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
+/// An encrypted TLS 1.2 Finished is shorter with every cipher suite, a ClientHello longer.
+const FINISHED_TLS12_MAX: u16 = 96;
+/// EncryptedExtensions and Finished alone stay below, the smallest certificate with its
+/// CertificateVerify does not.
+const RESUMED_MAX_BYTES: u32 = 400;
+/// Sizes of a NewSessionTicket's record, and how many of them a server sends at most.
+const TICKET_RECORDS: std::ops::RangeInclusive<u16> = 40..=600;
+const TICKETS_MAX: u8 = 4;
+/// A client's certificate flight takes no more records than this.
+const CLIENT_FLIGHT_MAX: u8 = 4;
+
+/// Both directions of a connection that speaks TLS.
+#[derive(Default)]
+pub(super) struct Tls {
+    halves: [Half; 2],
+    done: bool,
+    tls13: bool,
+    /// The server changed ciphers first: an abbreviated handshake.
+    server_first: bool,
+    /// Bytes of the server's records until the client answered them.
+    server_flight_bytes: u32,
+    /// Those of them in encrypted records.
+    server_encrypted_bytes: u32,
+    client_encrypted_records: u8,
+    tickets: Tickets,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Half {
+    header: [u8; HEADER_BYTES],
+    have: u8,
+    changed_cipher: bool,
+    finished: bool,
+    /// The handshake is complete when the record under way has passed.
+    ends_handshake: bool,
+}
+
+/// The NewSessionTickets that a TLS 1.3 server sends after the client's Finished (RFC 8446
+/// §4.6.1). They look like application data; nearly every server sends them, all of one size.
+#[derive(Clone, Copy, Default)]
+enum Tickets {
+    #[default]
+    None,
+    Expected,
+    Seen {
+        record_bytes: u16,
+        count: u8,
+    },
+}
+
+impl Tls {
+    /// `handshake_seen`: the bytes that follow begin with a ClientHello; otherwise the
+    /// connection is in its middle.
+    pub fn new(handshake_seen: bool) -> Self {
+        Self {
+            done: !handshake_seen,
+            ..Self::default()
+        }
+    }
+
+    /// Takes what `feed` has from one side.
+    pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        let half = &mut self.halves[from as usize];
+        if std::mem::take(&mut half.ends_handshake) {
+            self.handshake_end(feed);
+        }
+        loop {
+            let half = &mut self.halves[from as usize];
+            while usize::from(half.have) < HEADER_BYTES {
+                let Some(byte) = feed.byte() else {
+                    return Ok(Next::More);
+                };
+                half.header[usize::from(half.have)] = byte;
+                half.have += 1;
+            }
+            half.have = 0;
+            let [content, major, _, length @ ..] = half.header;
+            let length = u16::from_be_bytes(length);
+            if major != 3 || length > RECORD_MAX {
+                return Err(Lost);
+            }
+            self.record(from, content, length, feed)?;
+            if length > 0 {
+                return Ok(Next::Skip(u64::from(length)));
+            }
+        }
+    }
+
+    fn record(
+        &mut self,
+        from: Side,
+        content: u8,
+        length: u16,
+        feed: &mut Feed<'_>,
+    ) -> Result<(), Lost> {
+        match content {
+            CHANGE_CIPHER_SPEC if !self.done => self.change_cipher_spec(from),
+            HANDSHAKE if !self.done => self.handshake(from, length, feed),
+            APPLICATION_DATA if !self.done => self.encrypted_handshake(from, length, feed),
+            APPLICATION_DATA => self.application_data(from, length, feed),
+            CHANGE_CIPHER_SPEC | ALERT | HANDSHAKE | HEARTBEAT => {}
+            _ => return Err(Lost),
+        }
+        Ok(())
+    }
+
+    fn change_cipher_spec(&mut self, from: Side) {
+        self.halves[from as usize].changed_cipher = true;
+        if from == Side::Server && !self.halves[Side::Client as usize].changed_cipher {
+            self.server_first = true;
+        }
+    }
+
+    fn handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
+        if from == Side::Client && self.server_flight_bytes == 0 {
+            feed.handshake_start();
+        }
+        let answered = self.halves[Side::Client as usize].changed_cipher;
+        if from == Side::Server && !answered {
+            self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
+        }
+        let half = &mut self.halves[from as usize];
+        if half.changed_cipher && length <= FINISHED_TLS12_MAX {
+            half.finished = true;
+            let both = self.halves.iter().all(|half| half.finished);
+            self.halves[from as usize].ends_handshake = both;
+        }
+    }
+
+    /// Application data before the handshake is known to be over.
+    fn encrypted_handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
+        let changed_cipher = self.halves[from as usize].changed_cipher;
+        match from {
+            // The rest of the client's flight had no record that looks like a Finished.
+            Side::Server if self.client_encrypted_records > 0 => {
+                self.handshake_end(feed);
+                self.application_data(from, length, feed);
+            }
+            Side::Server => {
+                self.tls13 = true;
+                let bytes = u32::from(length) + HEADER_BYTES as u32;
+                self.server_flight_bytes = self.server_flight_bytes.saturating_add(bytes);
+                self.server_encrypted_bytes = self.server_encrypted_bytes.saturating_add(bytes);
+            }
+            Side::Client if self.tls13 => {
+                self.client_encrypted_records += 1;
+                let last = self.client_encrypted_records == CLIENT_FLIGHT_MAX;
+                let finished = FINISHED_RECORDS.contains(&length);
+                self.halves[from as usize].ends_handshake = last || finished;
+            }
+            // Early data (RFC 8446 §2.3), or a TLS 1.2 client that does not wait for the
+            // server's Finished (RFC 7918).
+            Side::Client => {
+                self.tls13 = self.server_flight_bytes == 0 || !changed_cipher;
+                self.handshake_end(feed);
+                self.application_data(from, length, feed);
+            }
+        }
+    }
+
+    fn handshake_end(&mut self, feed: &mut Feed<'_>) {
+        self.done = true;
+        let resumed = if self.tls13 {
+            self.server_encrypted_bytes < RESUMED_MAX_BYTES
+        } else {
+            self.server_first
+        };
+        if self.tls13 {
+            self.tickets = Tickets::Expected;
+        }
+        feed.handshake_end(resumed, if resumed { 0 } else { self.server_flight_bytes });
+    }
+
+    fn application_data(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
+        let alert = self.tls13 && length == ALERT_RECORD;
+        if alert || from == Side::Server && self.is_ticket(length, feed) {
+            return;
+        }
+        if from == Side::Client {
+            // Where the handshake's end was missed, the first application record shows it.
+            feed.handshake_end(false, 0);
+        }
+        feed.turn(from);
+    }
+
+    /// Whether a record of the server is a session ticket and not part of a response.
+    fn is_ticket(&mut self, length: u16, feed: &Feed<'_>) -> bool {
+        let (ticket, next) = match self.tickets {
+            Tickets::None => (false, Tickets::None),
+            Tickets::Expected if TICKET_RECORDS.contains(&length) => (
+                true,
+                Tickets::Seen {
+                    record_bytes: length,
+                    count: 1,
+                },
+            ),
+            Tickets::Seen {
+                record_bytes,
+                count,
+            } if record_bytes == length && count < TICKETS_MAX => (
+                true,
+                Tickets::Seen {
+                    record_bytes,
+                    count: count + 1,
+                },
+            ),
+            // Nobody has asked yet: whatever it is, it is no response.
+            unasked if !feed.has_begun() => (true, unasked),
+            _ => (false, Tickets::None),
+        };
+        self.tickets = next;
+        ticket
+    }
+}

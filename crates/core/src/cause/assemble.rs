@@ -1,0 +1,299 @@
+//! From sums to findings: which of them matter, how sure we are, and in what order.
+
+use super::tally::{CauseTally, EndpointTally, Key, Tally, blame};
+use super::{Cause, Class, Owner, facts};
+use crate::app::Side;
+use crate::report::{Affected, EndpointReport, Finding, KindReport, Report};
+use crate::wire::Endpoint;
+
+/// From where on findings are worth a reader's time.
+#[derive(Clone, Copy, Debug)]
+pub struct Floors {
+    /// A cost is a finding from this share of its endpoint's wall time on.
+    pub cost_share: f64,
+    /// A cost is a finding where it takes at least this much of a typical exchange, ns.
+    pub cost_ns: u64,
+    /// A fault is a finding from this share of its endpoint's wall time on …
+    pub fault_share: f64,
+    /// … and at least this much of each exchange that it hits, ns.
+    pub fault_ns: u64,
+}
+
+impl Default for Floors {
+    fn default() -> Self {
+        Self { cost_share: 0.3, cost_ns: 20_000_000, fault_share: 0.02, fault_ns: 1_000_000 }
+    }
+}
+
+/// Fills in what the sums say.
+pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
+    settle_nagle(&mut tally);
+    settle_set_up(&mut tally);
+    for endpoint in tally.endpoints.values() {
+        report.ledger.merge(&endpoint.all.ledger);
+        report.totals.exchanges += endpoint.all.exchanges;
+    }
+    report.totals.wall_ns = report.ledger.total_ns();
+    report.totals.connections = tally.connections;
+    let mut latency = crate::histogram::Histogram::default();
+    for endpoint in tally.endpoints.values() {
+        latency.merge(&endpoint.all.latency);
+    }
+    report.latency = latency.latency();
+    report.endpoints = endpoints(&tally);
+    let mut findings: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, _)| key.cause.class() == Class::Fault)
+        .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
+        .map(|(key, cause)| finding(key, cause, &tally, report.totals.wall_ns))
+        .collect();
+    findings.extend(costs(&tally, floors, report.totals.wall_ns));
+    findings.sort_by(|one, other| order(one).cmp(&order(other)));
+    report.findings.extend(findings);
+}
+
+/// Lost time first; faults without lost time by severity.
+fn order(finding: &Finding) -> impl Ord + use<> {
+    let severity = match finding.cause {
+        Cause::SynFlood => 0,
+        Cause::Refused => 1,
+        Cause::Reset | Cause::IdleReset => 2,
+        _ => 3,
+    };
+    (
+        std::cmp::Reverse(finding.lost_ns),
+        severity,
+        finding.cause,
+        finding.culprit.endpoint,
+        finding.culprit.role,
+    )
+}
+
+/// A sender that breaks Nagle's rule on some connections has it switched off; what looked like
+/// its holds elsewhere was chance.
+fn settle_nagle(tally: &mut Tally) {
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
+        .filter(|(key, cause)| {
+            let refuted = tally
+                .endpoints
+                .get(&key.server)
+                .map_or(0, |endpoint| endpoint.nagle_refuted[key.sender as usize]);
+            refuted >= cause.connections.max(1)
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = match key.sender {
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };
+        move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
+    }
+}
+
+/// Where a listener's queue overflows, its dropped SYNs are the same fault.
+fn settle_set_up(tally: &mut Tally) {
+    let overflowing: Vec<_> = tally
+        .causes
+        .keys()
+        .filter(|key| key.cause == Cause::SynRetransmit)
+        .filter(|key| {
+            tally.causes.keys().any(|other| {
+                other.cause == Cause::AcceptQueueOverflow && other.server == key.server
+            })
+        })
+        .cloned()
+        .collect();
+    for key in overflowing {
+        let owners = Some((Owner::SynRetransmit, Owner::Connect));
+        move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
+    }
+}
+
+fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
+    let Some(mut moved) = tally.causes.remove(key) else { return };
+    if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
+        endpoint.all.ledger.transfer(from, into, moved.lost_ns);
+    }
+    if let Some(instance) = &mut moved.worst {
+        instance.chain.cause = to;
+    }
+    let target = Key { cause: to, ..key.clone() };
+    tally.causes.entry(target).or_default().merge(&moved);
+}
+
+fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
+    if matches!(key.cause, Cause::Refused | Cause::Reset | Cause::IdleReset) {
+        return true;
+    }
+    let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
+    let wall_ns = endpoint.all.ledger.total_ns().max(1);
+    let share = cause.lost_ns as f64 / wall_ns as f64;
+    let mean_ns = cause.lost_ns / cause.exchanges.max(1);
+    let broad = share >= floors.fault_share && mean_ns >= floors.fault_ns;
+    // One request that hung is one too many, however many did not.
+    let deep = cause.share_max >= 0.5 && cause.share_max_ns >= 50 * floors.fault_ns;
+    match key.cause {
+        // A quick repair is what TCP is for.
+        Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
+            broad && share >= 5.0 * floors.fault_share
+        }
+        // A buffer below the bandwidth-delay product costs a round trip each time: where that
+        // is short, it hardly shows.
+        Cause::SendBuffer | Cause::ReceiveWindow => {
+            broad
+                && share >= 5.0 * floors.fault_share
+                && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
+        }
+        _ => broad || deep,
+    }
+}
+
+fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Finding {
+    let endpoint = tally.endpoints.get(&key.server);
+    let all = endpoint.map(|endpoint| endpoint.all.latency.clone()).unwrap_or_default();
+    let of_exchanges = endpoint.map_or(0, |endpoint| endpoint.all.exchanges);
+    let worst = cause.worst.as_ref();
+    Finding {
+        cause: key.cause,
+        culprit: blame(key),
+        affected: Affected {
+            exchanges: cause.exchanges,
+            of_exchanges,
+            connections: cause.connections,
+        },
+        lost_ns: cause.lost_ns,
+        share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
+        latency: all.latency(),
+        counterfactual: all.exchanged(&cause.now, &cause.without).latency(),
+        confidence: facts::confidence(key, cause),
+        evidence: worst.map(|instance| instance.chain.evidence()).unwrap_or_default(),
+        evidence_flow: worst.map(|instance| (instance.client, instance.server)),
+        ruled_out: facts::ruled_out(key, cause),
+        facts: facts::facts(key, cause, of_exchanges),
+        software: worst
+            .and_then(|instance| instance.software.clone())
+            .map(String::from),
+        protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
+    }
+}
+
+/// The owner whose time a cost explains, per cause.
+const COSTS: &[(Cause, &[Owner])] = &[
+    (Cause::ServerThink, &[Owner::Server]),
+    (Cause::ClientThink, &[Owner::Client]),
+    (Cause::PathRtt, &[Owner::Path, Owner::Connect]),
+    (Cause::TlsHandshake, &[Owner::Tls]),
+    (Cause::Bandwidth, &[Owner::Bandwidth, Owner::Queueing]),
+];
+
+fn costs(tally: &Tally, floors: &Floors, wall_ns: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (&server, endpoint) in &tally.endpoints {
+        for &(cause, owners) in COSTS {
+            let cost_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
+            let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
+            findings.extend(cost(tally, floors, wall_ns, (cause, sender, server), cost_ns, endpoint));
+        }
+        for cause in [Cause::SlowStart, Cause::CongestionWindow] {
+            let cost_ns = tally
+                .causes
+                .iter()
+                .filter(|(key, _)| key.cause == cause && key.server == server)
+                .map(|(_, tally)| tally.lost_ns)
+                .sum();
+            let key = (cause, Side::Server, server);
+            findings.extend(cost(tally, floors, wall_ns, key, cost_ns, endpoint));
+        }
+    }
+    findings
+}
+
+fn cost(
+    tally: &Tally,
+    floors: &Floors,
+    wall_ns: u64,
+    (cause, sender, server): (Cause, Side, Endpoint),
+    cost_ns: u64,
+    endpoint: &EndpointTally,
+) -> Option<Finding> {
+    let total_ns = endpoint.all.ledger.total_ns().max(1);
+    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
+    // A round trip is what every exchange costs: it is worth a word where it is a long one.
+    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
+    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
+        return None;
+    }
+    let client = Endpoint::default();
+    let known = tally.causes.iter().find(|(key, _)| {
+        key.cause == cause && key.sender == sender && key.server == server
+    });
+    let (key, tallied) = match known {
+        Some((key, tallied)) => (key.clone(), tallied.clone()),
+        None => (Key { cause, sender, server, client }, CauseTally::default()),
+    };
+    let mut finding = finding(&key, &tallied, tally, wall_ns);
+    finding.lost_ns = cost_ns;
+    finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
+    if tallied.exchanges == 0 {
+        finding.affected.exchanges = endpoint.all.exchanges;
+        finding.affected.connections = endpoint.connections;
+        finding.protocol = endpoint.protocol;
+        finding.software = endpoint.software.clone().map(String::from);
+        finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
+    }
+    finding.facts.extend(facts::endpoint_facts(cause, endpoint));
+    Some(finding)
+}
+
+/// Where a cost is spread evenly, so is what is left without it.
+fn scaled(latency: &crate::report::Latency, share: f64) -> crate::report::Latency {
+    let scale = |ns: u64| (ns as f64 * share) as u64;
+    crate::report::Latency {
+        p50_ns: scale(latency.p50_ns),
+        p90_ns: scale(latency.p90_ns),
+        p99_ns: scale(latency.p99_ns),
+        max_ns: scale(latency.max_ns),
+    }
+}
+
+/// Endpoints shown, most wall time first.
+const ENDPOINTS_MAX: usize = 64;
+
+fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
+    let mut all: Vec<_> = tally
+        .endpoints
+        .iter()
+        .filter(|(_, endpoint)| endpoint.all.exchanges > 0)
+        .map(|(&endpoint, tally)| EndpointReport {
+            endpoint,
+            software: tally.software.clone().map(String::from),
+            protocol: tally.protocol,
+            connections: tally.connections,
+            exchanges: tally.all.exchanges,
+            ledger: tally.all.ledger,
+            latency: tally.all.latency.latency(),
+            kinds: kinds(tally),
+        })
+        .collect();
+    all.sort_by_key(|endpoint| (std::cmp::Reverse(endpoint.ledger.total_ns()), endpoint.endpoint));
+    all.truncate(ENDPOINTS_MAX);
+    all
+}
+
+fn kinds(tally: &EndpointTally) -> Vec<KindReport> {
+    let mut kinds: Vec<_> = tally.kinds.iter().collect();
+    kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(group.ledger.total_ns()), *name));
+    kinds
+        .into_iter()
+        .map(|(name, group)| KindReport {
+            kind: name.to_string(),
+            exchanges: group.exchanges,
+            latency: group.latency.latency(),
+        })
+        .collect()
+}

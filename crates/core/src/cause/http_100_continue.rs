@@ -1,0 +1,15 @@
+//! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
+
+use super::{Cause, Owner, Slice};
+use crate::app::Side;
+use crate::tcp::{Gap, Turn};
+
+/// The header asked for it, no interim response came, and the body followed by the client's
+/// own patience (curl: 1 s).
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let waits = gap.expects_continue
+        && gap.sender == Side::Client
+        && gap.turn == Turn::Continues
+        && gap.retransmission.is_none();
+    waits.then(|| Slice::of(Owner::Http100Continue, Cause::Http100Continue, rest_ns))
+}

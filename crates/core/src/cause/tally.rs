@@ -1,0 +1,326 @@
+//! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
+
+use super::culprit::culprit;
+use super::{Cause, Class, Role};
+use crate::app::{Protocol, Side};
+use crate::histogram::Histogram;
+use crate::report::{Culprit, Ledger, Vantage};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
+use crate::wire::Endpoint;
+use std::collections::HashMap;
+
+/// Request kinds kept per endpoint; more are counted together.
+const KINDS_MAX: usize = 32;
+
+/// Exchanges of one endpoint (or one kind of them).
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// How many.
+    pub exchanges: u64,
+    /// Their wall time by owner.
+    pub ledger: Ledger,
+    /// Their latency.
+    pub latency: Histogram,
+}
+
+impl Group {
+    fn add(&mut self, exchange: &Exchange) {
+        self.exchanges += 1;
+        self.ledger.merge(&exchange.ledger);
+        self.latency.record(exchange.wall_ns());
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.ledger.merge(&other.ledger);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// What is known of one server endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointTally {
+    /// All its exchanges.
+    pub all: Group,
+    /// By kind of request.
+    pub kinds: HashMap<Box<str>, Group>,
+    /// Connections to it.
+    pub connections: u64,
+    /// SYNs that were never followed by a completed handshake.
+    pub half_open: u64,
+    /// Connections set up.
+    pub established: u64,
+    /// What it says it is.
+    pub software: Option<Box<str>>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Longest base RTT, ns.
+    pub rtt_ns: u64,
+    /// Exchanges that included a set-up.
+    pub connects: u64,
+    /// Exchanges that included a TLS handshake, and of them with a resumed session.
+    pub handshakes: [u64; 2],
+    /// Sides on which a sender broke Nagle's rule, in connections.
+    pub nagle_refuted: [u64; 2],
+}
+
+/// A cause at one culprit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The cause.
+    pub cause: Cause,
+    /// Who was silent.
+    pub sender: Side,
+    /// Server endpoint of the exchanges.
+    pub server: Endpoint,
+    /// Client address where the client is the culprit, else unspecified.
+    pub client: Endpoint,
+}
+
+/// What one cause cost at one culprit.
+#[derive(Clone, Debug, Default)]
+pub struct CauseTally {
+    /// Exchanges with it.
+    pub exchanges: u64,
+    /// Connections with it.
+    pub connections: u64,
+    /// Silences.
+    pub count: u64,
+    /// What it cost, ns.
+    pub lost_ns: u64,
+    /// Wall time of the exchanges with it.
+    pub now: Histogram,
+    /// The same without it.
+    pub without: Histogram,
+    /// The longest silence of each exchange.
+    pub waits: Histogram,
+    /// The clearest instance.
+    pub worst: Option<Instance>,
+    /// Most of one exchange's wall time that it cost, as a share, and that time, ns.
+    pub share_max: f64,
+    /// See `share_max`.
+    pub share_max_ns: u64,
+    /// Exchanges in which it held back a request rather than a response.
+    pub requests: u64,
+}
+
+/// One instance of a cause.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The chain of events.
+    pub chain: Chain,
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// Base round trip, ns.
+    pub rtt_base_ns: u64,
+    /// Where it was captured.
+    pub vantage: Vantage,
+    /// What the culprit's side says it is.
+    pub software: Option<Box<str>>,
+    /// What is spoken.
+    pub protocol: Protocol,
+}
+
+impl CauseTally {
+    fn add(&mut self, exchange: &Exchange, chain: &Chain) {
+        let wall_ns = exchange.wall_ns();
+        self.exchanges += 1;
+        self.count += u64::from(chain.count);
+        self.lost_ns += chain.ns;
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(chain.ns));
+        self.waits.record(chain.longest_ns);
+        self.requests += u64::from(chain.sender == Side::Client);
+        let share = chain.ns as f64 / wall_ns.max(1) as f64;
+        if chain.ns > self.share_max_ns {
+            self.share_max = share;
+            self.share_max_ns = chain.ns;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.connections += other.connections;
+        self.count += other.count;
+        self.lost_ns += other.lost_ns;
+        self.now.merge(&other.now);
+        self.without.merge(&other.without);
+        self.waits.merge(&other.waits);
+        self.requests += other.requests;
+        if other.share_max_ns > self.share_max_ns {
+            self.share_max = other.share_max;
+            self.share_max_ns = other.share_max_ns;
+        }
+        if let Some(instance) = &other.worst {
+            self.offer(instance.clone());
+        }
+    }
+
+    fn offer(&mut self, instance: Instance) {
+        let rank = |instance: &Instance| {
+            (instance.chain.longest_ns, std::cmp::Reverse(instance.chain.gap.next_frame))
+        };
+        if self.worst.as_ref().is_none_or(|worst| rank(&instance) > rank(worst)) {
+            self.worst = Some(instance);
+        }
+    }
+}
+
+/// Everything one shard adds up.
+#[derive(Default)]
+pub struct Tally {
+    /// Per server endpoint.
+    pub endpoints: HashMap<Endpoint, EndpointTally>,
+    /// Per cause and culprit.
+    pub causes: HashMap<Key, CauseTally>,
+    /// Connections.
+    pub connections: u64,
+    /// By vantage.
+    pub vantages: HashMap<u8, u64>,
+}
+
+impl Sink for Tally {
+    fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        let server = connection.server();
+        let endpoint = self.endpoints.entry(server).or_default();
+        endpoint.all.add(exchange);
+        endpoint.connects += u64::from(exchange.connects);
+        if let Some(handshake) = exchange.handshake {
+            endpoint.handshakes[usize::from(handshake.resumed)] += 1;
+        }
+        let kind = if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
+            exchange.kind.clone()
+        } else {
+            "(other)".into()
+        };
+        endpoint.kinds.entry(kind).or_default().add(exchange);
+        for chain in &exchange.chains {
+            self.cause(connection, exchange, chain);
+        }
+        if let Outcome::Reset { by } = exchange.outcome {
+            self.reset(connection, exchange, by);
+        }
+    }
+
+    fn connection(&mut self, connection: &Connection) {
+        self.connections += 1;
+        *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
+        let server = connection.server();
+        let endpoint = self.endpoints.entry(server).or_default();
+        endpoint.connections += 1;
+        endpoint.half_open += u64::from(connection.setup.half_open());
+        endpoint.established += u64::from(connection.setup.established_ns.is_some());
+        endpoint.rtt_ns = endpoint.rtt_ns.max(connection.path.base_rtt_ns());
+        endpoint.protocol = endpoint.protocol.max(connection.protocol());
+        if let Some(software) = &connection.software[Side::Server as usize] {
+            endpoint.software.get_or_insert_with(|| software.clone());
+        }
+        for side in Side::ALL {
+            let refuted = connection.halves[side as usize].nagle_refuted > 0;
+            endpoint.nagle_refuted[side as usize] += u64::from(refuted);
+            for &cause in Cause::ALL {
+                if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
+                    let key = key(cause, side, connection);
+                    self.causes.entry(key).or_default().connections += 1;
+                }
+            }
+        }
+    }
+}
+
+fn key(cause: Cause, sender: Side, connection: &Connection) -> Key {
+    let blame = culprit(cause, sender, connection.client(), connection.server());
+    let client = match blame.role {
+        Role::Client => Endpoint { port: 0, ..connection.client() },
+        _ => Endpoint::default(),
+    };
+    Key { cause, sender, server: connection.server(), client }
+}
+
+impl Tally {
+    fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
+        let key = key(chain.cause, chain.sender, connection);
+        let blame = culprit(chain.cause, chain.sender, connection.client(), connection.server());
+        let tally = self.causes.entry(key).or_default();
+        tally.add(exchange, chain);
+        if chain.cause.class() == Class::Fault || tally.worst.is_none() {
+            let side = if blame.role == Role::Client { Side::Client } else { Side::Server };
+            tally.offer(Instance {
+                chain: chain.clone(),
+                client: connection.client(),
+                server: connection.server(),
+                rtt_base_ns: connection.path.base_rtt_ns(),
+                vantage: connection.vantage(),
+                software: connection.software[side as usize].clone(),
+                protocol: connection.protocol(),
+            });
+        }
+    }
+
+    /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
+    /// closed for idleness.
+    fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
+        let fin_before = connection.ending.fin_ns[by as usize].is_some();
+        let cause = match () {
+            () if connection.setup.refused => Cause::Refused,
+            () if by == Side::Server && !exchange.response_seen
+                && (fin_before || connection.totals.exchanges > 0) => Cause::IdleReset,
+            () => Cause::Reset,
+        };
+        let (frame, at_ns) =
+            connection.ending.reset.map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
+        let gap = crate::tcp::Gap::between(by, exchange.end_ns.min(at_ns), at_ns, exchange.first_frame, frame);
+        // What was waited for was for nothing: it has to be asked again.
+        let ns = exchange.wall_ns();
+        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, gap };
+        self.cause(connection, exchange, &chain);
+        let key = key(cause, by, connection);
+        self.causes.entry(key).or_default().connections += 1;
+    }
+
+    /// Adds all of another shard.
+    pub fn merge(&mut self, other: Self) {
+        for (endpoint, theirs) in other.endpoints {
+            self.endpoints.entry(endpoint).or_default().merge(theirs);
+        }
+        for (key, theirs) in other.causes {
+            self.causes.entry(key).or_default().merge(&theirs);
+        }
+        self.connections += other.connections;
+        for (vantage, count) in other.vantages {
+            *self.vantages.entry(vantage).or_default() += count;
+        }
+    }
+}
+
+impl EndpointTally {
+    fn merge(&mut self, other: Self) {
+        self.all.merge(&other.all);
+        for (kind, group) in other.kinds {
+            self.kinds.entry(kind).or_default().merge(&group);
+        }
+        self.connections += other.connections;
+        self.half_open += other.half_open;
+        self.established += other.established;
+        self.rtt_ns = self.rtt_ns.max(other.rtt_ns);
+        self.connects += other.connects;
+        self.protocol = self.protocol.max(other.protocol);
+        for index in 0..2 {
+            self.handshakes[index] += other.handshakes[index];
+            self.nagle_refuted[index] += other.nagle_refuted[index];
+        }
+        // The lesser name, so that the order of shards does not matter.
+        self.software = match (self.software.take(), other.software) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+}
+
+/// Who has to change something about a finding with this key.
+pub fn blame(key: &Key) -> Culprit {
+    culprit(key.cause, key.sender, key.client, key.server)
+}

@@ -1,0 +1,87 @@
+//! The height of the flight, round by round: growing (a congestion window that opens), or a
+//! ceiling (a buffer).
+
+/// What the last rounds of a sender looked like that was waiting for ACKs with window to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Too few rounds to tell, or the flight still grows.
+    Opening,
+    /// The flight has stood at the same height for some rounds.
+    Ceiling {
+        /// That height, bytes.
+        bytes: u64,
+    },
+}
+
+/// Follows the peak flight of each round (RFC 5681's FlightSize, a round ends when what was
+/// sent at its beginning is acknowledged).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rounds {
+    /// Position whose ACK ends the round.
+    round_end: u64,
+    /// Greatest flight in this round.
+    peak: u64,
+    /// The sender was held back by ACKs in this round.
+    blocked: bool,
+    /// Height that the rounds are compared with.
+    reference: u64,
+    /// Consecutive blocked rounds at `reference`.
+    level_rounds: u32,
+    /// Rounds in all, and round trips spent opening.
+    pub rounds: u32,
+}
+
+impl Rounds {
+    /// A departure left `flight` bytes outstanding up to `nxt`, with `una` acknowledged.
+    pub fn depart(&mut self, una: u64, nxt: u64, flight: u64, mss: u64) {
+        if una >= self.round_end {
+            self.close(mss);
+            self.round_end = nxt;
+            self.peak = 0;
+            self.blocked = false;
+        }
+        self.peak = self.peak.max(flight);
+    }
+
+    /// The sender waited for an ACK in this round.
+    pub fn block(&mut self) {
+        self.blocked = true;
+    }
+
+    /// A loss: what follows is the congestion window's doing.
+    pub fn reset(&mut self) {
+        self.level_rounds = 0;
+        self.reference = 0;
+    }
+
+    /// What the rounds show.
+    pub fn shape(&self) -> Shape {
+        // A congestion window in avoidance grows one segment a round: enough rounds for that
+        // to leave the tolerance.
+        if self.level_rounds >= 5 {
+            Shape::Ceiling { bytes: self.reference }
+        } else {
+            Shape::Opening
+        }
+    }
+
+    fn close(&mut self, mss: u64) {
+        self.rounds += 1;
+        if !self.blocked {
+            return;
+        }
+        let tolerance = (2 * mss).max(self.reference / 16).min(self.reference / 5);
+        if self.peak.abs_diff(self.reference) <= tolerance {
+            self.level_rounds += 1;
+        } else if self.peak > self.reference {
+            self.reference = self.peak;
+            self.level_rounds = 0;
+        } else {
+            // One low round is a pause of the application, two are a new height.
+            self.level_rounds = self.level_rounds.saturating_sub(2);
+            if self.level_rounds == 0 {
+                self.reference = self.peak;
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A sender's timestamp clock (RFC 7323 §5.4) against the capture's: how much longer than the
+//! fastest packet each one was under way.
+
+/// One tick of Linux, BSD and Windows timestamps, ns.
+const TICK_NS: i64 = 1_000_000;
+
+/// Both clocks may drift apart by this much, parts per million.
+const DRIFT_PPM: i64 = 200;
+
+/// Ticks after which a clock that does not run in milliseconds shows.
+const PROOF_TICKS: u32 = 200;
+
+/// Compares timestamps with capture times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderClock {
+    first: Option<(u32, u64)>,
+    /// Least difference between capture time and sender's time, ns, and when it was seen.
+    least: Option<(i64, u64)>,
+    queued_ns: u64,
+    wrong: bool,
+}
+
+impl SenderClock {
+    /// A packet with timestamp `tsval` passed the vantage.
+    #[inline]
+    pub fn observe(&mut self, tsval: u32, time_ns: u64) {
+        let &mut (first_tsval, first_ns) = self.first.get_or_insert((tsval, time_ns));
+        let ticks = tsval.wrapping_sub(first_tsval);
+        if ticks > i32::MAX as u32 || self.wrong {
+            self.queued_ns = 0;
+            return;
+        }
+        let sender_ns = i64::from(ticks) * TICK_NS;
+        let here_ns = time_ns.saturating_sub(first_ns) as i64;
+        if ticks > PROOF_TICKS && sender_ns > 2 * here_ns {
+            self.wrong = true;
+            return;
+        }
+        let difference = here_ns - sender_ns;
+        let least = match self.least {
+            Some((least, at_ns)) => {
+                let drift = time_ns.saturating_sub(at_ns) as i64 / 1_000_000 * DRIFT_PPM;
+                if difference < least + drift { None } else { Some(least + drift) }
+            }
+            None => None,
+        };
+        match least {
+            Some(least) => self.queued_ns = (difference - least) as u64,
+            None => {
+                self.least = Some((difference, time_ns));
+                self.queued_ns = 0;
+            }
+        }
+    }
+
+    /// How much longer than the fastest the last packet was under way, ns, beyond what the
+    /// clock's tick leaves open.
+    pub fn queued_ns(&self) -> u64 {
+        self.queued_ns.saturating_sub(TICK_NS as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_that_queued_shows_by_its_timestamp() {
+        let mut clock = SenderClock::default();
+        for tick in 0..50u32 {
+            clock.observe(7_000 + tick, 1_000_000_000 + u64::from(tick) * 1_000_000);
+        }
+        assert_eq!(clock.queued_ns(), 0);
+        clock.observe(7_050, 1_000_000_000 + 80_000_000);
+        assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
+    }
+
+    #[test]
+    fn a_clock_of_another_rate_is_not_used() {
+        let mut clock = SenderClock::default();
+        for step in 0..400u32 {
+            clock.observe(step * 1_000, 1_000_000_000 + u64::from(step) * 1_000_000);
+        }
+        assert_eq!(clock.queued_ns(), 0);
+    }
+}

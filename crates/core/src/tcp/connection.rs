@@ -1,0 +1,665 @@
+//! One TCP connection: both directions, their streams, and the exchanges on it.
+
+use crate::app::{Framer, Mark, Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause::{self, Cause, Owner};
+use crate::report::{Ledger, Vantage};
+use crate::tcp::exchange::{Exchange, Outcome};
+use crate::tcp::gap::{Gap, Turn};
+use crate::tcp::half::{Half, Kind};
+use crate::tcp::path::Path;
+use crate::tcp::reassembly::Reassembly;
+use crate::tcp::sequence::ORIGIN;
+use crate::tcp::setup::Setup;
+use crate::tcp::timeline::{At, Timeline, open_ended};
+use crate::tcp::tracker::Sink;
+use crate::tcp::Shape;
+use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+
+/// Departures closer than this need no explanation: it is what a kernel takes to send the next
+/// packet.
+const PLAIN_NS: u64 = 30_000;
+
+/// A RST, FIN pair or nothing: how far the connection's end has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ending {
+    /// The RST that ended it: who, which frame, when.
+    pub reset: Option<(Side, FrameId, u64)>,
+    /// When each side's FIN passed, ns.
+    pub fin_ns: [Option<u64>; 2],
+}
+
+/// What is wrong with the trace of this connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TraceFaults {
+    /// Frames captured twice.
+    pub duplicates: u64,
+    /// Bytes acknowledged that were never seen.
+    pub missing_bytes: u64,
+    /// Segments whose payload the snap length cut.
+    pub truncated: u64,
+    /// Segments longer than the MSS: GRO or TSO super-packets.
+    pub super_packets: u64,
+    /// The time stepped back so often.
+    pub backward_steps: u64,
+}
+
+/// One TCP connection.
+pub struct Connection {
+    /// Its key in the table.
+    pub key: FlowKey,
+    /// Hash of the key.
+    pub hash: u64,
+    client_is_high: bool,
+    /// Both directions, by who sends.
+    pub halves: [Half; 2],
+    /// Round trips to both ends.
+    pub path: Path,
+    streams: [Reassembly; 2],
+    framer: Framer,
+    /// The handshake.
+    pub setup: Setup,
+    timeline: Timeline,
+    /// Its first frame.
+    pub first_frame: FrameId,
+    /// Time of its first frame, ns.
+    pub first_ns: u64,
+    /// Time of its last frame, ns.
+    pub last_ns: u64,
+    /// Its beginning was not captured.
+    pub mid_stream: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// What each side says it is.
+    pub software: [Option<Box<str>>; 2],
+    /// Limits of the trace.
+    pub faults: TraceFaults,
+    /// Exchanges that were over, their time by owner and what faults cost of it.
+    pub totals: Totals,
+}
+
+/// Sums over a connection's exchanges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// How many.
+    pub exchanges: u64,
+    /// Their wall time by owner.
+    pub ledger: Ledger,
+    /// Time lost to faults, ns.
+    pub lost_ns: u64,
+    /// Causes that had a part in them, one bit each, by who was silent.
+    pub causes: [u64; 2],
+}
+
+impl Connection {
+    /// A connection that begins with `segment`.
+    pub fn new(segment: &Segment) -> Self {
+        let syn = segment.flags.has(TcpFlags::SYN);
+        let from_high = segment.from_high();
+        let client_is_high = match (syn, segment.flags.has(TcpFlags::ACK)) {
+            (true, false) => from_high,
+            (true, true) => !from_high,
+            // Services have the lower port number more often than not.
+            _ => segment.flow.high.port > segment.flow.low.port,
+        };
+        let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
+        Self {
+            key: segment.flow,
+            hash: segment.flow_hash,
+            client_is_high,
+            halves: [Half::default(), Half::default()],
+            path: Path::default(),
+            streams: [Reassembly::default(), Reassembly::default()],
+            framer: Framer::new(server.port, !syn),
+            setup: Setup::default(),
+            timeline: Timeline::new(),
+            first_frame: segment.frame,
+            first_ns: segment.time_ns,
+            last_ns: segment.time_ns,
+            mid_stream: !syn,
+            ending: Ending::default(),
+            software: [None, None],
+            faults: TraceFaults::default(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Who opened it.
+    pub fn client(&self) -> Endpoint {
+        if self.client_is_high { self.key.high } else { self.key.low }
+    }
+
+    /// Who accepted it.
+    pub fn server(&self) -> Endpoint {
+        if self.client_is_high { self.key.low } else { self.key.high }
+    }
+
+    /// What is spoken on it.
+    pub fn protocol(&self) -> Protocol {
+        self.framer.protocol()
+    }
+
+    /// Where it was captured.
+    pub fn vantage(&self) -> Vantage {
+        self.path.vantage()
+    }
+
+    /// Whether this SYN begins another connection with the same addresses and ports.
+    pub fn reused_by(&self, segment: &Segment) -> bool {
+        let plain_syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        let over = self.ending.reset.is_some() || self.ending.fin_ns.iter().any(Option::is_some);
+        let repeated = self.syn_sequence() == Some(segment.seq);
+        plain_syn && !repeated && (over || self.setup.established_ns.is_some() || self.mid_stream)
+    }
+
+    fn syn_sequence(&self) -> Option<u32> {
+        self.halves[Side::Client as usize].first_number()
+    }
+
+    /// Whether both sides said they are done, or a RST did.
+    pub fn is_over(&self) -> bool {
+        self.ending.reset.is_some() || self.ending.fin_ns.iter().all(Option::is_some)
+    }
+
+    /// The next segment of the connection, with its captured payload.
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        let side = if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
+        if segment.time_ns < self.last_ns {
+            self.faults.backward_steps += 1;
+        }
+        if self.halves[side as usize].packet(segment) {
+            self.faults.duplicates += 1;
+            return;
+        }
+        self.last_ns = self.last_ns.max(segment.time_ns);
+        if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
+            self.set_up(side, segment);
+        }
+        if segment.flags.has(TcpFlags::ACK) {
+            self.acknowledge(side, segment);
+        }
+        if segment.payload_len > 0 {
+            self.data(side, segment, payload);
+        } else if self.is_probe(side, segment) {
+            self.halves[side as usize].since.probes += 1;
+            self.halves[side as usize].counts.zero_window_probes += 1;
+        }
+        if segment.flags.has(TcpFlags::FIN) {
+            self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
+            let half = &mut self.halves[side as usize];
+            let position = half.position(segment.seq) + u64::from(segment.payload_len);
+            half.fin = Some(position);
+        }
+        if segment.flags.has(TcpFlags::RST) && self.ending.reset.is_none() {
+            self.reset(side, segment);
+        }
+        self.hand_over(sink);
+    }
+
+    /// Zero-length probes repeat the position before what was acknowledged last.
+    fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
+        let half = &mut self.halves[side as usize];
+        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0 {
+            return false;
+        }
+        let position = half.position(segment.seq);
+        position < half.nxt && position + 1 == half.una_seen && half.closed()
+    }
+
+    fn set_up(&mut self, side: Side, segment: &Segment) {
+        let before = self.setup.samples();
+        match side {
+            Side::Client => self.setup.client(segment),
+            Side::Server => self.setup.server(segment),
+        }
+        let (server, client) = self.setup.samples();
+        if let Some(rtt_ns) = server.filter(|_| before.0.is_none()) {
+            self.path.sample(Side::Server, rtt_ns);
+        }
+        if let Some(rtt_ns) = client.filter(|_| before.1.is_none()) {
+            self.path.sample(Side::Client, rtt_ns);
+        }
+        if segment.flags.has(TcpFlags::SYN) {
+            self.negotiate(side, segment);
+        }
+    }
+
+    /// Options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
+    fn negotiate(&mut self, side: Side, segment: &Segment) {
+        let first = self.halves[side as usize].position(segment.seq) + 1;
+        self.halves[side as usize].begin_data(first);
+        self.streams[side as usize].start(first);
+        let peer = &mut self.halves[side.peer() as usize];
+        let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if segment.facts.has(SegmentFlags::MSS) {
+            peer.announce_smss(segment.mss, timestamps);
+        }
+        // The scale counts only if both sides offer it; the SYN-ACK tells.
+        let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
+        peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
+        if segment.flags.has(TcpFlags::ACK) {
+            let both = offers && self.halves[Side::Server as usize].offered_scale;
+            if !both {
+                for half in &mut self.halves {
+                    if half.window_scale.is_some() {
+                        half.window_scale = Some(0);
+                    }
+                }
+            }
+        }
+        self.halves[side.peer() as usize].offered_scale = offers;
+    }
+
+    fn acknowledge(&mut self, side: Side, segment: &Segment) {
+        let peer = side.peer() as usize;
+        if !self.halves[peer].started() {
+            return;
+        }
+        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
+            self.path.sample(side, rtt_ns);
+        }
+        if let Some(missing) = self.halves[peer].skip_unseen() {
+            self.faults.missing_bytes += missing;
+            let position = self.halves[peer].in_order;
+            self.skip(side.peer(), position, segment);
+        }
+        if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
+            let rtt_client_ns = self.path.rtt_ns(Side::Client);
+            let queued_ns = self.queued_to_client(segment.time_ns, rtt_client_ns);
+            let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
+            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, queued);
+        }
+    }
+
+    /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
+    /// beyond the base round trip, as far as what was in flight explains it.
+    fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
+        let half = &self.halves[Side::Server as usize];
+        let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
+        half.bulk.as_ref().map_or(0, |bulk| {
+            bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns)
+        })
+    }
+
+    fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
+        let index = side as usize;
+        let syn = u32::from(segment.flags.has(TcpFlags::SYN));
+        let start = self.halves[index].position(segment.seq.wrapping_add(syn));
+        let base_ns = self.path.base_rtt_ns();
+        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
+        let kind = self.halves[index].kind(segment, start, base_ns);
+        self.note_trace(side, segment);
+        if matches!(kind, Kind::Probe | Kind::Duplicate) {
+            self.halves[index].depart(segment, start, kind);
+            return;
+        }
+        let silence = self.silence(side, segment, kind);
+        self.halves[index].depart(segment, start, kind);
+        self.timeline.open_ended = open_ended(self.framer.protocol());
+        let maybe_idle = side == Side::Client
+            && self.timeline.active == Some(Side::Server)
+            && self.timeline.may_be_over();
+        if let Some(gap) = silence.filter(|_| !maybe_idle) {
+            self.own(&gap, start, segment);
+        }
+        self.timeline.request_began = false;
+        if self.moves_cursor(side, kind) {
+            self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
+            self.timeline.active = Some(side);
+        }
+        self.stream(side, start, segment, payload);
+        if maybe_idle && !self.timeline.request_began
+            && let Some(gap) = silence
+        {
+            self.own(&gap, start, segment);
+        }
+        self.timeline.touch(segment.time_ns, segment.frame);
+    }
+
+    fn note_trace(&mut self, side: Side, segment: &Segment) {
+        self.faults.truncated += u64::from(segment.captured_len < segment.payload_len);
+        let longer = u64::from(segment.payload_len) > self.halves[side as usize].smss();
+        self.faults.super_packets += u64::from(longer);
+    }
+
+    /// A repetition by the side that is not speaking is not on the way to the exchange's end.
+    fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
+    }
+
+    /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
+    fn silence(&mut self, side: Side, segment: &Segment, kind: Kind) -> Option<Gap> {
+        if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
+            return None;
+        }
+        let from_ns = self.timeline.cursor_ns;
+        let to_ns = segment.time_ns.max(from_ns);
+        let continues = self.timeline.active == Some(side);
+        if continues && kind == Kind::New && to_ns - from_ns < PLAIN_NS {
+            self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
+            return None;
+        }
+        let mut gap = self.gap(side, from_ns, to_ns, continues);
+        gap.next_frame = segment.frame;
+        gap.next_len = u64::from(segment.payload_len);
+        gap.next_fin = segment.flags.has(TcpFlags::FIN);
+        gap.retransmission = match kind {
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
+            _ => None,
+        };
+        if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
+            self.setup.ignored_data += 1;
+        }
+        gap.overtaken = kind == Kind::Reordered;
+        Some(gap)
+    }
+
+    fn gap(&mut self, side: Side, start_ns: u64, end_ns: u64, continues: bool) -> Gap {
+        let rtt_sender_ns = self.path.rtt_ns(side);
+        let rtt_base_ns = self.path.base_rtt_ns();
+        let front = self.timeline.front();
+        let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
+        let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let speaker = if continues { side } else { side.peer() };
+        let asked = &self.halves[speaker as usize];
+        let last = asked.last;
+        let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
+        let busy_ns =
+            asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        let half = &self.halves[side as usize];
+        let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
+        let no_ack = half.since.trigger.is_none();
+        let (flight, room, window) = (half.flight(), half.room(), half.window());
+        let shape = match &half.bulk {
+            Some(bulk) => bulk.rounds.shape(),
+            None => Shape::Opening,
+        };
+        Gap {
+            sender: side,
+            turn: if continues { Turn::Continues } else { Turn::Answers },
+            start_ns,
+            end_ns,
+            last_frame: last.frame,
+            next_frame: last.frame,
+            rtt_sender_ns,
+            rtt_base_ns,
+            busy_ns,
+            queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
+            smss: half.smss(),
+            last_len: last.len,
+            last_small: last.small,
+            next_len: 0,
+            next_fin: false,
+            ack: half.since.trigger,
+            acks: half.since.acks,
+            flight_before: if no_ack { flight } else { half.since.flight_before },
+            room_before: if no_ack { room } else { half.since.room_before },
+            window_before: if no_ack { window } else { half.since.window_before },
+            closed_ns,
+            probes: half.since.probes,
+            retransmission: None,
+            overtaken: false,
+            missing_packets: half.since.missing_packets,
+            in_recovery: half.in_recovery(),
+            after_loss: half.after_loss,
+            nagle_refuted: half.nagle_refuted,
+            shape,
+            expects_continue,
+            in_handshake,
+        }
+    }
+
+    fn own(&mut self, gap: &Gap, start: u64, segment: &Segment) {
+        let slices = cause::judge(gap);
+        if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
+            self.timeline.confirm_ceiling();
+        }
+        let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
+        if gap.retransmission.is_none() && slices.iter().any(timed_out) {
+            self.halves[gap.sender as usize].unseen_timeouts += 1;
+        }
+        let opening = |slice: &cause::Slice| {
+            matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
+        };
+        if slices.iter().any(opening)
+            && let Some(bulk) = &mut self.halves[gap.sender as usize].bulk
+        {
+            bulk.rounds.block();
+        }
+        let repaired = gap.retransmission.map(|_| start + u64::from(segment.payload_len));
+        self.timeline.own(&slices, gap, repaired);
+    }
+
+    fn stream(&mut self, side: Side, start: u64, segment: &Segment, payload: &[u8]) {
+        let positions = self.halves.each_ref().map(|half| half.nxt);
+        let Self { streams, framer, timeline, setup, software, path, .. } = self;
+        let rtt_client_ns = path.rtt_ns(Side::Client);
+        streams[side as usize].push(side, start, segment.payload_len, payload, &mut |side, bytes, missing, end| {
+            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
+        });
+    }
+
+    fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
+        let positions = self.halves.each_ref().map(|half| half.nxt);
+        let Self { streams, framer, timeline, setup, software, path, .. } = self;
+        let rtt_client_ns = path.rtt_ns(Side::Client);
+        streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
+            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
+        });
+    }
+
+    fn reset(&mut self, side: Side, segment: &Segment) {
+        self.ending.reset = Some((side, segment.frame, segment.time_ns));
+        if self.timeline.front().is_some() {
+            self.accrue_to(side, segment.time_ns, segment.frame);
+            let outcome = if self.timeline.may_be_over() && !self.unfinished() {
+                Outcome::Complete
+            } else {
+                Outcome::Reset { by: side }
+            };
+            self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
+        }
+    }
+
+    /// Whether data is on its way that was not acknowledged.
+    fn unfinished(&self) -> bool {
+        self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin.unwrap_or(u64::MAX)))
+    }
+
+    /// Gives the time up to an end without data (a RST, the last probe) to its owners.
+    fn accrue_to(&mut self, side: Side, end_ns: u64, frame: FrameId) {
+        let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
+        if !open || self.timeline.may_be_over() && !self.unfinished() {
+            return;
+        }
+        // Whoever has data unacknowledged (or unsent before a closed window) was held up.
+        let side = match self.timeline.active {
+            Some(active) if self.halves[active as usize].closed() => active,
+            _ => side,
+        };
+        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.halves[side as usize].advance(end_ns, rtt_ns, rtt_peer_ns);
+        let from_ns = self.timeline.cursor_ns;
+        let continues = self.timeline.active == Some(side);
+        let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
+        gap.next_frame = frame;
+        let slices = cause::judge(&gap);
+        self.timeline.own(&slices, &gap, None);
+        self.timeline.cursor_ns = end_ns.max(from_ns);
+    }
+
+    /// Hands what is over to the sink.
+    fn hand_over(&mut self, sink: &mut impl Sink) {
+        if self.timeline.done.is_empty() {
+            return;
+        }
+        for mut exchange in std::mem::take(&mut self.timeline.done) {
+            self.settle(&mut exchange);
+            if !exchange.counts() {
+                continue;
+            }
+            self.totals.exchanges += 1;
+            self.totals.ledger.merge(&exchange.ledger);
+            self.totals.lost_ns += exchange.fault_ns();
+            for chain in &exchange.chains {
+                self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            }
+            sink.exchange(self, &exchange);
+        }
+    }
+
+    /// What only the end of an exchange can tell.
+    fn settle(&self, exchange: &mut Exchange) {
+        if self.setup.ignored() && exchange.connects {
+            exchange.reassign(
+                (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
+                (Owner::Connect, Cause::AcceptQueueOverflow),
+            );
+        }
+        for side in Side::ALL {
+            self.name_losses(side, exchange);
+        }
+        if exchange.repeated_setup_ns > 0 {
+            let (cause, owner) = match self.setup.cause() {
+                Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
+                other => (other, Owner::SynRetransmit),
+            };
+            exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
+            exchange.set_up_cost(cause, self.first_frame);
+        }
+        for side in Side::ALL {
+            if self.halves[side as usize].nagle_refuted > 0 {
+                exchange.refute_nagle(side);
+            }
+            self.uncover(side, exchange);
+        }
+    }
+
+    /// What repeated losses of one direction have in common.
+    fn name_losses(&self, side: Side, exchange: &mut Exchange) {
+        let half = &self.halves[side as usize];
+        if half.sizes_stop_short() {
+            exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+        }
+        if half.dsacks > 0 && u64::from(half.dsacks) * 2 >= half.counts.rexmt_data_packets {
+            let cause = if half.counts.out_of_order_packets > 0 {
+                Cause::Reordering
+            } else {
+                Cause::SpuriousRetransmission
+            };
+            exchange.rename(side, Cause::FastRecovery, cause);
+        }
+    }
+
+    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too:
+    /// after `n` bytes of slow start the flight is about half of `n`.
+    fn uncover(&self, side: Side, exchange: &mut Exchange) {
+        let half = &self.halves[side as usize];
+        let began = exchange.began_at[side as usize];
+        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
+        let full = rate.map_or(u64::MAX, |rate| {
+            (u128::from(rate) * u128::from(self.path.base_rtt_ns()) / 1_000_000_000) as u64
+        });
+        let before = began.saturating_sub(ORIGIN) / 2;
+        exchange.uncover_opening(side, half.nxt.saturating_sub(began), before, full);
+    }
+
+    /// The connection or the capture is over: ends what is under way and reports.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        if self.timeline.front().is_some() {
+            let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
+            if let Some(side) = waiting {
+                self.accrue_to(side, self.last_ns, self.first_frame);
+            }
+            let closed = self.ending.fin_ns[Side::Server as usize].is_some();
+            let outcome = match (self.timeline.may_be_over(), closed) {
+                (true, _) => Outcome::Complete,
+                (false, true) => Outcome::Closed,
+                (false, false) => Outcome::Unfinished,
+            };
+            self.timeline.close(rtt_client_ns, outcome);
+        }
+        self.attempt(rtt_client_ns);
+        self.hand_over(sink);
+        sink.connection(self);
+    }
+
+    /// A connection attempt that came to nothing is an exchange of its own.
+    fn attempt(&mut self, rtt_client_ns: u64) {
+        let setup = &self.setup;
+        let troubled = setup.refused || setup.syns > 1 || setup.syn_acks > 1;
+        let Some(first_ns) = setup.syn_first_ns.filter(|_| !setup.claimed && troubled) else {
+            return;
+        };
+        let end_ns = match (setup.refused, setup.established_ns) {
+            (_, Some(established_ns)) => established_ns,
+            (true, None) => self.ending.reset.map_or(self.last_ns, |(_, _, at_ns)| at_ns),
+            (false, None) => setup.syn_last_ns.max(setup.syn_ack_last_ns),
+        };
+        let mut exchange = Exchange {
+            kind: "connect".into(),
+            start_ns: first_ns,
+            end_ns,
+            first_frame: self.first_frame,
+            last_frame: self.first_frame,
+            connects: true,
+            request_seen: true,
+            ..Exchange::default()
+        };
+        exchange.outcome = match (setup.refused, setup.established_ns) {
+            (true, _) => Outcome::Reset { by: Side::Server },
+            (_, Some(_)) => Outcome::Complete,
+            _ => Outcome::Unfinished,
+        };
+        exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
+        exchange.ledger.add(Owner::Path, rtt_client_ns);
+        self.setup.claimed = true;
+        self.timeline.done.push(exchange);
+    }
+
+    /// Bytes of memory it holds.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.halves.iter().map(Half::heap_bytes).sum::<usize>()
+            + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
+            + self.timeline.heap_bytes()
+    }
+}
+
+/// Bytes in order, with the segment that completed them.
+struct Push<'a> {
+    side: Side,
+    bytes: &'a [u8],
+    missing: u32,
+    end: u64,
+    rtt_client_ns: u64,
+    positions: [u64; 2],
+    segment: &'a Segment,
+}
+
+fn feed(
+    framer: &mut Framer,
+    timeline: &mut Timeline,
+    setup: &mut Setup,
+    software: &mut [Option<Box<str>>; 2],
+    push: Push<'_>,
+) {
+    let begin = push.end - push.bytes.len() as u64 - u64::from(push.missing);
+    let open_ended = open_ended(framer.protocol());
+    framer.push(push.side, push.bytes, push.missing, &mut |offset, mark| {
+        if let Mark::Software(name) = mark {
+            software[push.side as usize].get_or_insert_with(|| name.into());
+        }
+        let at = At {
+            time_ns: push.segment.time_ns,
+            frame: push.segment.frame,
+            position: begin + u64::from(offset),
+            rtt_client_ns: push.rtt_client_ns,
+            open_ended,
+            positions: push.positions,
+        };
+        timeline.mark(mark, at, setup);
+    });
+}

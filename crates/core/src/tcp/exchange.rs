@@ -1,0 +1,278 @@
+//! Exchanges of one connection: when they begin and end, and who owned their time.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::cause::{Cause, Class, Owner, Slice};
+use crate::report::{Evidence, Ledger};
+use crate::tcp::ceiling::Shape;
+use crate::tcp::gap::Gap;
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// The response was complete, or the next request began.
+    #[default]
+    Complete,
+    /// A RST ended it.
+    Reset {
+        /// Who sent the RST.
+        by: Side,
+    },
+    /// The connection was closed before the response was complete.
+    Closed,
+    /// The capture or the patience of the sender ended before the response did.
+    Unfinished,
+}
+
+/// A cause's part in one exchange, with the clearest instance of its chain of events.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// The cause.
+    pub cause: Cause,
+    /// Who held things up: the sender that was silent.
+    pub sender: Side,
+    /// Time it owned, ns.
+    pub ns: u64,
+    /// How many silences.
+    pub count: u32,
+    /// The longest of them, ns.
+    pub longest_ns: u64,
+    /// The longest one, in full.
+    pub gap: Gap,
+}
+
+impl Chain {
+    /// The frames of the longest silence: what was sent before, the ACK that ended it, what
+    /// followed.
+    pub fn evidence(&self) -> Vec<Evidence> {
+        let gap = &self.gap;
+        let sender = gap.sender;
+        let before = if gap.turn == crate::tcp::Turn::Answers { sender.peer() } else { sender };
+        let mut links = vec![Evidence {
+            frame: gap.last_frame,
+            part: "flight_end",
+            from: before,
+            payload_bytes: gap.last_len as u32,
+            after_ns: 0,
+        }];
+        let mut at_ns = gap.start_ns;
+        if let Some(ack) = gap.ack.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
+            links.push(Evidence {
+                frame: ack.frame,
+                part: "ack",
+                from: sender.peer(),
+                payload_bytes: 0,
+                after_ns: ack.seen_ns - at_ns,
+            });
+            at_ns = ack.seen_ns;
+        }
+        links.push(Evidence {
+            frame: gap.next_frame,
+            part: if gap.retransmission.is_some() { "retransmission" } else { "next" },
+            from: sender,
+            payload_bytes: gap.next_len as u32,
+            after_ns: gap.end_ns.saturating_sub(at_ns),
+        });
+        links
+    }
+}
+
+/// One request and its response, as its client experienced it.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    /// What was asked: `GET /items/{id}`; empty where it could not be read.
+    pub kind: Box<str>,
+    /// When it began, on the vantage's clock, ns.
+    pub start_ns: u64,
+    /// When its last byte passed the vantage, ns.
+    pub end_ns: u64,
+    /// Its first frame.
+    pub first_frame: FrameId,
+    /// Its last frame.
+    pub last_frame: FrameId,
+    /// Who owned its time; the sum is its wall time.
+    pub ledger: Ledger,
+    /// What causes had a part in it.
+    pub chains: Vec<Chain>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// It includes the connection's set-up.
+    pub connects: bool,
+    /// Of the set-up, what went to repeated SYNs or SYN-ACKs, ns.
+    pub repeated_setup_ns: u64,
+    /// A request was seen (a server may speak first).
+    pub request_seen: bool,
+    /// Any byte of the response was seen.
+    pub response_seen: bool,
+    /// The request's header asked for a 100 Continue and its body has not come.
+    pub awaits_continue: bool,
+    /// TLS handshake under way.
+    pub in_handshake: bool,
+    /// A TLS handshake was part of it.
+    pub handshake: Option<Handshake>,
+    /// Position of the server's stream at which the response is complete.
+    pub(super) response_end: Option<u64>,
+    /// Bytes of both streams, by who sent them: where they stood at its beginning.
+    pub(super) began_at: [u64; 2],
+    /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
+    pub(super) provisional_ns: u64,
+}
+
+/// What is known of a TLS handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handshake {
+    /// Abbreviated.
+    pub resumed: bool,
+    /// Size of the certificate flight.
+    pub certificate_bytes: u32,
+}
+
+impl Exchange {
+    /// Its wall time, ns.
+    pub fn wall_ns(&self) -> u64 {
+        self.ledger.total_ns()
+    }
+
+    /// Whether its response was complete.
+    pub fn is_complete(&self) -> bool {
+        self.response_end.is_some()
+    }
+
+    /// Whether it is an exchange at all: something was asked and answered, or time went by
+    /// while it was not.
+    pub fn counts(&self) -> bool {
+        let waited = self.end_ns > self.start_ns;
+        self.response_seen && self.outcome == Outcome::Complete
+            || self.is_complete()
+            || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
+    }
+
+    /// Time of it that faults own, ns.
+    pub fn fault_ns(&self) -> u64 {
+        let faults = self.chains.iter().filter(|chain| chain.cause.class() == Class::Fault);
+        faults.map(|chain| chain.ns).sum()
+    }
+
+    /// The sender turned out not to use Nagle's algorithm: its holds were its application's.
+    pub fn refute_nagle(&mut self, sender: Side) {
+        for chain in &mut self.chains {
+            if chain.cause == Cause::NagleDelayedAck && chain.sender == sender {
+                let (cause, owner) = match sender {
+                    Side::Client => (Cause::ClientThink, Owner::Client),
+                    Side::Server => (Cause::ServerThink, Owner::Server),
+                };
+                chain.cause = cause;
+                self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
+            }
+        }
+    }
+
+    /// Without a ceiling over its flight the sender would still have had to open its congestion
+    /// window from there: those rounds are not lost to the ceiling. `sent` bytes went out by
+    /// `sender`, whose window stood at `open` before; `full` bytes fill the pipe.
+    pub fn uncover_opening(&mut self, sender: Side, sent: u64, open: u64, full: u64) {
+        let ceilings = [Cause::SendBuffer, Cause::ReceiveWindow];
+        for chain in &mut self.chains {
+            if chain.sender != sender || !ceilings.contains(&chain.cause) {
+                continue;
+            }
+            let height = match (chain.cause, chain.gap.shape, chain.gap.window_before) {
+                (Cause::SendBuffer, Shape::Ceiling { bytes }, _) => bytes,
+                (Cause::ReceiveWindow, _, Some(window)) => window,
+                _ => chain.gap.flight_before,
+            };
+            let rounds = opening_rounds(height.max(open), sent, full);
+            let uncovered_ns = rounds * chain.gap.rtt_base_ns;
+            chain.ns -= uncovered_ns.min(chain.ns / 2);
+        }
+    }
+
+    /// Names what the repeated part of the set-up was.
+    pub fn set_up_cost(&mut self, cause: Cause, frame: FrameId) {
+        let ns = self.repeated_setup_ns;
+        let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, frame, frame);
+        self.join(Chain { cause, sender: Side::Client, ns, count: 1, longest_ns: ns, gap });
+    }
+
+    /// Adds a slice of a silence.
+    pub fn own(&mut self, slice: &Slice, gap: &Gap) {
+        if slice.ns == 0 {
+            return;
+        }
+        self.ledger.add(slice.owner, slice.ns);
+        let Some(cause) = slice.cause else { return };
+        if cause == Cause::SlowStart {
+            self.provisional_ns += slice.ns;
+        }
+        self.join(Chain {
+            cause,
+            sender: gap.sender,
+            ns: slice.ns,
+            count: 1,
+            longest_ns: slice.ns,
+            gap: *gap,
+        });
+    }
+
+    /// What `sender` lost by `from` turned out to be `to`, with the same owner.
+    pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
+        let same = |chain: &&mut Chain| chain.cause == from && chain.sender == sender;
+        for chain in self.chains.iter_mut().filter(same) {
+            chain.cause = to;
+        }
+    }
+
+    /// Gives all that `from` had of it by `cause` to `to`.
+    pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
+        for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
+            chain.cause = to.1;
+            self.ledger.transfer(from.0, to.0, chain.ns);
+        }
+    }
+
+    /// The height of the flight turned out to be a ceiling: what was put down to a window that
+    /// opens belongs to the buffer.
+    pub fn confirm_ceiling(&mut self) {
+        let moved =
+            self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);
+        self.provisional_ns = 0;
+        let opening = self.chains.iter().position(|chain| chain.cause == Cause::SlowStart);
+        let Some(index) = opening.filter(|_| moved > 0) else { return };
+        let ceiling = Chain { cause: Cause::SendBuffer, ns: moved, ..self.chains[index].clone() };
+        self.chains[index].ns = self.chains[index].ns.saturating_sub(moved);
+        if self.chains[index].ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        self.join(ceiling);
+    }
+
+    fn join(&mut self, other: Chain) {
+        let same = |chain: &&mut Chain| {
+            chain.cause == other.cause && chain.sender == other.sender
+        };
+        match self.chains.iter_mut().find(same) {
+            Some(chain) => {
+                chain.ns += other.ns;
+                chain.count += other.count;
+                if other.longest_ns > chain.longest_ns {
+                    chain.longest_ns = other.longest_ns;
+                    chain.gap = other.gap;
+                }
+            }
+            None => self.chains.push(other),
+        }
+    }
+}
+
+/// Round trips to send `bytes` when the flight begins at `height` and doubles (RFC 5681 §3.1),
+/// until it is `full`, beyond the first flight.
+fn opening_rounds(height: u64, bytes: u64, full: u64) -> u64 {
+    let mut flight = height.max(1);
+    let (mut sent, mut rounds) = (flight, 0);
+    while sent < bytes && flight < full {
+        flight *= 2;
+        sent += flight;
+        rounds += 1;
+    }
+    rounds
+}

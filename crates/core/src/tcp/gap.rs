@@ -1,0 +1,184 @@
+//! One silence of a sender, with everything the sender knew while it lasted.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::tcp::ceiling::Shape;
+
+/// What kind of step the silence ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The same side went on with its message.
+    Continues,
+    /// The other side began to speak.
+    Answers,
+}
+
+/// How a retransmission came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// By timer: RTO (RFC 6298) or tail-loss probe (RFC 8985 §7).
+    Timer,
+    /// By duplicate ACKs, SACK or RACK (RFC 5681 §3.2, RFC 8985).
+    Fast,
+}
+
+/// The ACK that came last before the silence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckTrigger {
+    /// The frame.
+    pub frame: FrameId,
+    /// When it passed the vantage, ns.
+    pub seen_ns: u64,
+    /// When it can have taken effect at the vantage's place in the sender's stream, ns.
+    pub effect_ns: u64,
+    /// It carried no data.
+    pub pure: bool,
+    /// It left nothing unacknowledged.
+    pub acked_all: bool,
+    /// How long the receiver kept it after the last segment it covers, ns; `None` if unknown.
+    pub delay_ns: Option<u64>,
+    /// It moved the right edge of the window.
+    pub opened_window: bool,
+}
+
+/// One silence of a sender in the middle of an exchange, on the vantage's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Gap {
+    /// Who was silent.
+    pub sender: Side,
+    /// How it ended.
+    pub turn: Turn,
+    /// Begin: the last departure before it, ns.
+    pub start_ns: u64,
+    /// End: the departure that ended it, ns.
+    pub end_ns: u64,
+    /// Frame of the last departure before it.
+    pub last_frame: FrameId,
+    /// Frame of the departure that ended it.
+    pub next_frame: FrameId,
+    /// Minimum round trip between vantage and sender, ns.
+    pub rtt_sender_ns: u64,
+    /// Minimum round trip between client and server, ns.
+    pub rtt_base_ns: u64,
+    /// For how long of it the pipe was still busy with what had been sent, ns.
+    pub busy_ns: u64,
+    /// Where the other side answers: how long its ACK shows the question to have stood in a
+    /// queue, ns.
+    pub queue_ns: u64,
+    /// The sender's maximum segment size, bytes.
+    pub smss: u64,
+    /// Payload of the last departure before, bytes.
+    pub last_len: u64,
+    /// The last departure before ended in a segment below the SMSS.
+    pub last_small: bool,
+    /// Payload of the departure that ended it, bytes.
+    pub next_len: u64,
+    /// It carried FIN.
+    pub next_fin: bool,
+    /// The last ACK to take effect in it, if any.
+    pub ack: Option<AckTrigger>,
+    /// How many ACKs took effect in it.
+    pub acks: u32,
+    /// Unacknowledged bytes just before that ACK (or at the end, if none).
+    pub flight_before: u64,
+    /// Bytes the offered window still allowed just before that ACK; `None`: scale unknown.
+    pub room_before: Option<i64>,
+    /// Offered window just before that ACK, bytes.
+    pub window_before: Option<u64>,
+    /// For how long of it the receiver offered (almost) no window, by the receiver's own ACKs.
+    pub closed_ns: u64,
+    /// Window probes in it.
+    pub probes: u32,
+    /// The departure that ended it repeats data, seen here before or lost before the vantage.
+    pub retransmission: Option<Recovery>,
+    /// The departure that ended it had been overtaken by others.
+    pub overtaken: bool,
+    /// Packets of the sender that were sent in it and never came here, by the IP identification
+    /// counter.
+    pub missing_packets: u32,
+    /// The sender is repairing a loss.
+    pub in_recovery: bool,
+    /// It has lost something earlier on this connection.
+    pub after_loss: bool,
+    /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
+    /// algorithm does not do that.
+    pub nagle_refuted: u32,
+    /// What the flight looked like round by round.
+    pub shape: Shape,
+    /// The request asked `Expect: 100-continue` and its body had not come.
+    pub expects_continue: bool,
+    /// A TLS handshake is under way.
+    pub in_handshake: bool,
+}
+
+impl Gap {
+    /// A silence of which nothing is known but its ends.
+    pub fn between(sender: Side, start_ns: u64, end_ns: u64, last: FrameId, next: FrameId) -> Self {
+        Self {
+            sender,
+            turn: Turn::Continues,
+            start_ns,
+            end_ns,
+            last_frame: last,
+            next_frame: next,
+            rtt_sender_ns: 0,
+            rtt_base_ns: 0,
+            busy_ns: 0,
+            queue_ns: 0,
+            smss: 0,
+            last_len: 0,
+            last_small: false,
+            next_len: 0,
+            next_fin: false,
+            ack: None,
+            acks: 0,
+            flight_before: 0,
+            room_before: None,
+            window_before: None,
+            closed_ns: 0,
+            probes: 0,
+            retransmission: None,
+            overtaken: false,
+            missing_packets: 0,
+            in_recovery: false,
+            after_loss: false,
+            nagle_refuted: 0,
+            shape: Shape::Opening,
+            expects_continue: false,
+            in_handshake: false,
+        }
+    }
+
+    /// Its length, ns.
+    pub fn len_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// From the last ACK's effect to the end, ns; the whole length if there was none.
+    pub fn after_ack_ns(&self) -> u64 {
+        self.ack.map_or(self.len_ns(), |ack| {
+            self.end_ns.saturating_sub(ack.effect_ns.max(self.start_ns))
+        })
+    }
+
+    /// Whether an ACK (or window update) ended it: the departure followed within what a kernel
+    /// and the variation of the path take.
+    pub fn ack_triggered(&self) -> bool {
+        self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// What a kernel and the variation of the path may take from an ACK to what it triggers.
+    pub fn trigger_tolerance_ns(&self) -> u64 {
+        500_000 + self.rtt_sender_ns / 8
+    }
+
+    /// Whether the departure that ended it is a segment below the SMSS.
+    pub fn next_small(&self) -> bool {
+        self.next_len < self.smss
+    }
+
+    /// Whether the offered window had no room for the next segment (RFC 9293 §3.8.6.2.1).
+    pub fn window_limited(&self) -> bool {
+        self.room_before.is_some_and(|room| room < self.next_len.min(self.smss) as i64)
+    }
+}

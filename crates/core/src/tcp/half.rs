@@ -1,0 +1,749 @@
+//! One direction of a connection: what its sender sent, knows and waits for.
+
+use crate::capture::FrameId;
+use crate::report::DirectionReport;
+use crate::tcp::acks::{Ack, PendingAcks};
+use crate::tcp::ceiling::Rounds;
+use crate::tcp::clock::SenderClock;
+use crate::tcp::gap::{AckTrigger, Recovery};
+use crate::tcp::pipe::Pipe;
+use crate::tcp::sequence::Sequence;
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::collections::VecDeque;
+
+/// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
+/// less IP, TCP and timestamps.
+const SMSS_DEFAULT: u64 = 1448;
+
+/// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
+const TIMESTAMPS_BYTES: u64 = 12;
+
+/// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
+/// RTO is at least 200 ms, its tail-loss probe two round trips.
+const TIMER_FLOOR_NS: u64 = 2_000_000;
+
+/// Segments whose lengths are remembered until they are acknowledged.
+const SIZES_MAX: usize = 32;
+
+/// ACKs closer than this arrived together: what the sender knew before the first of them is what
+/// held it back.
+const ACK_TRAIN_NS: u64 = 300_000;
+
+/// What a segment with payload is to its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Data never seen here, at the end of the stream.
+    New,
+    /// Data seen here before.
+    Retransmission(Recovery),
+    /// Fills a hole with data that was lost before the vantage.
+    Fill(Recovery),
+    /// Fills a hole with data that was overtaken.
+    Reordered,
+    /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
+    Probe,
+    /// The very packet captured before.
+    Duplicate,
+}
+
+/// The last departure, and what the sender learned since.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Departure {
+    /// When it passed the vantage, ns.
+    pub time_ns: u64,
+    /// Its frame.
+    pub frame: FrameId,
+    /// Payload bytes.
+    pub len: u64,
+    /// Its last segment was below the SMSS.
+    pub small: bool,
+}
+
+/// A stretch of the stream that was not seen though later data was.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    start: u64,
+    end: u64,
+    noticed_ns: u64,
+    /// IP identification of the packet that showed the hole.
+    ip_id: u16,
+}
+
+/// What ACKs did to the sender since its last departure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SinceDeparture {
+    /// The last ACK that moved `una` or the window's right edge.
+    pub trigger: Option<AckTrigger>,
+    /// How many did.
+    pub acks: u32,
+    /// Flight just before the last of them.
+    pub flight_before: u64,
+    /// Room in the offered window just before the last of them.
+    pub room_before: Option<i64>,
+    /// Window offered just before the last of them.
+    pub window_before: Option<u64>,
+    /// How long the receiver kept the window (almost) closed.
+    pub closed_ns: u64,
+    /// Window probes sent.
+    pub probes: u32,
+    /// Packets of this sender missing by the IP identification counter.
+    pub missing_packets: u32,
+}
+
+/// One direction of a connection: the sender's side of it, judged on the sender's clock.
+#[derive(Debug, Default)]
+pub struct Half {
+    /// Stream positions; `None` before the first segment.
+    sequence: Option<Sequence>,
+    first_number: Option<u32>,
+    /// The receiver of this direction offered window scaling.
+    pub offered_scale: bool,
+    /// Highest position sent (SND.NXT).
+    pub nxt: u64,
+    /// Position up to which everything was seen here.
+    pub in_order: u64,
+    holes: Vec<Hole>,
+    /// Highest position acknowledged as seen here.
+    pub una_seen: u64,
+    /// When that ACK passed, ns.
+    una_seen_ns: u64,
+    /// Highest position acknowledged as the sender knows (SND.UNA).
+    pub una: u64,
+    /// Right edge of the offered window as the sender knows.
+    right_edge: Option<u64>,
+    pending: PendingAcks,
+    /// The last data departure.
+    pub last: Departure,
+    /// What ACKs did since.
+    pub since: SinceDeparture,
+    /// Seen time of the ACK that closed the window.
+    closed_since_ns: Option<u64>,
+    /// End of the last small segment.
+    small_end: u64,
+    /// See [`crate::tcp::Gap::nagle_refuted`].
+    pub nagle_refuted: u32,
+    /// Announced by the peer, less timestamps; 0 if unknown.
+    smss_announced: u64,
+    /// Length of consecutive full segments, below the announced.
+    smss_seen: u64,
+    /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
+    pub window_scale: Option<u8>,
+    /// Highest position that needs repair; the sender is in recovery below it.
+    recovery_end: u64,
+    /// How the recovery began.
+    recovery: Option<Recovery>,
+    /// Something was lost on this direction.
+    pub after_loss: bool,
+    /// Duplicate ACKs or SACKs in effect since `una` last moved.
+    duplicate_acks_now: u32,
+    /// One segment being timed: its end and when it was seen (Karn: reset by retransmission).
+    timed: Option<(u64, u64)>,
+    /// The last packet's identification counter and the next expected one.
+    ip_id_next: u16,
+    /// Matches less mismatches of the identification counter.
+    ip_id_trust: i8,
+    last_tsval: u32,
+    last_ip_id: u16,
+    last_seq: u32,
+    last_len: u32,
+    last_time_ns: u64,
+    last_ack: u32,
+    /// The sender's timestamp clock against the capture's.
+    clock: SenderClock,
+    /// The last segments sent: end and length, cleared by a timeout.
+    sizes: VecDeque<(u64, u32)>,
+    /// Greatest payload of one segment that was lost to a timer.
+    pub timed_out_len_max: u32,
+    /// Silences that ended with packets missing in between.
+    pub unseen_timeouts: u32,
+    /// D-SACKs received (RFC 2883): retransmissions that were not needed.
+    pub dsacks: u32,
+    /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
+    pub same_full_timeouts: u32,
+    repeated_start: u64,
+    /// Greatest payload of one segment that was acknowledged.
+    pub acked_len_max: u32,
+    /// Last acknowledged position, window and time for rate samples.
+    rate_mark: Option<(u64, u64, u64)>,
+    /// Rounds and pipe, once there was enough data to need them.
+    pub bulk: Option<Box<Bulk>>,
+    /// Counts.
+    pub counts: DirectionReport,
+    /// FIN was sent: its position.
+    pub fin: Option<u64>,
+    /// Seen time of the last segment, ns.
+    pub last_seen_ns: u64,
+}
+
+/// State of a sender that has sent more than a few segments.
+#[derive(Debug, Default)]
+pub struct Bulk {
+    /// The bottleneck.
+    pub pipe: Pipe,
+    /// The flight, round by round.
+    pub rounds: Rounds,
+}
+
+impl Half {
+    /// Whether any segment of this direction was seen.
+    pub fn started(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// Announced maximum segment sizes; both sides' timestamps are in use or not.
+    pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
+        let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
+        self.smss_announced = u64::from(mss).saturating_sub(options).max(1);
+    }
+
+    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
+    pub fn smss(&self) -> u64 {
+        match (self.smss_seen, self.smss_announced) {
+            (0, 0) => SMSS_DEFAULT,
+            (0, announced) => announced,
+            (seen, 0) => seen,
+            (seen, announced) => seen.min(announced),
+        }
+    }
+
+    /// Whether a departure of `len` bytes ends in a segment below the SMSS.
+    fn small(&self, len: u64) -> bool {
+        let smss = self.smss();
+        if len <= smss { len < smss } else { len % smss != 0 }
+    }
+
+    /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
+    pub fn flight(&self) -> u64 {
+        self.nxt.saturating_sub(self.una)
+    }
+
+    /// The position of a header's sequence number.
+    pub fn position(&mut self, seq: u32) -> u64 {
+        match &self.sequence {
+            Some(sequence) => sequence.position(seq),
+            None => {
+                let sequence = Sequence::new(seq);
+                let position = sequence.position(seq);
+                self.sequence = Some(sequence);
+                self.first_number = Some(seq);
+                self.nxt = position;
+                self.in_order = position;
+                self.una = position;
+                self.una_seen = position;
+                position
+            }
+        }
+    }
+
+    /// Counts any packet of this direction, and says whether it is the last one once more.
+    #[inline]
+    pub fn packet(&mut self, segment: &Segment) -> bool {
+        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
+        let same = self.last_seq == segment.seq
+            && self.last_len == segment.payload_len
+            && self.last_ack == segment.ack
+            && self.last_tsval == segment.tsval
+            && segment.time_ns.saturating_sub(self.last_time_ns) < 2_000_000
+            && self.counts.packets > 0;
+        if same && ipv4 && segment.ip_id == self.last_ip_id && segment.ip_id != 0 {
+            return true;
+        }
+        self.counts.packets += 1;
+        if ipv4 {
+            self.follow_ip_id(segment);
+        }
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.clock.observe(segment.tsval, segment.time_ns);
+        }
+        self.last_seq = segment.seq;
+        self.last_len = segment.payload_len;
+        self.last_ack = segment.ack;
+        self.last_tsval = segment.tsval;
+        self.last_ip_id = segment.ip_id;
+        self.last_time_ns = segment.time_ns;
+        self.last_seen_ns = segment.time_ns;
+        false
+    }
+
+    /// Linux counts the identification field up per socket and packet, so a jump is packets
+    /// that were sent and did not come by. Trusted only where it has proved to count.
+    fn follow_ip_id(&mut self, segment: &Segment) {
+        let packets = u64::from(segment.payload_len).div_ceil(self.smss()).max(1);
+        let jump = segment.ip_id.wrapping_sub(self.ip_id_next);
+        if self.counts.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
+            if jump == 0 {
+                self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
+            } else if self.ip_id_trust >= 2 && jump <= 64 {
+                self.since.missing_packets += u32::from(jump);
+                self.ip_id_trust -= 1;
+            } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
+                return;
+            } else {
+                self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
+            }
+        }
+        self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
+    }
+
+    /// Tells what the data of `segment` is to the stream, without changing it.
+    pub fn kind(&self, segment: &Segment, start: u64, rtt_base_ns: u64) -> Kind {
+        let end = start + u64::from(segment.payload_len);
+        if start >= self.nxt {
+            return Kind::New;
+        }
+        // Probes and keep-alives repeat the last byte (or none) of what was acknowledged.
+        if segment.payload_len <= 1 && end <= self.una_seen {
+            return Kind::Probe;
+        }
+        if end > self.nxt && start >= self.in_order {
+            // Partly new (the sender put segments together): new data counts.
+            return if self.retransmits(start) { self.repeats(segment) } else { Kind::New };
+        }
+        match self.holes.iter().find(|hole| start < hole.end && hole.start < end) {
+            Some(hole) => self.fills(hole, segment, rtt_base_ns),
+            None => self.repeats(segment),
+        }
+    }
+
+    fn retransmits(&self, start: u64) -> bool {
+        start < self.nxt && !self.holes.iter().any(|hole| hole.start <= start && start < hole.end)
+    }
+
+    fn fills(&self, hole: &Hole, segment: &Segment, rtt_base_ns: u64) -> Kind {
+        let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
+        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
+        let overtaken = if ipv4 && self.ip_id_trust >= 2 && segment.ip_id != hole.ip_id {
+            segment.ip_id.wrapping_sub(hole.ip_id) > 0x8000
+        } else {
+            // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
+            waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000)
+        };
+        if overtaken { Kind::Reordered } else { Kind::Fill(self.recovery_kind(segment.time_ns)) }
+    }
+
+    fn repeats(&self, segment: &Segment) -> Kind {
+        Kind::Retransmission(self.recovery_kind(segment.time_ns))
+    }
+
+    /// By duplicate ACKs where the sender has had some since the ACK point last moved, or is
+    /// still repairing what such a recovery began with; otherwise by timer.
+    fn recovery_kind(&self, now_ns: u64) -> Recovery {
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        match self.recovery {
+            Some(recovery) if self.una < self.recovery_end => {
+                // A retransmission lost as well needs the timer after all.
+                if recovery == Recovery::Fast && silent_ns > 180_000_000 {
+                    Recovery::Timer
+                } else {
+                    recovery
+                }
+            }
+            _ if self.duplicate_acks_now > 0 && silent_ns < 180_000_000 => Recovery::Fast,
+            _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
+            _ => Recovery::Timer,
+        }
+    }
+
+    /// Lets the ACKs take effect that can have reached the sender by `now_ns`.
+    pub fn advance(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+        let slack_ns = 50_000 + rtt_sender_ns / 512;
+        let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
+        while let Some(ack) = self.pending.pop_until(until_ns) {
+            self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+        }
+    }
+
+    fn take_effect(&mut self, ack: Ack, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+        let advances = ack.una > self.una;
+        let opens = match (ack.right_edge, self.right_edge) {
+            (Some(new), Some(old)) => new > old,
+            (Some(_), None) => true,
+            _ => false,
+        };
+        if advances || opens {
+            let acked_all = ack.una >= self.nxt;
+            let train = self.since.trigger.is_some_and(|earlier| {
+                ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS
+            });
+            if !train {
+                self.since.flight_before = self.flight();
+                self.since.room_before = self.room();
+                self.since.window_before = self.window();
+            }
+            self.since.acks += 1;
+            let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
+            self.since.trigger = Some(AckTrigger {
+                frame: ack.frame,
+                seen_ns: ack.seen_ns,
+                effect_ns: ack.seen_ns + rtt_sender_ns,
+                pure: ack.pure,
+                acked_all,
+                delay_ns: acked_all.then(|| held_ns.saturating_sub(rtt_receiver_ns)),
+                opened_window: opens,
+            });
+        }
+        if advances {
+            self.sample_rate(&ack);
+            self.una = ack.una;
+            self.duplicate_acks_now = 0;
+            if self.una >= self.recovery_end {
+                self.recovery = None;
+            }
+        } else if ack.duplicate {
+            self.duplicate_acks_now += 1;
+        }
+        self.follow_window(&ack);
+    }
+
+    fn follow_window(&mut self, ack: &Ack) {
+        let Some(edge) = ack.right_edge else { return };
+        let closed = edge.saturating_sub(ack.una) < self.smss().min(1024);
+        match (self.closed_since_ns, closed) {
+            (None, true) => self.closed_since_ns = Some(ack.seen_ns),
+            (Some(since_ns), false) => {
+                self.since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
+                self.closed_since_ns = None;
+            }
+            _ => {}
+        }
+        self.right_edge = Some(self.right_edge.map_or(edge, |old| edge.max(old)));
+    }
+
+    /// How long the window has been closed by `now_ns` and still is; 0 if it is open.
+    pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
+        self.closed_since_ns
+            .map_or(0, |since_ns| now_ns.saturating_sub(since_ns.max(self.last.time_ns)))
+    }
+
+    fn sample_rate(&mut self, ack: &Ack) {
+        if self.bulk.is_none() {
+            return;
+        }
+        if let Some((una, nxt, seen_ns)) = self.rate_mark
+            && ack.una <= nxt
+            && self.recovery.is_none()
+            && let Some(bulk) = &mut self.bulk
+        {
+            bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
+        }
+        self.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
+    }
+
+    /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
+    /// vantage and the receiver, if it gave one, ns.
+    pub fn acked(&mut self, segment: &Segment, frame: FrameId) -> Option<u64> {
+        let sequence = self.sequence.as_ref()?;
+        let una = sequence.position(segment.ack);
+        let window = if segment.flags.has(TcpFlags::SYN) {
+            Some(u64::from(segment.window))
+        } else {
+            self.window_scale.map(|scale| u64::from(segment.window) << scale.min(14))
+        };
+        let pure = segment.payload_len == 0;
+        let duplicate = una == self.una_seen
+            && pure
+            && (segment.sack_count > 0 || self.nxt > una)
+            && !segment.flags.has(TcpFlags::SYN);
+        if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
+            self.counts.zero_window_advertisements += 1;
+        }
+        self.pending.push(Ack {
+            seen_ns: segment.time_ns,
+            frame,
+            una,
+            right_edge: window.map(|window| una + window),
+            pure,
+            duplicate,
+        });
+        let mut sample = None;
+        let dsack = segment.sack_count > 0 && {
+            let first = segment.sack[0];
+            let second = segment.sack[1];
+            let within = segment.sack_count > 1
+                && first.left.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left)
+                && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
+            (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
+        };
+        self.dsacks += u32::from(dsack);
+        self.sizes_arrived(una);
+        if una > self.una_seen {
+            if let Some((end, time_ns)) = self.timed
+                && una >= end
+            {
+                self.timed = None;
+                sample = Some(segment.time_ns.saturating_sub(time_ns));
+            }
+            self.una_seen = una;
+            self.una_seen_ns = segment.time_ns;
+            self.same_full_timeouts = 0;
+        } else if duplicate {
+            self.counts.duplicate_acks += 1;
+        }
+        sample
+    }
+
+    /// Position that was acknowledged though it was never seen here: the trace has a hole.
+    pub fn skip_unseen(&mut self) -> Option<u64> {
+        if self.una_seen <= self.in_order || self.una_seen > self.nxt + (1 << 30) {
+            return None;
+        }
+        // A FIN is one position that carries no data.
+        if self.fin == Some(self.in_order) && self.una_seen == self.in_order + 1 {
+            return None;
+        }
+        let from = self.in_order;
+        self.in_order = self.una_seen.min(self.nxt.max(self.una_seen));
+        self.nxt = self.nxt.max(self.in_order);
+        self.holes.retain(|hole| hole.end > self.una_seen);
+        self.settle_in_order();
+        Some(self.in_order - from)
+    }
+
+    fn settle_in_order(&mut self) {
+        self.in_order = self.holes.first().map_or(self.nxt, |hole| hole.start).max(self.in_order);
+    }
+
+    /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said.
+    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind) {
+        let len = u64::from(segment.payload_len);
+        let end = start + len;
+        let small = self.small(len);
+        self.count(segment, kind, start, end);
+        match kind {
+            Kind::New => self.extend(segment, start, end),
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
+                self.repair(start, recovery);
+                self.fill_hole(start, end);
+            }
+            Kind::Reordered => self.fill_hole(start, end),
+            Kind::Probe | Kind::Duplicate => return,
+        }
+        let fin = segment.flags.has(TcpFlags::FIN);
+        if small && kind == Kind::New && !fin {
+            if self.small_end > self.una && self.small_end > 0 && self.small_end <= start {
+                self.nagle_refuted += 1;
+            }
+            self.small_end = end;
+        }
+        if kind == Kind::New {
+            self.learn_smss(len, segment.time_ns);
+        }
+        self.note_size(end, segment.payload_len);
+        self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
+        self.since = SinceDeparture::default();
+        self.fill_pipe(segment.time_ns, len);
+    }
+
+    fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
+        if start > self.nxt {
+            self.holes.push(Hole {
+                start: self.nxt,
+                end: start,
+                noticed_ns: segment.time_ns,
+                ip_id: segment.ip_id,
+            });
+            if self.holes.len() > 64 {
+                self.holes.remove(0);
+            }
+        }
+        if let Some(sequence) = &mut self.sequence {
+            sequence.advance(end);
+        }
+        self.nxt = self.nxt.max(end);
+        self.settle_in_order();
+        if self.timed.is_none() {
+            self.timed = Some((end, segment.time_ns));
+        }
+    }
+
+    fn repair(&mut self, start: u64, recovery: Recovery) {
+        if self.timed.is_some_and(|(end, _)| start < end) {
+            self.timed = None;
+        }
+        self.after_loss = true;
+        if self.una >= self.recovery_end || recovery == Recovery::Timer {
+            self.recovery = Some(recovery);
+            self.recovery_end = self.nxt;
+        }
+        if recovery == Recovery::Timer && start == self.repeated_start {
+            self.same_full_timeouts += 1;
+        } else {
+            self.same_full_timeouts = u32::from(recovery == Recovery::Timer);
+        }
+        self.repeated_start = start;
+        if recovery == Recovery::Timer {
+            let lost = self.sizes.iter().find(|&&(end, len)| {
+                end > start && end - u64::from(len) <= start
+            });
+            self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
+            self.sizes.clear();
+        }
+        if let Some(bulk) = &mut self.bulk {
+            bulk.rounds.reset();
+        }
+    }
+
+    fn fill_hole(&mut self, start: u64, end: u64) {
+        if self.holes.is_empty() {
+            return;
+        }
+        let mut rest = Vec::with_capacity(self.holes.len() + 1);
+        for hole in self.holes.drain(..) {
+            if end <= hole.start || hole.end <= start {
+                rest.push(hole);
+                continue;
+            }
+            if hole.start < start {
+                rest.push(Hole { end: start, ..hole });
+            }
+            if end < hole.end {
+                rest.push(Hole { start: end, ..hole });
+            }
+        }
+        self.holes = rest;
+        self.settle_in_order();
+    }
+
+    /// Two equal segments back to back below the announced size: the path's own size.
+    fn learn_smss(&mut self, len: u64, now_ns: u64) {
+        let back_to_back = len == self.last.len
+            && now_ns.saturating_sub(self.last.time_ns) < 200_000
+            && self.since.acks == 0;
+        if back_to_back && len <= self.smss_announced.max(SMSS_DEFAULT) && len >= 500 {
+            self.smss_seen = self.smss_seen.max(len);
+        }
+    }
+
+    fn fill_pipe(&mut self, now_ns: u64, len: u64) {
+        let (una, nxt, flight, smss) = (self.una, self.nxt, self.flight(), self.smss());
+        if self.bulk.is_none() && flight > 3 * smss {
+            self.bulk = Some(Box::default());
+        }
+        if let Some(bulk) = &mut self.bulk {
+            bulk.pipe.fill(now_ns, len, flight);
+            bulk.rounds.depart(una, nxt, flight, smss);
+        }
+    }
+
+    fn count(&mut self, segment: &Segment, kind: Kind, start: u64, end: u64) {
+        let counts = &mut self.counts;
+        if kind == Kind::Probe {
+            counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
+            self.since.probes += u32::from(self.closed_since_ns.is_some());
+            return;
+        }
+        counts.actual_data_bytes += u64::from(segment.payload_len);
+        match kind {
+            Kind::New => counts.unique_bytes += end - start.max(self.nxt),
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
+                counts.rexmt_data_packets += 1;
+                match recovery {
+                    Recovery::Timer => counts.rto_count += 1,
+                    Recovery::Fast => counts.fast_retransmissions += 1,
+                }
+                if end <= self.una_seen {
+                    counts.spurious_retransmissions += 1;
+                }
+            }
+            Kind::Reordered => counts.out_of_order_packets += 1,
+            Kind::Probe | Kind::Duplicate => {}
+        }
+        if matches!(kind, Kind::Fill(_) | Kind::Reordered) {
+            counts.unique_bytes += u64::from(segment.payload_len);
+        }
+        let flight = self.nxt.max(end).saturating_sub(self.una);
+        counts.flight_size_max_bytes = counts.flight_size_max_bytes.max(flight);
+    }
+
+    /// Whether a loss is being repaired, as far as the sender knows.
+    pub fn in_recovery(&self) -> bool {
+        self.recovery.is_some() && self.una < self.recovery_end
+    }
+
+    /// The stream's data begins at `position`, after the SYN.
+    pub fn begin_data(&mut self, position: u64) {
+        if position > self.nxt {
+            self.nxt = position;
+            self.in_order = position;
+        }
+    }
+
+    /// Header sequence number of the first segment seen.
+    pub fn first_number(&self) -> Option<u32> {
+        self.first_number
+    }
+
+    /// Bytes the offered window still allows, as the sender knows.
+    pub fn room(&self) -> Option<i64> {
+        self.right_edge.map(|edge| edge as i64 - self.nxt as i64)
+    }
+
+    /// The offered window, bytes, as the sender knows.
+    pub fn window(&self) -> Option<u64> {
+        self.right_edge.map(|edge| edge.saturating_sub(self.una))
+    }
+
+    /// Whether the offered window is (almost) closed, as the sender knows.
+    pub fn closed(&self) -> bool {
+        self.closed_since_ns.is_some()
+    }
+
+    /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
+    /// it has not come.
+    pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
+        if self.una_seen < self.nxt {
+            return 0;
+        }
+        self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)
+    }
+
+    /// How much longer than the fastest the last packet of this sender was under way to the
+    /// vantage, by its timestamps, ns.
+    pub fn queued_ns(&self) -> u64 {
+        self.clock.queued_ns()
+    }
+
+    /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
+    /// path MTU that nobody reports (RFC 2923 §2.1).
+    pub fn sizes_stop_short(&self) -> bool {
+        let lost = self.timed_out_len_max;
+        let seen_lost = lost > self.acked_len_max && lost >= 500 && self.counts.rto_count >= 2;
+        // Beyond the loss only the repetitions are seen: all of them short of the announced
+        // size, after packets that never came.
+        let longest = u64::from(self.acked_len_max);
+        let cut_down = self.unseen_timeouts >= 1
+            && longest >= 500
+            && longest * 20 < self.smss_announced * 19
+            && self.nxt - self.una_first() > 8 * longest;
+        seen_lost || cut_down
+    }
+
+    fn una_first(&self) -> u64 {
+        crate::tcp::sequence::ORIGIN.min(self.nxt)
+    }
+
+    /// Remembers how long segments were, so that an ACK tells which sizes get through.
+    fn note_size(&mut self, end: u64, len: u32) {
+        if self.sizes.len() >= SIZES_MAX {
+            self.sizes.pop_front();
+        }
+        self.sizes.push_back((end, len));
+    }
+
+    fn sizes_arrived(&mut self, una: u64) {
+        while let Some(&(end, len)) = self.sizes.front()
+            && end <= una
+        {
+            self.acked_len_max = self.acked_len_max.max(len);
+            self.sizes.pop_front();
+        }
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.pending.heap_bytes()
+            + self.holes.capacity() * size_of::<Hole>()
+            + self.sizes.capacity() * size_of::<(u64, u32)>()
+            + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
+    }
+}

@@ -1,0 +1,39 @@
+//! Segments to exchanges: follows every connection and says who was silent, for how long, and
+//! what ended the silence.
+//!
+//! Read first: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 and 2883 (SACK),
+//! RFC 6298 (RTO), RFC 5681 (congestion control), RFC 8985 (RACK-TLP).
+//!
+//! Everything is judged on the *sender's* clock. A segment seen here left its sender a little
+//! earlier, an ACK seen here reaches the sender a little later; together that is one round trip
+//! between the vantage and the sender. So an ACK seen at `t` can have caused what is seen at
+//! `t + rtt(vantage, sender)`, and nothing earlier. [`path`] estimates that round trip, [`acks`]
+//! applies it, and a [`Gap`] states what the sender knew when it was silent.
+//!
+//! ```text
+//! Segment -> Tracker -> Connection -> Half (one per direction) -> Gap --judge--> Ledger
+//!                                \--> Framer marks -> Exchange ------------------> Sink
+//! ```
+
+mod acks;
+mod ceiling;
+mod clock;
+mod connection;
+mod exchange;
+mod gap;
+mod half;
+mod path;
+mod pipe;
+mod reassembly;
+mod sequence;
+mod setup;
+mod timeline;
+mod tracker;
+
+pub use ceiling::Shape;
+pub use connection::Connection;
+pub use exchange::{Chain, Exchange, Outcome};
+pub use gap::{AckTrigger, Gap, Recovery, Turn};
+pub use half::Half;
+pub use path::Path;
+pub use tracker::{Sink, Tracker};

@@ -1,0 +1,115 @@
+//! The bottleneck: how fast it is, and until when what was sent keeps it busy.
+
+/// Estimates the bottleneck rate from ACK spacing, and models when the pipe runs dry.
+///
+/// A rate sample is the bytes acknowledged between two ACKs over the time between them, taken
+/// only where those bytes were already in flight when the first of the two reached the sender:
+/// then the spacing was made by the path, not by the sender waiting (the idea of the delivery
+/// rate samples of draft-cardwell-iccrg-bbr, turned to a passive trace). The estimate is the
+/// rate that a quarter of the bytes exceed: stretched ACKs only lower a sample and ACK
+/// compression raises a few, so neither the greatest nor the middle one will do.
+#[derive(Clone, Debug)]
+pub struct Pipe {
+    /// Bytes per rate class, half-octaves of bytes/s from 2^10 up.
+    bytes_by_rate: [u32; CLASSES],
+    /// Sum of rates, weighted by bytes, per class: gives the class its mean.
+    total_bytes: u64,
+    /// The last estimate, bytes per second.
+    rate: u64,
+    /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
+    busy_until_ns: u64,
+}
+
+/// Four classes an octave.
+const CLASSES: usize = 112;
+const LOWEST_EXPONENT: f64 = 10.0;
+
+/// Fewer sampled bytes than this say nothing about a rate.
+const ENOUGH_BYTES: u64 = 8_000;
+
+impl Default for Pipe {
+    fn default() -> Self {
+        Self { bytes_by_rate: [0; CLASSES], total_bytes: 0, rate: 0, busy_until_ns: 0 }
+    }
+}
+
+impl Pipe {
+    /// Takes a sample: `bytes` were delivered in `ns`.
+    pub fn sample(&mut self, bytes: u64, ns: u64) {
+        let rate = bytes as f64 * 1e9 / ns.max(1) as f64;
+        let class = ((rate.log2() - LOWEST_EXPONENT) * 4.0).clamp(0.0, (CLASSES - 1) as f64);
+        let count = &mut self.bytes_by_rate[class as usize];
+        *count = count.saturating_add(bytes.min(u64::from(u32::MAX)) as u32);
+        self.total_bytes += bytes;
+        self.rate = 0;
+    }
+
+    /// Bottleneck rate, bytes per second; `None` before there is evidence of one.
+    pub fn rate(&mut self) -> Option<u64> {
+        if self.total_bytes < ENOUGH_BYTES {
+            return None;
+        }
+        if self.rate == 0 {
+            let mut above = self.total_bytes / 4;
+            for class in (0..CLASSES).rev() {
+                let bytes = u64::from(self.bytes_by_rate[class]);
+                if bytes > above {
+                    let within = above as f64 / bytes as f64;
+                    let exponent = LOWEST_EXPONENT + (class as f64 + 1.0 - within) / 4.0;
+                    self.rate = exponent.exp2() as u64;
+                    break;
+                }
+                above -= bytes;
+            }
+        }
+        (self.rate > 0).then_some(self.rate)
+    }
+
+    /// Bottleneck rate as estimated last, bytes per second.
+    pub fn rate_known(&self) -> Option<u64> {
+        (self.rate > 0).then_some(self.rate)
+    }
+
+    /// `bytes` were sent at `now_ns`, with `flight_bytes` in flight after it.
+    pub fn fill(&mut self, now_ns: u64, bytes: u64, flight_bytes: u64) {
+        let Some(rate) = self.rate() else {
+            self.busy_until_ns = now_ns;
+            return;
+        };
+        let ns = |bytes: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
+        let queued = self.busy_until_ns.max(now_ns) + ns(bytes);
+        self.busy_until_ns = queued.min(now_ns + ns(flight_bytes));
+    }
+
+    /// How much of `start_ns..end_ns` the pipe was busy with what had been sent, ns.
+    pub fn busy_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+        self.busy_until_ns.clamp(start_ns, end_ns.max(start_ns)) - start_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_at_link_rate_give_the_link_rate_though_the_average_is_far_below() {
+        let mut pipe = Pipe::default();
+        for _round in 0..20 {
+            for _ack in 0..6 {
+                pipe.sample(2896, 231_680);
+            }
+            pipe.sample(2896, 18_000_000);
+        }
+        let rate = pipe.rate().unwrap_or(0) as f64;
+        assert!((rate / 12.5e6 - 1.0).abs() < 0.2, "{rate}");
+    }
+
+    #[test]
+    fn the_pipe_is_busy_no_longer_than_its_flight_takes() {
+        let mut pipe = Pipe::default();
+        pipe.sample(100_000, 1_000_000_000);
+        let rate = pipe.rate().unwrap_or(0);
+        pipe.fill(0, 1_000_000, 1_000);
+        assert_eq!(pipe.busy_ns(0, u64::MAX / 2), 1_000 * 1_000_000_000 / rate);
+    }
+}

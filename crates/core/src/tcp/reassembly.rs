@@ -1,0 +1,162 @@
+//! Bytes in order for the framer: what came too early waits, what never came is skipped.
+
+use crate::app::Side;
+
+/// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
+/// the framer as missing.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+/// Most segments kept.
+const WAITING_MAX: usize = 256;
+
+/// A stretch of the stream that came before its turn.
+#[derive(Debug)]
+struct Early {
+    start: u64,
+    len: u32,
+    bytes: Box<[u8]>,
+}
+
+/// Puts one direction's payload in order.
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    /// Position up to which the framer was given everything.
+    next: Option<u64>,
+    early: Vec<Early>,
+    early_bytes: usize,
+}
+
+/// A consumer of bytes in order: who sent them, the captured ones, how many more were not
+/// captured, and the position after them.
+pub type Consumer<'a> = &'a mut dyn FnMut(Side, &[u8], u32, u64);
+
+impl Reassembly {
+    /// The stream begins at `position`.
+    pub fn start(&mut self, position: u64) {
+        self.next.get_or_insert(position);
+    }
+
+    /// Takes `len` bytes of stream at `start`, of which `bytes` were captured.
+    #[inline]
+    pub fn push(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {
+        let next = *self.next.get_or_insert(start);
+        if start == next && self.early.is_empty() {
+            self.next = Some(next + u64::from(len));
+            on(side, bytes, len - bytes.len() as u32, next + u64::from(len));
+            return;
+        }
+        self.push_out_of_turn(side, start, len, bytes, on);
+    }
+
+    fn push_out_of_turn(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {
+        let next = self.next.unwrap_or(start);
+        let end = start + u64::from(len);
+        if end <= next {
+            return;
+        }
+        if start > next {
+            self.keep(start, len, bytes);
+            return;
+        }
+        self.deliver(side, next, start, len, bytes, on);
+        self.drain(side, on);
+    }
+
+    /// The hole up to `position` will not be filled: the framer is told how much is missing.
+    pub fn skip_to(&mut self, side: Side, position: u64, on: Consumer<'_>) {
+        self.drain(side, on);
+        loop {
+            let Some(next) = self.next.filter(|&next| next < position) else { return };
+            let until = self.early.first().map_or(position, |early| early.start.min(position));
+            let mut missing = until.saturating_sub(next);
+            while missing > 0 {
+                let step = missing.min(1 << 30) as u32;
+                let at = self.next.unwrap_or(next) + u64::from(step);
+                self.next = Some(at);
+                on(side, &[], step, at);
+                missing -= u64::from(step);
+            }
+            self.drain(side, on);
+        }
+    }
+
+    fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
+        if self.early.len() >= WAITING_MAX {
+            return;
+        }
+        let room = WAITING_BYTES_MAX.saturating_sub(self.early_bytes);
+        let kept = &bytes[..bytes.len().min(room)];
+        self.early_bytes += kept.len();
+        let index = self.early.partition_point(|early| early.start <= start);
+        self.early.insert(index, Early { start, len, bytes: kept.into() });
+    }
+
+    fn drain(&mut self, side: Side, on: Consumer<'_>) {
+        while let Some(first) = self.early.first() {
+            let next = self.next.unwrap_or(first.start);
+            if first.start > next {
+                return;
+            }
+            let early = self.early.remove(0);
+            self.early_bytes -= early.bytes.len();
+            if early.start + u64::from(early.len) > next {
+                self.deliver(side, next, early.start, early.len, &early.bytes, on);
+            }
+        }
+    }
+
+    /// Hands on what lies at or after `next`.
+    fn deliver(
+        &mut self,
+        side: Side,
+        next: u64,
+        start: u64,
+        len: u32,
+        bytes: &[u8],
+        on: Consumer<'_>,
+    ) {
+        let known = (next - start) as usize;
+        let fresh = bytes.get(known..).unwrap_or(&[]);
+        let total = len - known as u32;
+        let end = start + u64::from(len);
+        self.next = Some(end);
+        on(side, fresh, total - fresh.len() as u32, end);
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.early_bytes + self.early.capacity() * size_of::<Early>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(pieces: &[(u64, &[u8])]) -> Vec<u8> {
+        let mut reassembly = Reassembly::default();
+        reassembly.start(0);
+        let mut out = Vec::new();
+        for (start, bytes) in pieces {
+            reassembly.push(Side::Client, *start, bytes.len() as u32, bytes, &mut |_, b, missing, _| {
+                out.extend_from_slice(b);
+                out.extend(std::iter::repeat_n(b'?', missing as usize));
+            });
+        }
+        reassembly.skip_to(Side::Client, 9, &mut |_, b, missing, _| {
+            out.extend_from_slice(b);
+            out.extend(std::iter::repeat_n(b'?', missing as usize));
+        });
+        out
+    }
+
+    #[test]
+    fn segments_in_any_order_give_the_stream_once() {
+        assert_eq!(run(&[(3, b"def"), (6, b"ghi"), (0, b"abc"), (0, b"abcdef")]), b"abcdefghi");
+        assert_eq!(run(&[(0, b"abcd"), (2, b"cdefg"), (7, b"hi")]), b"abcdefghi");
+    }
+
+    #[test]
+    fn what_never_came_is_missing() {
+        assert_eq!(run(&[(0, b"abc"), (6, b"ghi")]), b"abc???ghi");
+    }
+}

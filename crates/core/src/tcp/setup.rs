@@ -1,0 +1,124 @@
+//! The three-way handshake (RFC 9293 §3.5): who had to repeat what, and how long it took.
+
+use crate::cause::{Cause, Owner};
+use crate::report::Ledger;
+use crate::wire::{Segment, TcpFlags};
+
+/// An exchange that begins later than this after its connection was set up did not wait for it:
+/// the connection came from a pool or was opened in advance.
+const WAITED_FOR_NS: u64 = 100_000_000;
+
+/// A SYN-ACK this long after the client's ACK is not one that crossed it.
+const IGNORED_NS: u64 = 150_000_000;
+
+/// What was seen of one connection's set-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    /// The first SYN, ns.
+    pub syn_first_ns: Option<u64>,
+    /// The last SYN before the first SYN-ACK, ns.
+    pub syn_last_ns: u64,
+    /// How many SYNs.
+    pub syns: u32,
+    /// The first SYN-ACK, ns.
+    pub syn_ack_first_ns: Option<u64>,
+    /// The last SYN-ACK before the client's ACK, ns.
+    pub syn_ack_last_ns: u64,
+    /// How many SYN-ACKs.
+    pub syn_acks: u32,
+    /// The client's ACK, ns.
+    pub established_ns: Option<u64>,
+    /// SYN-ACKs repeated after the client's ACK had passed.
+    pub syn_acks_after_ack: u32,
+    /// Times the client repeated data before the server said anything.
+    pub ignored_data: u32,
+    /// The server sent something else than SYN-ACK.
+    pub confirmed: bool,
+    /// A RST answered the SYN.
+    pub refused: bool,
+    /// An exchange took the set-up's time to itself.
+    pub claimed: bool,
+}
+
+impl Setup {
+    /// A segment of the client.
+    pub fn client(&mut self, segment: &Segment) {
+        if segment.flags.has(TcpFlags::SYN) {
+            self.syns += 1;
+            self.syn_first_ns.get_or_insert(segment.time_ns);
+            if self.syn_ack_first_ns.is_none() {
+                self.syn_last_ns = segment.time_ns;
+            }
+        } else if self.syn_ack_first_ns.is_some() && segment.flags.has(TcpFlags::ACK) {
+            self.established_ns.get_or_insert(segment.time_ns);
+        }
+    }
+
+    /// A segment of the server.
+    pub fn server(&mut self, segment: &Segment) {
+        if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
+            self.syn_acks += 1;
+            self.syn_ack_first_ns.get_or_insert(segment.time_ns);
+            if self.established_ns.is_none() {
+                self.syn_ack_last_ns = segment.time_ns;
+            } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS {
+                self.syn_acks_after_ack += 1;
+            }
+        } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
+            self.refused = self.syn_ack_first_ns.is_none() && self.syns > 0;
+        } else {
+            self.confirmed = true;
+        }
+    }
+
+    /// The handshake has not been completed by the client.
+    pub fn half_open(&self) -> bool {
+        self.syns > 0 && self.established_ns.is_none()
+    }
+
+    /// The listener ignored the client's ACK: its queue of completed connections was full.
+    pub fn ignored(&self) -> bool {
+        self.syn_acks_after_ack > 0 || self.ignored_data >= 2
+    }
+
+    /// Handshake round trips, server's and client's side of the vantage, where nothing was
+    /// repeated, ns.
+    pub fn samples(&self) -> (Option<u64>, Option<u64>) {
+        let once = self.syns == 1;
+        let server = self.syn_ack_first_ns.zip(self.syn_first_ns).filter(|_| once);
+        let client = self
+            .established_ns
+            .zip(self.syn_ack_first_ns)
+            .filter(|_| once && self.syn_acks == 1);
+        let difference = |(later, earlier): (u64, u64)| later.saturating_sub(earlier);
+        (server.map(difference), client.map(difference))
+    }
+
+    /// Whether an exchange that begins at `start_ns` had to wait for the set-up.
+    pub fn waited_for(&self, start_ns: u64, rtt_client_ns: u64) -> bool {
+        let Some(_) = self.syn_first_ns else { return false };
+        let done_ns = self.established_ns.unwrap_or(start_ns).max(self.syn_ack_last_ns);
+        !self.claimed && start_ns.saturating_sub(done_ns) <= WAITED_FOR_NS + rtt_client_ns
+    }
+
+    /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among
+    /// its owners; answers the repeated part, ns.
+    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Ledger) -> u64 {
+        let Some(first_ns) = self.syn_first_ns else { return 0 };
+        let total_ns = until_ns.saturating_sub(first_ns);
+        let answered_ns = self.syn_ack_first_ns.unwrap_or(until_ns).min(until_ns);
+        let repeated_syn_ns = self.syn_last_ns.min(answered_ns).saturating_sub(first_ns);
+        let last_answer_ns = self.syn_ack_last_ns.clamp(answered_ns, until_ns);
+        let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
+        let pause_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
+        ledger.add(Owner::SynRetransmit, repeated_ns);
+        ledger.add(Owner::Client, pause_ns);
+        ledger.add(Owner::Connect, total_ns.saturating_sub(repeated_ns + pause_ns));
+        repeated_ns
+    }
+
+    /// What the repeated part is called.
+    pub fn cause(&self) -> Cause {
+        if self.ignored() { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
+    }
+}

@@ -1,0 +1,301 @@
+//! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
+
+use crate::app::{Mark, Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause::{Owner, Slice, Slices};
+use crate::tcp::exchange::{Exchange, Handshake, Outcome};
+use crate::tcp::gap::Gap;
+use crate::tcp::setup::Setup;
+use std::collections::VecDeque;
+
+/// Requests in flight on one connection beyond this count are one exchange.
+const PIPELINED_MAX: usize = 64;
+
+/// A handshake that ended longer ago than this was not waited for by the request that follows.
+const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
+
+/// Where in the trace a mark stands.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Time of the segment that carried it, ns.
+    pub time_ns: u64,
+    /// Its frame.
+    pub frame: FrameId,
+    /// Position of the mark in the sender's stream.
+    pub position: u64,
+    /// Minimum round trip between vantage and client, ns.
+    pub rtt_client_ns: u64,
+    /// Exchanges of this protocol end with the next request.
+    pub open_ended: bool,
+    /// Where both streams stand, by who sends.
+    pub positions: [u64; 2],
+}
+
+/// The exchanges of one connection that are not yet over.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// Up to when time has been given to owners, ns.
+    pub cursor_ns: u64,
+    /// Who sent data last.
+    pub active: Option<Side>,
+    open: VecDeque<Exchange>,
+    /// Exchanges that are over and not yet taken.
+    pub done: Vec<Exchange>,
+    /// Whether a request began in the last push.
+    pub request_began: bool,
+    /// Exchanges of this protocol end only with the next request.
+    pub open_ended: bool,
+    /// Position of the server's stream at which the oldest exchange can be retired.
+    pub retire_at: u64,
+}
+
+impl Timeline {
+    /// Nothing has begun.
+    pub fn new() -> Self {
+        Self { retire_at: u64::MAX, ..Self::default() }
+    }
+
+    /// Whether any exchange still accrues time.
+    #[inline]
+    pub fn accrues(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The oldest exchange under way.
+    pub fn front(&self) -> Option<&Exchange> {
+        self.open.front()
+    }
+
+    /// Whether the response of the only exchange has begun and its end cannot be told.
+    pub fn may_be_over(&self) -> bool {
+        self.open_ended && self.open.back().is_some_and(|exchange| {
+            exchange.response_seen && exchange.response_end.is_none() && !exchange.in_handshake
+        })
+    }
+
+    /// Gives a short stretch to one owner.
+    #[inline]
+    pub fn own_plain(&mut self, owner: Owner, ns: u64) {
+        for exchange in &mut self.open {
+            if exchange.response_end.is_none() {
+                exchange.ledger.add(owner, ns);
+            }
+        }
+    }
+
+    /// Gives the slices of a silence to the exchanges that lived through it. A repaired loss
+    /// (of data before `repaired_end`) also concerns an exchange whose last byte has passed but
+    /// not yet arrived.
+    pub fn own(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
+        for exchange in &mut self.open {
+            let arrived = match (exchange.response_end, repaired_end) {
+                (None, _) => false,
+                (Some(end), Some(repaired)) => gap.sender != Side::Server || repaired > end,
+                (Some(_), None) => true,
+            };
+            if arrived {
+                continue;
+            }
+            for slice in slices.iter() {
+                exchange.own(slice, gap);
+            }
+            exchange.end_ns = exchange.end_ns.max(gap.end_ns);
+            exchange.last_frame = gap.next_frame;
+        }
+    }
+
+    /// The flight turned out to stand at a ceiling.
+    pub fn confirm_ceiling(&mut self) {
+        for exchange in &mut self.open {
+            if exchange.provisional_ns > 0 {
+                exchange.confirm_ceiling();
+            }
+        }
+    }
+
+    /// Data at the end of what is known moves the end of the exchange in progress.
+    #[inline]
+    pub fn touch(&mut self, time_ns: u64, frame: FrameId) {
+        if let Some(exchange) = self.open.front_mut()
+            && exchange.response_end.is_none()
+        {
+            exchange.end_ns = time_ns;
+            exchange.last_frame = frame;
+        }
+    }
+
+    /// A framer's mark.
+    pub fn mark(&mut self, mark: Mark<'_>, at: At, setup: &mut Setup) {
+        match mark {
+            Mark::RequestStart => self.request_start(at, setup),
+            Mark::Kind(kind) => {
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.kind = kind.into();
+                }
+            }
+            Mark::RequestHeaderEnd { expects_continue } => {
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.awaits_continue = expects_continue;
+                }
+            }
+            Mark::RequestEnd => {
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.awaits_continue = false;
+                }
+            }
+            Mark::ResponseStart => self.response_start(at, setup),
+            Mark::Interim { .. } => {
+                if let Some(exchange) = self.answered() {
+                    exchange.response_seen = false;
+                    exchange.awaits_continue = false;
+                }
+            }
+            Mark::ResponseEnd => self.response_end(at),
+            Mark::HandshakeStart => {
+                self.open(at, setup);
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.in_handshake = true;
+                    exchange.kind = "TLS handshake".into();
+                }
+            }
+            Mark::HandshakeEnd { resumed, certificate_bytes } => {
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.in_handshake = false;
+                    exchange.handshake = Some(Handshake { resumed, certificate_bytes });
+                }
+            }
+            Mark::ResponseHeaderEnd { .. } | Mark::Software(_) | Mark::Desync => {}
+        }
+    }
+
+    fn request_start(&mut self, at: At, setup: &mut Setup) {
+        let after_handshake = self.open.back().is_some_and(|exchange| {
+            exchange.handshake.is_some()
+                && !exchange.request_seen
+                && at.time_ns.saturating_sub(exchange.end_ns) <= HANDSHAKE_WAITED_FOR_NS
+        });
+        self.request_began = !after_handshake;
+        if !after_handshake {
+            if at.open_ended {
+                self.retire_all(at.rtt_client_ns, Outcome::Complete);
+            } else {
+                self.retire_complete(at.rtt_client_ns);
+            }
+            if self.open.len() < PIPELINED_MAX {
+                self.open(at, setup);
+            }
+        }
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.request_seen = true;
+            exchange.response_seen = false;
+            exchange.kind = Box::default();
+        }
+    }
+
+    fn response_start(&mut self, at: At, setup: &mut Setup) {
+        if self.answered().is_none() {
+            self.retire_all(at.rtt_client_ns, Outcome::Complete);
+            self.open(at, setup);
+            if let Some(exchange) = self.open.back_mut() {
+                exchange.kind = "greeting".into();
+            }
+        }
+        if let Some(exchange) = self.answered() {
+            exchange.response_seen = true;
+        }
+    }
+
+    /// The oldest exchange whose response is not complete.
+    fn answered(&mut self) -> Option<&mut Exchange> {
+        self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
+    }
+
+    fn response_end(&mut self, at: At) {
+        let retire_at = &mut self.retire_at;
+        let Some(exchange) =
+            self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
+        else {
+            return;
+        };
+        exchange.response_end = Some(at.position);
+        exchange.end_ns = at.time_ns;
+        exchange.last_frame = at.frame;
+        *retire_at = (*retire_at).min(at.position);
+    }
+
+    fn open(&mut self, at: At, setup: &mut Setup) {
+        let mut exchange = Exchange {
+            start_ns: at.time_ns,
+            end_ns: at.time_ns,
+            first_frame: at.frame,
+            last_frame: at.frame,
+            began_at: at.positions,
+            ..Exchange::default()
+        };
+        if setup.waited_for(at.time_ns, at.rtt_client_ns) {
+            setup.claimed = true;
+            exchange.connects = true;
+            exchange.start_ns = setup.syn_first_ns.unwrap_or(at.time_ns).min(at.time_ns);
+            let cause_ns = setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
+            exchange.repeated_setup_ns = cause_ns;
+        }
+        self.retire_at = self.retire_at.max(1);
+        if self.open.is_empty() {
+            self.retire_at = u64::MAX;
+        }
+        self.open.push_back(exchange);
+    }
+
+    /// The client acknowledged the server's stream up to `una`: what was complete has arrived.
+    /// `queued` is what its last byte stood in a queue on its way there.
+    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, queued: Slice) {
+        while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
+            if end > una {
+                break;
+            }
+            if let Some(exchange) = self.open.front_mut() {
+                let (from_ns, frame) = (exchange.end_ns, exchange.last_frame);
+                let to_ns = from_ns + queued.ns;
+                exchange.own(&queued, &Gap::between(Side::Server, from_ns, to_ns, frame, frame));
+            }
+            self.retire_front(rtt_client_ns, Outcome::Complete);
+        }
+        self.retire_at =
+            self.open.front().and_then(|exchange| exchange.response_end).unwrap_or(u64::MAX);
+    }
+
+    fn retire_complete(&mut self, rtt_client_ns: u64) {
+        self.acknowledged(u64::MAX, rtt_client_ns, Slice::plain(Owner::Queueing, 0));
+    }
+
+    fn retire_all(&mut self, rtt_client_ns: u64, outcome: Outcome) {
+        while !self.open.is_empty() {
+            self.retire_front(rtt_client_ns, outcome);
+        }
+        self.retire_at = u64::MAX;
+    }
+
+    /// Ends what is complete as complete and the rest with `outcome`.
+    pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
+        self.retire_complete(rtt_client_ns);
+        self.retire_all(rtt_client_ns, outcome);
+    }
+
+    /// The last leg to the client was not seen: it is the path's, as estimated.
+    fn retire_front(&mut self, rtt_client_ns: u64, outcome: Outcome) {
+        let Some(mut exchange) = self.open.pop_front() else { return };
+        exchange.outcome = outcome;
+        exchange.ledger.add(Owner::Path, rtt_client_ns);
+        self.done.push(exchange);
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        (self.open.capacity() + self.done.capacity()) * size_of::<Exchange>()
+    }
+}
+
+/// Whether exchanges of `protocol` end only with the next request.
+pub fn open_ended(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Turns | Protocol::Tls)
+}

@@ -1,0 +1,123 @@
+//! The table of connections of one shard.
+
+use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Exchange;
+use crate::wire::{FlowKey, Segment, TcpFlags};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+
+/// What becomes of what the tracker finds.
+pub trait Sink {
+    /// An exchange on `connection` is over.
+    fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
+    /// A connection is over, or the capture is.
+    fn connection(&mut self, connection: &Connection);
+}
+
+/// How long a closed connection is kept for late segments, ns of capture time.
+const LINGER_NS: u64 = 3_000_000_000;
+
+/// Most connections without a completed handshake that are kept: a flood must not fill memory.
+const HALF_OPEN_MAX: usize = 2048;
+
+/// Follows the connections of one shard.
+#[derive(Default)]
+pub struct Tracker {
+    table: HashTable<Box<Connection>>,
+    closed: VecDeque<(u64, u64, FlowKey)>,
+    half_open: VecDeque<(u64, FlowKey)>,
+    /// Connections that reused the addresses and ports of another.
+    pub port_reuses: u64,
+    /// Segments of connections that were not followed: no data, and no beginning seen.
+    pub stray_segments: u64,
+    /// Segments followed.
+    pub segments: u64,
+}
+
+impl Tracker {
+    /// Takes the next segment in time order, with its captured payload.
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        self.segments += 1;
+        let hash = segment.flow_hash;
+        let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
+        if let Some(connection) = found {
+            if !connection.reused_by(segment) {
+                let was_over = connection.is_over();
+                connection.segment(segment, payload, sink);
+                if !was_over && connection.is_over() {
+                    self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
+                }
+                return;
+            }
+            self.port_reuses += 1;
+            self.remove(hash, &segment.flow, sink);
+        }
+        self.begin(segment, payload, sink);
+    }
+
+    fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        let syn = segment.flags.has(TcpFlags::SYN);
+        if !syn && segment.payload_len == 0 {
+            self.stray_segments += 1;
+            return;
+        }
+        self.expire(segment.time_ns, sink);
+        let mut connection = Box::new(Connection::new(segment));
+        connection.segment(segment, payload, sink);
+        if syn {
+            self.half_open.push_back((segment.flow_hash, segment.flow));
+        }
+        self.table.insert_unique(segment.flow_hash, connection, |connection| connection.hash);
+        self.bound_half_open(sink);
+    }
+
+    fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
+        while let Some(&(until_ns, hash, key)) = self.closed.front() {
+            if until_ns > now_ns {
+                return;
+            }
+            self.closed.pop_front();
+            let over = self
+                .table
+                .find(hash, |connection| connection.key == key)
+                .is_some_and(|connection| connection.is_over());
+            if over {
+                self.remove(hash, &key, sink);
+            }
+        }
+    }
+
+    fn bound_half_open(&mut self, sink: &mut impl Sink) {
+        while self.half_open.len() > HALF_OPEN_MAX {
+            let Some((hash, key)) = self.half_open.pop_front() else { return };
+            let half_open = self
+                .table
+                .find(hash, |connection| connection.key == key)
+                .is_some_and(|connection| connection.setup.half_open());
+            if half_open {
+                self.remove(hash, &key, sink);
+            }
+        }
+    }
+
+    fn remove(&mut self, hash: u64, key: &FlowKey, sink: &mut impl Sink) {
+        if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
+            let (mut connection, _) = entry.remove();
+            connection.finish(sink);
+        }
+    }
+
+    /// The capture is over: ends every connection, in the order they began.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        let mut rest: Vec<_> = self.table.drain().collect();
+        rest.sort_by_key(|connection| connection.first_frame);
+        for mut connection in rest {
+            connection.finish(sink);
+        }
+    }
+
+    /// Connections followed at present.
+    pub fn open_connections(&self) -> usize {
+        self.table.len()
+    }
+}

@@ -1,0 +1,9 @@
+//! Captures made of bytes in the test, read through the public interface.
+
+mod compressed;
+mod files;
+mod hostile;
+mod oracle;
+mod pcap;
+mod pcapng;
+mod sets;

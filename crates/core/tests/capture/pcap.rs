@@ -1,0 +1,117 @@
+use crate::files::*;
+use tcpwhy_core::capture::{LinkType, Problem};
+
+#[test]
+fn every_magic_in_both_byte_orders_reads_the_same_frames() {
+    let expected = frames(5);
+    for order in ORDERS {
+        for magic in [PCAP_MICROSECONDS, PCAP_NANOSECONDS, PCAP_MODIFIED] {
+            let read = read(&pcap_file(order, magic, &expected));
+            assert_eq!(read.frames, expected, "{order:?} {magic:x}");
+            assert_eq!(read.ids, [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5)]);
+            assert_eq!(read.inputs[0].problems, []);
+        }
+    }
+}
+
+#[test]
+fn a_summary_tells_counts_times_and_link_types() {
+    let file = nano_pcap(&frames(3));
+    let read = read(&file);
+    let input = &read.inputs[0];
+    assert_eq!((input.packets, input.bytes), (3, file.len() as u64));
+    assert_eq!(input.first_ns, Some(1_700_000_000_000_000_000));
+    assert_eq!(input.last_ns, Some(1_700_000_000_002_000_000));
+    assert_eq!(input.link_types, [LinkType::ETHERNET]);
+}
+
+#[test]
+fn frame_check_sequence_bits_are_no_part_of_the_link_type() {
+    for order in ORDERS {
+        let mut file = pcap_header(order, PCAP_NANOSECONDS, 0x4400_0000 | 276);
+        file.extend(pcap_record(order, PCAP_NANOSECONDS, &frame(1, b"x")));
+        assert_eq!(read(&file).frames[0].link, LinkType::LINUX_SLL2);
+    }
+}
+
+#[test]
+fn a_snap_length_cut_keeps_the_length_on_the_wire() {
+    let cut = Owned {
+        original_len: 1514,
+        ..frame(7, &[1; 96])
+    };
+    assert_eq!(read(&nano_pcap(std::slice::from_ref(&cut))).frames, [cut]);
+}
+
+#[test]
+fn a_frame_longer_than_its_length_on_the_wire_was_not_cut() {
+    let odd = Owned {
+        original_len: 0,
+        ..frame(7, &[1; 96])
+    };
+    assert_eq!(read(&nano_pcap(&[odd])).frames[0].original_len, 96);
+}
+
+#[test]
+fn zero_length_frames_are_frames() {
+    let expected = [frame(1, b""), frame(2, b"x"), frame(3, b"")];
+    assert_eq!(read(&nano_pcap(&expected)).frames, expected);
+}
+
+#[test]
+fn frames_larger_than_a_read_are_whole() {
+    let expected = [
+        frame(1, &[7; 900_000]),
+        frame(2, &[8; 10]),
+        frame(3, &[9; 1 << 20]),
+    ];
+    let read = read(&nano_pcap(&expected));
+    assert!(read.frames == expected && read.inputs[0].problems.is_empty());
+}
+
+#[test]
+fn a_clock_that_steps_back_is_said_and_not_sorted() {
+    let expected = [
+        frame(50, b"a"),
+        frame(90, b"b"),
+        frame(20, b"c"),
+        frame(15, b"d"),
+    ];
+    let read = read(&nano_pcap(&expected));
+    assert_eq!(read.frames, expected);
+    let step = Problem::ClockStep {
+        steps: 2,
+        largest_ns: 70,
+        frame: 3,
+    };
+    assert_eq!(read.inputs[0].problems, [step]);
+    assert_eq!(
+        (read.inputs[0].first_ns, read.inputs[0].last_ns),
+        (Some(15), Some(90))
+    );
+}
+
+#[test]
+fn a_fraction_of_a_second_beyond_a_second_is_said() {
+    let mut file = nano_pcap(&frames(2));
+    file[24 + 4..24 + 8].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
+    let read = read(&file);
+    assert_eq!(read.frames.len(), 2);
+    assert_eq!(read.problem_kinds(0)[..2], ["clock_step", "time_range"]);
+}
+
+#[test]
+fn captures_joined_with_cat_are_all_read() {
+    let expected = frames(6);
+    let mut file = pcap_file(Order::Little, PCAP_NANOSECONDS, &expected[..3]);
+    let second = file.len() as u64;
+    file.extend(pcap_file(Order::Big, PCAP_MICROSECONDS, &expected[3..5]));
+    file.extend(pcap_file(Order::Little, PCAP_MODIFIED, &expected[5..]));
+    let read = read(&file);
+    assert_eq!(read.frames, expected);
+    let concatenated = Problem::Concatenated {
+        captures: 2,
+        offset: second,
+    };
+    assert_eq!(read.inputs[0].problems, [concatenated]);
+}

@@ -1,0 +1,111 @@
+//! tcpdump at one end of the link.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::LabError;
+use crate::netns::{Netns, Process};
+
+/// How captures are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CaptureParams {
+    /// Bytes kept of each packet; 0 = all.
+    pub snaplen_bytes: u64,
+    /// Capture on `any` (link type SLL2) instead of the one interface.
+    pub any: bool,
+}
+
+/// libpcap hands packets over when its block timeout ends, 1 s with tcpdump; what is younger is
+/// lost on a stop. Immediate mode would avoid the wait, but then each packet takes a whole
+/// snap length of the ring, and the ring overflows.
+const GRACE: Duration = Duration::from_millis(1_200);
+
+/// A finished capture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CaptureReport {
+    /// File name beside the labels.
+    pub file: String,
+    /// `client` or `server`: where it was taken.
+    pub vantage: String,
+    /// The interface.
+    pub interface: String,
+    /// Packets written.
+    pub packets: u64,
+    /// Packets the kernel dropped because tcpdump was late: a hole in the capture.
+    pub dropped: u64,
+}
+
+/// A running capture.
+#[derive(Debug)]
+pub struct Capture {
+    tcpdump: Process,
+    path: PathBuf,
+    vantage: String,
+    interface: String,
+}
+
+impl Capture {
+    /// Starts tcpdump and returns when it listens.
+    ///
+    /// # Errors
+    /// tcpdump is missing or refuses.
+    pub fn start(
+        netns: &Netns,
+        vantage: &str,
+        interface: &str,
+        path: &Path,
+        params: CaptureParams,
+    ) -> Result<Capture, LabError> {
+        let interface = if params.any { "any" } else { interface };
+        let mut command = netns.command("tcpdump");
+        command.args([
+            "-n",
+            "--time-stamp-precision=nano",
+            "-B",
+            "65536",
+            "-Z",
+            "root",
+        ]);
+        command.args(["-i", interface, "-s", &params.snaplen_bytes.to_string()]);
+        command.arg("-w").arg(path);
+        let mut tcpdump = Process::start(command, "tcpdump")?;
+        tcpdump.wait_for_stderr("listening on")?;
+        let (vantage, interface) = (vantage.to_owned(), interface.to_owned());
+        Ok(Capture {
+            tcpdump,
+            path: path.to_owned(),
+            vantage,
+            interface,
+        })
+    }
+
+    /// Waits until the last packets are written, stops tcpdump and reports.
+    pub fn stop(all: Vec<Capture>) -> Vec<CaptureReport> {
+        thread::sleep(GRACE);
+        all.into_iter().map(Capture::finish).collect()
+    }
+
+    fn finish(mut self) -> CaptureReport {
+        let said = self.tcpdump.stop();
+        let count = |what: &str| {
+            let line = said.lines().find(|l| l.contains(what));
+            line.and_then(|l| l.split_whitespace().next()?.parse().ok())
+                .unwrap_or(0)
+        };
+        CaptureReport {
+            file: self
+                .path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            packets: count("packets captured"),
+            dropped: count("packets dropped by kernel"),
+            vantage: self.vantage,
+            interface: self.interface,
+        }
+    }
+}

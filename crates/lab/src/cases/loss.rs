@@ -1,0 +1,211 @@
+//! Packets that the path loses, by kind of recovery.
+
+use crate::case::{Case, Observed, Ran, plain_link};
+use crate::client::{self, Load};
+use crate::error::LabError;
+use crate::labels::{Cause, Class, Role, Variant};
+use crate::params::Params;
+use crate::relay::{Direction, DropRule, Kind, RelayParams};
+use crate::rng::Rng;
+use crate::server::{Behaviour, Server};
+use crate::stage::{Link, Stage};
+
+const TO_CLIENT: Direction = Direction::ServerToClient;
+const TO_SERVER: Direction = Direction::ClientToServer;
+
+/// Random loss in both directions.
+pub const RANDOM: Case = Case {
+    name: "loss_random",
+    layer: "path",
+    summary: "the path loses packets at random",
+    class: Class::Fault,
+    params: |rng| {
+        downloads(rng)
+            .with("response_bytes", rng.between(60_000, 200_000))
+            .with("loss_ppm", rng.pick(&[5_000, 10_000, 20_000]))
+            .with("requests", rng.between(20, 30))
+    },
+    link: random_link,
+    act,
+    truth: random_truth,
+};
+
+/// One segment in the middle of a response: duplicate ACKs bring it back.
+pub const SINGLE: Case = Case {
+    name: "loss_single",
+    layer: "path",
+    summary: "one segment amid a response is lost: fast retransmission",
+    class: Class::Fault,
+    params: |rng| downloads(rng).with("response_bytes", rng.between(20_000, 60_000)),
+    link: |p, v, seed| {
+        // Responses have at least 14 segments; each third one loses one of its first ten,
+        // so that enough follow to reveal the loss.
+        let per_response = (message_bytes(p)?).div_ceil(1_448);
+        let first = per_response + 3 + seed % 4;
+        with_rule(
+            p,
+            v,
+            seed,
+            DropRule::new(TO_CLIENT, Kind::Data, first, 3 * per_response),
+        )
+    },
+    act,
+    truth: single_truth,
+};
+
+/// The last segment of a response and its loss probe: only the timer helps.
+pub const TAIL: Case = Case {
+    name: "loss_tail",
+    layer: "path",
+    summary: "the last segment of a response and its probe are lost: retransmission timeout",
+    class: Class::Fault,
+    params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
+    link: |p, v, seed| tail_link(p, v, seed, 2),
+    act,
+    truth: |_, ran| recovered(ran, "retransmission_timeout", "TCPTimeouts"),
+};
+
+/// The last segment of a response; a tail loss probe (RFC 8985 §7) brings it back.
+pub const TAIL_PROBED: Case = Case {
+    name: "loss_tail_probed",
+    layer: "path",
+    summary: "the last segment of a response is lost, a tail loss probe repairs it",
+    class: Class::Fault,
+    params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
+    link: |p, v, seed| tail_link(p, v, seed, 1),
+    act,
+    truth: |_, ran| recovered(ran, "retransmission_timeout", "TCPLossProbes"),
+};
+
+/// The first SYN of every third connection.
+pub const SYN: Case = Case {
+    name: "loss_syn",
+    layer: "path",
+    summary: "SYNs are lost: connections take a second longer",
+    class: Class::Fault,
+    params: connections,
+    link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_SERVER, Kind::Syn, 2, 3)),
+    act,
+    truth: |_, ran| recovered(ran, "syn_retransmit", "TCPSynRetrans"),
+};
+
+/// The first SYN-ACK of every third connection.
+pub const SYN_ACK: Case = Case {
+    name: "loss_syn_ack",
+    layer: "path",
+    summary: "SYN-ACKs are lost: connections take a second longer",
+    class: Class::Fault,
+    params: connections,
+    link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_CLIENT, Kind::SynAck, 2, 3)),
+    act,
+    truth: |_, ran| recovered(ran, "syn_retransmit", "TCPSynRetrans"),
+};
+
+fn downloads(rng: &mut Rng) -> Params {
+    Params::default()
+        .with("rtt_ns", rng.between(5, 60) * 1_000_000)
+        .with("rate_bps", rng.pick(&[0, 100_000_000]))
+        .with("requests", rng.between(9, 15))
+        .with("new_connections", 0)
+}
+
+fn connections(rng: &mut Rng) -> Params {
+    Params::default()
+        .with("rtt_ns", rng.between(1, 60) * 1_000_000)
+        .with("rate_bps", 0)
+        .with("requests", rng.between(6, 12))
+        .with("new_connections", 1)
+        .with("response_bytes", rng.between(200, 5_000))
+}
+
+fn behaviour(p: &Params) -> Result<Behaviour, LabError> {
+    Ok(Behaviour::healthy(p.get("response_bytes")?))
+}
+
+fn message_bytes(p: &Params) -> Result<u64, LabError> {
+    Ok(behaviour(p)?.message_bytes())
+}
+
+fn tail_link(p: &Params, v: Variant, seed: u64, copies: u32) -> Result<Link, LabError> {
+    let kind = Kind::MessageTail {
+        message_bytes: message_bytes(p)?,
+    };
+    with_rule(
+        p,
+        v,
+        seed,
+        DropRule::new(TO_CLIENT, kind, 2, 3).copies(copies),
+    )
+}
+
+fn with_rule(p: &Params, v: Variant, seed: u64, rule: DropRule) -> Result<Link, LabError> {
+    let link = RelayParams::symmetric(p.get("rtt_ns")?, p.get("rate_bps")?, seed);
+    Ok(Link::Relay(if v == Variant::Faulty {
+        link.dropping(rule)
+    } else {
+        link
+    }))
+}
+
+fn random_link(p: &Params, v: Variant, seed: u64) -> Result<Link, LabError> {
+    let Link::Relay(link) = plain_link(p, v, seed)? else {
+        return Ok(Link::Veth);
+    };
+    let loss_ppm = if v == Variant::Faulty {
+        p.get("loss_ppm")?
+    } else {
+        0
+    };
+    Ok(Link::Relay(link.both(|path| path.loss_ppm = loss_ppm)))
+}
+
+fn act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabError> {
+    let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour(p)?)?;
+    stage.start_captures()?;
+    let load = Load {
+        new_connections: p.get("new_connections")? > 0,
+        ..Load::get(server.endpoint(), p.get("requests")?)
+    };
+    let loaded = client::run(&stage.client, &load)?;
+    Ok(Observed::with_server(loaded, &server))
+}
+
+/// The cause, provided that the relay dropped and the kernel recovered in the way meant.
+fn recovered(ran: &Ran, cause: &'static str, counter: &str) -> Result<Vec<Cause>, LabError> {
+    let dropped = ran.stage.relay.as_ref().map_or(0, |r| r.dropped());
+    let happened = ran.stage.server_counters.of(counter) + ran.stage.client_counters.of(counter);
+    if dropped == 0 || happened == 0 {
+        let what = format!("{dropped} packets dropped, {counter} grew by {happened}");
+        return Err(LabError::NotReproduced(what));
+    }
+    Ok(vec![Cause::by_twin(cause, Role::Network, None)])
+}
+
+/// A recovered loss halves the congestion window, which costs the following responses too.
+fn single_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+    let causes = recovered(ran, "fast_recovery", "TCPSackRecovery")?;
+    Ok(causes
+        .into_iter()
+        .map(|c| c.or(&["congestion_window"]))
+        .collect())
+}
+
+/// Chance decides how each loss is recovered: the kernel's counters say which was more frequent.
+fn random_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+    let count = |name| ran.stage.server_counters.of(name) + ran.stage.client_counters.of(name);
+    let timers = count("TCPTimeouts") + count("TCPLossProbes");
+    let kinds = ["fast_recovery", "retransmission_timeout"];
+    let [first, second] = if timers > count("TCPSackRecovery") {
+        [1, 0]
+    } else {
+        [0, 1]
+    };
+    let mut causes = recovered(ran, kinds[first], "RetransSegs")?;
+    for cause in &mut causes {
+        cause.lost_ns_how = "client's total time less the healthy twin's; shared with also_right";
+        cause
+            .also_right
+            .extend([kinds[second], "congestion_window", "syn_retransmit"]);
+    }
+    Ok(causes)
+}

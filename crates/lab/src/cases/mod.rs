@@ -1,0 +1,44 @@
+//! The cases, one file per mechanism.
+
+mod loss;
+mod nginx_nodelay_off;
+mod receive_window;
+mod send_buffer;
+mod think;
+
+use crate::case::Case;
+
+/// All cases, in the order of the list.
+pub const CASES: &[Case] = &[
+    nginx_nodelay_off::CASE,
+    think::SERVER_THINK,
+    think::BETWEEN_HEADER_AND_BODY,
+    send_buffer::CASE,
+    receive_window::CASE,
+    receive_window::LAN,
+    loss::RANDOM,
+    loss::SINGLE,
+    loss::TAIL,
+    loss::TAIL_PROBED,
+    loss::SYN,
+    loss::SYN_ACK,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::CASES;
+    use crate::rng::Rng;
+
+    #[test]
+    fn names_are_unique_and_parameters_do_not_depend_on_anything_but_the_seed() {
+        for (index, case) in CASES.iter().enumerate() {
+            assert!(
+                CASES[..index].iter().all(|other| other.name != case.name),
+                "{}",
+                case.name
+            );
+            let draw = |seed| (case.params)(&mut Rng::new(seed));
+            assert_eq!(draw(7), draw(7), "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The lab's client: HTTP requests in a loop, each with the client's own clock around it.
+//! Its times are the truth that a diagnosis is judged by.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::LabError;
+use crate::http;
+use crate::netns::{Netns, NetnsHandle};
+use crate::sys::{self, TcpInfo};
+
+/// What the client does.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Where to.
+    pub server: SocketAddr,
+    /// Connections used at the same time, each in a thread of its own.
+    pub connections: u64,
+    /// Requests on each.
+    pub requests: u64,
+    /// A new connection for every request.
+    pub new_connections: bool,
+    /// Pause between a response and the next request.
+    pub spacing: Duration,
+    /// Method of the request line.
+    pub method: &'static str,
+    /// Path of the request line.
+    pub path: String,
+    /// Length of the request's body.
+    pub body_bytes: u64,
+    /// Header and body in two writes.
+    pub split: bool,
+    /// Pause between these.
+    pub pause_before_body: Duration,
+    /// `TCP_NODELAY` on the client's socket.
+    pub nodelay: bool,
+    /// `SO_RCVBUF`; 0 = left to the kernel.
+    pub rcvbuf_bytes: u64,
+    /// `SO_SNDBUF`; 0 = left to the kernel.
+    pub sndbuf_bytes: u64,
+    /// Stop reading a response after so many bytes …
+    pub pause_after_bytes: u64,
+    /// … for this long.
+    pub read_pause: Duration,
+    /// Give up a request after this long without progress.
+    pub timeout: Duration,
+}
+
+impl Load {
+    /// One keep-alive connection with `requests` GETs, all else at its healthiest.
+    pub fn get(server: SocketAddr, requests: u64) -> Load {
+        Load {
+            server,
+            connections: 1,
+            requests,
+            new_connections: false,
+            spacing: Duration::ZERO,
+            method: "GET",
+            path: "/".to_owned(),
+            body_bytes: 0,
+            split: false,
+            pause_before_body: Duration::ZERO,
+            nodelay: true,
+            rcvbuf_bytes: 0,
+            sndbuf_bytes: 0,
+            pause_after_bytes: 0,
+            read_pause: Duration::ZERO,
+            timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// The same with POST and a body.
+    pub fn post(server: SocketAddr, requests: u64, body_bytes: u64) -> Load {
+        Load {
+            method: "POST",
+            body_bytes,
+            ..Load::get(server, requests)
+        }
+    }
+}
+
+/// One request as the client lived it. Times are on the captures' clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Before connect, or before the first write on an open connection.
+    pub start_ns: u64,
+    /// After the last byte of the response.
+    pub end_ns: u64,
+    /// How long connect took; 0 on an open connection.
+    pub connect_ns: u64,
+    /// The client's end, which names the connection in the capture.
+    pub client_endpoint: String,
+    /// Bytes of the request, header included.
+    pub request_bytes: u64,
+    /// Bytes of the response, header included.
+    pub response_bytes: u64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+impl Request {
+    /// How long it took.
+    pub fn took_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// What all connections did.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    /// The requests, by start.
+    pub requests: Vec<Request>,
+    /// The kernel's word on the client's sockets.
+    pub kernel: TcpInfo,
+}
+
+/// Runs the load from inside the client's namespace.
+///
+/// # Errors
+/// The namespace cannot be entered. Failed requests are results, not errors.
+pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
+    let handles = (0..load.connections).map(|_| netns.handle());
+    let handles: Vec<NetnsHandle> = handles.collect::<Result<_, _>>()?;
+    let results: Vec<Result<Loaded, LabError>> = thread::scope(|scope| {
+        let workers: Vec<_> = handles
+            .into_iter()
+            .map(|h| scope.spawn(move || h.enter().map(|()| Worker::new(load).run())))
+            .collect();
+        let join = |w: thread::ScopedJoinHandle<'_, _>| match w.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let mut all = Loaded::default();
+    for one in results {
+        let one = one?;
+        all.requests.extend(one.requests);
+        all.kernel.add(&one.kernel);
+    }
+    all.requests.sort_by_key(|r| r.start_ns);
+    Ok(all)
+}
+
+struct Worker<'a> {
+    load: &'a Load,
+    stream: Option<TcpStream>,
+    rest: Vec<u8>,
+    done: Loaded,
+}
+
+impl<'a> Worker<'a> {
+    fn new(load: &'a Load) -> Worker<'a> {
+        Worker {
+            load,
+            stream: None,
+            rest: Vec::new(),
+            done: Loaded::default(),
+        }
+    }
+
+    fn run(mut self) -> Loaded {
+        for number in 0..self.load.requests {
+            if number > 0 {
+                thread::sleep(self.load.spacing);
+            }
+            let mut request = Request {
+                start_ns: sys::realtime_ns(),
+                ..Default::default()
+            };
+            let result = self.exchange(&mut request);
+            request.end_ns = sys::realtime_ns();
+            request.error = result.err().map(|e| e.to_string());
+            if self.load.new_connections || request.error.is_some() {
+                self.close();
+            }
+            self.done.requests.push(request);
+        }
+        self.close();
+        self.done
+    }
+
+    fn close(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            self.done.kernel.add(&sys::tcp_info(stream.as_fd()));
+        }
+        self.rest.clear();
+    }
+
+    fn exchange(&mut self, request: &mut Request) -> io::Result<()> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = connect(self.load)?;
+                request.connect_ns = sys::realtime_ns() - request.start_ns;
+                stream
+            }
+        };
+        request.client_endpoint = stream.local_addr()?.to_string();
+        let result = self
+            .send(&mut stream, request)
+            .and_then(|()| self.receive(&mut stream, request));
+        self.stream = Some(stream);
+        result
+    }
+
+    fn send(&self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
+        let load = self.load;
+        let mut head = format!(
+            "{} {} HTTP/1.1\r\nHost: {}\r\n",
+            load.method, load.path, load.server
+        );
+        head += "User-Agent: tcpwhy-lab\r\nAccept: */*\r\n";
+        if load.body_bytes > 0 || load.method == "POST" {
+            head += &format!("Content-Length: {}\r\n", load.body_bytes);
+        }
+        head += "\r\n";
+        let mut first = head.into_bytes();
+        let body = vec![b'u'; load.body_bytes as usize];
+        request.request_bytes = (first.len() + body.len()) as u64;
+        if !load.split {
+            first.extend(&body);
+            return stream.write_all(&first);
+        }
+        stream.write_all(&first)?;
+        thread::sleep(load.pause_before_body);
+        stream.write_all(&body)
+    }
+
+    fn receive(&mut self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
+        let header = http::read_header(stream, &mut self.rest)?;
+        request.response_bytes = header.len() as u64;
+        let Some(length) = http::body_bytes(&header) else {
+            request.response_bytes += http::read_chunked(stream, &mut self.rest)?;
+            return Ok(());
+        };
+        let mut left = length.saturating_sub(self.rest.len() as u64);
+        self.rest.clear();
+        request.response_bytes += length;
+        let mut paused = self.load.read_pause.is_zero();
+        let mut chunk = vec![0; 65_536];
+        while left > 0 {
+            if !paused && length - left >= self.load.pause_after_bytes {
+                thread::sleep(self.load.read_pause);
+                paused = true;
+            }
+            let want = left.min(chunk.len() as u64) as usize;
+            match stream.read(&mut chunk[..want])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => left -= n as u64,
+            }
+        }
+        if !header.starts_with("HTTP/1.1 2") {
+            let status = header.lines().next().unwrap_or_default().to_owned();
+            return Err(io::Error::other(status));
+        }
+        Ok(())
+    }
+}
+
+fn connect(load: &Load) -> io::Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(load.server),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_tcp_nodelay(load.nodelay)?;
+    if load.rcvbuf_bytes > 0 {
+        socket.set_recv_buffer_size(load.rcvbuf_bytes as usize)?;
+    }
+    if load.sndbuf_bytes > 0 {
+        socket.set_send_buffer_size(load.sndbuf_bytes as usize)?;
+    }
+    socket.connect_timeout(&load.server.into(), load.timeout)?;
+    socket.set_read_timeout(Some(load.timeout))?;
+    socket.set_write_timeout(Some(load.timeout))?;
+    Ok(socket.into())
+}

@@ -1,0 +1,82 @@
+//! What can go wrong while a case is set up or run.
+
+use std::io;
+
+/// An error of the lab; its text is one sentence for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The lab needs root to make network namespaces and TUN devices.
+    #[error("the lab builds network namespaces and needs root: run it with sudo")]
+    NotRoot,
+    /// A step touched the system and failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, e.g. `open /dev/net/tun`.
+        what: String,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// A program could be started but reported a failure.
+    #[error("`{command}` failed: {stderr}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it wrote to its standard error.
+        stderr: String,
+    },
+    /// A program is not installed.
+    #[error("{program} is not installed: apt-get install {package}")]
+    Missing {
+        /// The program looked for.
+        program: String,
+        /// The Debian package that has it.
+        package: String,
+    },
+    /// There is no case of this name.
+    #[error("no case is called `{0}`: `list` shows them")]
+    UnknownCase(String),
+    /// The case has no such parameter.
+    #[error("this case has no parameter `{name}`: it has {known}")]
+    UnknownParam {
+        /// The parameter asked for.
+        name: String,
+        /// The parameters there are.
+        known: String,
+    },
+    /// A parameter's value cannot be read.
+    #[error("`{value}` is not a value for {name}: try {example}")]
+    BadValue {
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What it should look like.
+        example: &'static str,
+    },
+    /// Something started did not get ready in time.
+    #[error("{what} was not ready within {seconds} s")]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// How long, in seconds.
+        seconds: u64,
+    },
+    /// The run finished, but not in the way that makes its labels true.
+    #[error("the case did not reproduce: {0}")]
+    NotReproduced(String),
+}
+
+/// Adds what was being done to a system error.
+pub trait Doing<T> {
+    /// Turns the error into [`LabError::Io`] with `what` before it.
+    fn doing(self, what: impl Into<String>) -> Result<T, LabError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, LabError> {
+        self.map_err(|source| LabError::Io {
+            what: what.into(),
+            source,
+        })
+    }
+}

@@ -1,0 +1,407 @@
+//! The link emulator: carries packets between two TUN devices in user space, because not every
+//! kernel has netem, and because the relay's own log is part of the truth.
+//!
+//! A packet meets, in this order: an outage, the drop rules, the MTU, random loss, the queue
+//! and rate of the bottleneck, the delay. Everything random comes from the seed.
+
+mod packet;
+mod path;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+
+pub use path::{DropReason, PathParams};
+pub use rules::{Direction, DropRule, Kind};
+
+use crate::error::LabError;
+use crate::sys;
+use packet::{Header, Transport};
+use path::Path;
+use rules::Rules;
+
+/// A link with a property set per direction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RelayParams {
+    /// From the client to the server.
+    pub client_to_server: PathParams,
+    /// From the server to the client.
+    pub server_to_client: PathParams,
+    /// Chosen drops.
+    pub rules: Vec<DropRule>,
+    /// Where chance starts.
+    pub seed: u64,
+}
+
+impl RelayParams {
+    /// The same delay and rate (bit/s, 0 = unlimited) both ways.
+    pub fn symmetric(rtt_ns: u64, rate_bps: u64, seed: u64) -> RelayParams {
+        let path = PathParams {
+            delay_ns: rtt_ns / 2,
+            rate_bps,
+            ..Default::default()
+        };
+        RelayParams {
+            client_to_server: path.clone(),
+            server_to_client: path,
+            rules: Vec::new(),
+            seed,
+        }
+    }
+
+    /// Adds a rule.
+    pub fn dropping(mut self, rule: DropRule) -> RelayParams {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Changes both directions alike.
+    pub fn both(mut self, change: impl Fn(&mut PathParams)) -> RelayParams {
+        change(&mut self.client_to_server);
+        change(&mut self.server_to_client);
+        self
+    }
+}
+
+/// A packet that the relay dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DroppedPacket {
+    /// When it reached the relay, on the captures' clock.
+    pub time_ns: u64,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Why it was dropped.
+    pub reason: DropReason,
+    /// Length of the IP packet.
+    pub ip_bytes: u64,
+    /// Source address and port.
+    pub source: String,
+    /// Destination address and port.
+    pub destination: String,
+    /// TCP sequence number, as on the wire.
+    pub seq: Option<u32>,
+    /// TCP flag bits.
+    pub flags: Option<u8>,
+    /// TCP payload.
+    pub payload_bytes: Option<u32>,
+}
+
+/// What one direction carried.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Carried {
+    /// Packets that came in.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Drops by reason.
+    pub dropped: BTreeMap<DropReason, u64>,
+    /// Held back on purpose.
+    pub reordered: u64,
+    /// Sent twice.
+    pub duplicated: u64,
+    /// Most bytes that waited before the bottleneck.
+    pub queue_max_bytes: u64,
+}
+
+/// How far behind its schedule the relay delivered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Timekeeping {
+    /// Packets measured.
+    pub packets: u64,
+    /// Median lateness, an upper bound.
+    pub late_p50_ns: u64,
+    /// 99th percentile, an upper bound.
+    pub late_p99_ns: u64,
+    /// The worst.
+    pub late_max_ns: u64,
+    /// Whether the relay ran with real-time scheduling.
+    pub realtime: bool,
+}
+
+/// The relay's report: part of the truth.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RelayReport {
+    /// From the client to the server.
+    pub client_to_server: Carried,
+    /// From the server to the client.
+    pub server_to_client: Carried,
+    /// How punctual it was.
+    pub timekeeping: Timekeeping,
+    /// The dropped packets, the first 10,000 of them.
+    pub drops: Vec<DroppedPacket>,
+}
+
+impl RelayReport {
+    /// Drops in both directions.
+    pub fn dropped(&self) -> u64 {
+        let ways = [&self.client_to_server, &self.server_to_client];
+        ways.iter().flat_map(|w| w.dropped.values()).sum()
+    }
+}
+
+const DROPS_LOGGED: usize = 10_000;
+/// Read in one go before packets that are due get their turn: bounds the lateness.
+const BATCH: usize = 32;
+/// How often a quiet relay looks whether it should stop.
+const TICK_NS: u64 = 50_000_000;
+
+/// Switches that a case may turn while the link is in use.
+#[derive(Debug, Default)]
+pub struct Outage {
+    /// Drop all from the client to the server.
+    pub client_to_server: AtomicBool,
+    /// Drop all from the server to the client.
+    pub server_to_client: AtomicBool,
+}
+
+/// A running relay; stops when dropped.
+#[derive(Debug)]
+pub struct Relay {
+    stop: Arc<AtomicBool>,
+    outage: Arc<Outage>,
+    thread: Option<JoinHandle<RelayReport>>,
+}
+
+impl Relay {
+    /// Starts to carry packets between the client's device and the server's.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(client: OwnedFd, server: OwnedFd, params: RelayParams) -> Result<Relay, LabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let outage = Arc::new(Outage::default());
+        let mut worker = Worker::new([client, server], params, Arc::clone(&outage));
+        let flag = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("relay".to_owned())
+            .spawn(move || worker.run(&flag))
+            .map_err(|source| LabError::Io {
+                what: "start the relay".to_owned(),
+                source,
+            })?;
+        Ok(Relay {
+            stop,
+            outage,
+            thread: Some(thread),
+        })
+    }
+
+    /// The switches for an outage.
+    pub fn outage(&self) -> &Outage {
+        &self.outage
+    }
+
+    /// Stops and reports.
+    pub fn stop(&mut self) -> RelayReport {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread
+            .take()
+            .and_then(|t| t.join().ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Worker {
+    /// Device, way out of it, and its counters, client first.
+    devices: [OwnedFd; 2],
+    paths: [Path; 2],
+    carried: [Carried; 2],
+    rules: Rules,
+    outage: Arc<Outage>,
+    lateness: Lateness,
+    drops: Vec<DroppedPacket>,
+}
+
+impl Worker {
+    fn new(devices: [OwnedFd; 2], params: RelayParams, outage: Arc<Outage>) -> Worker {
+        Worker {
+            devices,
+            paths: [
+                Path::new(params.client_to_server, params.seed ^ 0x0c25),
+                Path::new(params.server_to_client, params.seed ^ 0x52c0),
+            ],
+            carried: Default::default(),
+            rules: Rules::new(params.rules),
+            outage,
+            lateness: Lateness::default(),
+            drops: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> RelayReport {
+        let realtime = sys::become_punctual();
+        let mut buf = vec![0; 65_536];
+        while !stop.load(Ordering::Relaxed) {
+            for way in 0..2 {
+                self.ingest(way, &mut buf);
+                self.deliver(0);
+                self.deliver(1);
+            }
+            let now_ns = sys::monotonic_ns();
+            let next = self.paths.iter().filter_map(Path::next_due_ns).min();
+            let wait_ns = next.map_or(TICK_NS, |due| due.saturating_sub(now_ns).min(TICK_NS));
+            sys::wait_readable([&self.devices[0], &self.devices[1]], wait_ns);
+        }
+        self.report(realtime)
+    }
+
+    fn ingest(&mut self, way: usize, buf: &mut [u8]) {
+        for _ in 0..BATCH {
+            // An error means that the device is gone: the run is ending.
+            let Ok(Some(len)) = sys::read_packet(&self.devices[way], buf) else {
+                return;
+            };
+            let packet = &buf[..len];
+            self.carried[way].packets += 1;
+            self.carried[way].bytes += len as u64;
+            let direction = direction_of(way);
+            let dropped = if self.is_out(direction) {
+                Err(DropReason::Outage)
+            } else if self.rules.drops(direction, packet).is_some() {
+                Err(DropReason::Rule)
+            } else {
+                self.paths[way].take(sys::monotonic_ns(), packet)
+            };
+            if let Err(reason) = dropped {
+                *self.carried[way].dropped.entry(reason).or_insert(0) += 1;
+                if self.drops.len() < DROPS_LOGGED {
+                    self.drops.push(describe(direction, reason, packet));
+                }
+            }
+        }
+    }
+
+    fn is_out(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::ClientToServer => self.outage.client_to_server.load(Ordering::Relaxed),
+            Direction::ServerToClient => self.outage.server_to_client.load(Ordering::Relaxed),
+        }
+    }
+
+    fn deliver(&mut self, way: usize) {
+        let mut now_ns = sys::monotonic_ns();
+        while let Some((due_ns, packet)) = self.paths[way].pop_due(now_ns) {
+            // A refused packet (malformed, device down) is lost as on any link.
+            let _ = sys::write_packet(&self.devices[1 - way], &packet);
+            // The receiver's stack runs inside the write; its time is not ours.
+            self.lateness.record(now_ns - due_ns);
+            now_ns = sys::monotonic_ns();
+        }
+    }
+
+    fn report(&mut self, realtime: bool) -> RelayReport {
+        let [mut client_to_server, mut server_to_client] = std::mem::take(&mut self.carried);
+        for (carried, path) in [&mut client_to_server, &mut server_to_client]
+            .into_iter()
+            .zip(&self.paths)
+        {
+            carried.reordered = path.reordered;
+            carried.duplicated = path.duplicated;
+            carried.queue_max_bytes = path.queue_max_bytes;
+        }
+        RelayReport {
+            client_to_server,
+            server_to_client,
+            timekeeping: self.lateness.report(realtime),
+            drops: std::mem::take(&mut self.drops),
+        }
+    }
+}
+
+fn direction_of(way: usize) -> Direction {
+    if way == 0 {
+        Direction::ClientToServer
+    } else {
+        Direction::ServerToClient
+    }
+}
+
+fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedPacket {
+    let mut dropped = DroppedPacket {
+        time_ns: sys::realtime_ns(),
+        direction,
+        reason,
+        ip_bytes: packet.len() as u64,
+        source: String::new(),
+        destination: String::new(),
+        seq: None,
+        flags: None,
+        payload_bytes: None,
+    };
+    let Some(header) = Header::parse(packet) else {
+        return dropped;
+    };
+    let ports = match header.transport {
+        Transport::Tcp(segment) => {
+            dropped.seq = Some(segment.seq);
+            dropped.flags = Some(segment.flags);
+            dropped.payload_bytes = Some(segment.payload_bytes);
+            (segment.source_port, segment.destination_port)
+        }
+        Transport::Udp {
+            source_port,
+            destination_port,
+            ..
+        } => (source_port, destination_port),
+        Transport::Other(_) => (0, 0),
+    };
+    dropped.source = std::net::SocketAddr::new(header.source, ports.0).to_string();
+    dropped.destination = std::net::SocketAddr::new(header.destination, ports.1).to_string();
+    dropped
+}
+
+/// A histogram of lateness in steps of 10 µs up to 50 ms.
+#[derive(Debug)]
+struct Lateness {
+    steps: Vec<u64>,
+    max_ns: u64,
+}
+
+const STEP_NS: u64 = 10_000;
+
+impl Default for Lateness {
+    fn default() -> Lateness {
+        Lateness {
+            steps: vec![0; 5_000],
+            max_ns: 0,
+        }
+    }
+}
+
+impl Lateness {
+    fn record(&mut self, late_ns: u64) {
+        let last = self.steps.len() - 1;
+        self.steps[((late_ns / STEP_NS) as usize).min(last)] += 1;
+        self.max_ns = self.max_ns.max(late_ns);
+    }
+
+    fn report(&self, realtime: bool) -> Timekeeping {
+        let packets: u64 = self.steps.iter().sum();
+        let quantile = |percent: u64| {
+            let mut seen = 0;
+            let at = self.steps.iter().position(|&n| {
+                seen += n;
+                seen * 100 >= packets * percent
+            });
+            (at.unwrap_or(0) as u64 + 1) * STEP_NS
+        };
+        Timekeeping {
+            packets,
+            late_p50_ns: quantile(50).min(self.max_ns),
+            late_p99_ns: quantile(99).min(self.max_ns),
+            late_max_ns: self.max_ns,
+            realtime,
+        }
+    }
+}

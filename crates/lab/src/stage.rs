@@ -1,0 +1,292 @@
+//! The stage of a case: two namespaces, the link between them, and the captures at both ends.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::capture::{Capture, CaptureParams, CaptureReport};
+use crate::cleanup::{self, PREFIX};
+use crate::counters::Counters;
+use crate::error::{Doing, LabError};
+use crate::netns::{Netns, run};
+use crate::relay::{Relay, RelayParams, RelayReport};
+use crate::rng::Rng;
+use crate::sys;
+
+/// What connects the two ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// A virtual Ethernet cable: about 0.05 ms, and packets stay as large as the sender's
+    /// kernel made them (GSO), as in most captures on servers.
+    Veth,
+    /// The emulated link: TUN devices of 1500 bytes, packets as on a wire.
+    Relay(RelayParams),
+}
+
+/// How a stage is built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageParams {
+    /// The link.
+    pub link: Link,
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Decides the addresses.
+    pub seed: u64,
+    /// How captures are taken.
+    pub capture: CaptureParams,
+    /// Congestion control of the routes at both ends.
+    pub congestion_control: &'static str,
+}
+
+/// Where captures go and what the run leaves besides the requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StageReport {
+    /// The captures.
+    pub captures: Vec<CaptureReport>,
+    /// The link emulator's account, unless the link was veth.
+    pub relay: Option<RelayReport>,
+    /// Kernel counters of the client's namespace, over the run.
+    pub client_counters: Counters,
+    /// Kernel counters of the server's namespace, over the run.
+    pub server_counters: Counters,
+}
+
+/// A built stage; dropping it removes everything.
+#[derive(Debug)]
+pub struct Stage {
+    // Dropped in this order: what uses the namespaces goes before them.
+    captures: Vec<Capture>,
+    relay: Option<Relay>,
+    /// The client's namespace.
+    pub client: Netns,
+    /// The server's namespace.
+    pub server: Netns,
+    /// The client's address.
+    pub client_addr: IpAddr,
+    /// The server's address.
+    pub server_addr: IpAddr,
+    dir: PathBuf,
+    out: PathBuf,
+    capture: CaptureParams,
+    before: [Counters; 2],
+}
+
+/// The interface at either end of the link.
+pub const INTERFACE: &str = "lab0";
+
+impl Stage {
+    /// Builds namespaces and link; captures will go to `out`.
+    ///
+    /// # Errors
+    /// Not root, or a step is refused.
+    pub fn build(params: StageParams, out: &Path) -> Result<Stage, LabError> {
+        let client = Netns::create("client")?;
+        let server = Netns::create("server")?;
+        let (client_addr, server_addr) = addresses(params.seed, params.ipv6);
+        let relay = match params.link {
+            Link::Veth => {
+                veth(&client, INTERFACE, &server, INTERFACE)?;
+                None
+            }
+            Link::Relay(link) => Some((tun(&client)?, tun(&server)?, link)),
+        };
+        for (netns, addr) in [(&client, client_addr), (&server, server_addr)] {
+            configure(netns, addr, params.congestion_control)?;
+        }
+        let relay = match relay {
+            Some((c, s, link)) => Some(Relay::start(c, s, link)?),
+            None => None,
+        };
+        let before = [Counters::read(&client)?, Counters::read(&server)?];
+        let dir = temporary_dir()?;
+        let (out, capture) = (out.to_owned(), params.capture);
+        let captures = Vec::new();
+        Ok(Stage {
+            captures,
+            relay,
+            client,
+            server,
+            client_addr,
+            server_addr,
+            dir,
+            out,
+            capture,
+            before,
+        })
+    }
+
+    /// A directory for configurations and files to serve; gone after the run.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The emulated link, for an outage during the run.
+    pub fn relay(&self) -> Option<&Relay> {
+        self.relay.as_ref()
+    }
+
+    /// Starts a capture at each end and returns when both listen.
+    ///
+    /// # Errors
+    /// tcpdump is missing or refuses.
+    pub fn start_captures(&mut self) -> Result<(), LabError> {
+        for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
+            let path = self.out.join(format!("{vantage}.pcap"));
+            let capture = Capture::start(netns, vantage, INTERFACE, &path, self.capture)?;
+            self.captures.push(capture);
+        }
+        Ok(())
+    }
+
+    /// Waits until a program in the server's namespace listens at `endpoint`. Looks at the
+    /// kernel's table instead of connecting: a connection would be in nobody's plan.
+    ///
+    /// # Errors
+    /// It does not within 10 s.
+    pub fn wait_for_listener(&self, endpoint: SocketAddr) -> Result<(), LabError> {
+        let port = format!(":{:04X} ", endpoint.port());
+        let listens = |table: &str| {
+            let path = format!("/proc/thread-self/net/{table}");
+            let text = fs::read_to_string(path).unwrap_or_default();
+            // State 0A is LISTEN; the first address on a line is the local one.
+            let mut lines = text.lines().filter(|l| l.contains(" 0A "));
+            lines.any(|l| {
+                l.trim().split_once(": ").is_some_and(|(_, l)| {
+                    l.split_once(' ')
+                        .is_some_and(|(local, _)| format!("{local} ").ends_with(&port))
+                })
+            })
+        };
+        for _ in 0..1_000 {
+            if self.server.inside(|| listens("tcp") || listens("tcp6"))? {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(LabError::Timeout {
+            what: format!("the listener at {endpoint}"),
+            seconds: 10,
+        })
+    }
+
+    /// Stops captures and relay and reports.
+    ///
+    /// # Errors
+    /// A namespace cannot be entered.
+    pub fn finish(&mut self) -> Result<StageReport, LabError> {
+        let captures = Capture::stop(std::mem::take(&mut self.captures));
+        let relay = self.relay.as_mut().map(Relay::stop);
+        Ok(StageReport {
+            captures,
+            relay,
+            client_counters: Counters::read(&self.client)?.since(&self.before[0]),
+            server_counters: Counters::read(&self.server)?.since(&self.before[1]),
+        })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        cleanup::remove_dir(&self.dir);
+    }
+}
+
+/// Different private addresses for each seed, so that nobody can key on them.
+fn addresses(seed: u64, ipv6: bool) -> (IpAddr, IpAddr) {
+    let mut rng = Rng::new(seed ^ 0xadd4);
+    let [second, third] = [rng.between(1, 250) as u8, rng.between(0, 255) as u8];
+    let client = rng.between(2, 120) as u8;
+    let server = rng.between(121, 250) as u8;
+    let host = |last: u8| -> IpAddr {
+        if ipv6 {
+            let [a, b, c] = [second, third, last].map(u16::from);
+            Ipv6Addr::new(0xfd00, a, b, 0, 0, 0, 0, c).into()
+        } else {
+            Ipv4Addr::new(10, second, third, last).into()
+        }
+    };
+    (host(client), host(server))
+}
+
+/// A veth pair with one end in each namespace.
+///
+/// # Errors
+/// `ip` fails.
+pub fn veth(near: &Netns, near_name: &str, far: &Netns, far_name: &str) -> Result<(), LabError> {
+    let pair = format!(
+        "link add {near_name} type veth peer name {far_name} netns {}",
+        far.name()
+    );
+    near.ip(&pair).map(|_| ())
+}
+
+fn tun(netns: &Netns) -> Result<std::os::fd::OwnedFd, LabError> {
+    let fd = netns
+        .inside(|| sys::open_tun(INTERFACE))?
+        .doing("make a TUN device")?;
+    // The device's own queue must never drop: only the relay does, and says so.
+    netns.ip(&format!("link set {INTERFACE} mtu 1500 txqueuelen 20000"))?;
+    Ok(fd)
+}
+
+fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
+    let (len, net) = match addr {
+        IpAddr::V4(v4) => {
+            netns.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
+            let [a, b, c, _] = v4.octets();
+            (24, IpAddr::from(Ipv4Addr::new(a, b, c, 0)))
+        }
+        IpAddr::V6(v6) => {
+            // No router solicitations: they would be noise in the captures.
+            netns.sysctl("net.ipv6.conf.default.router_solicitations", "0")?;
+            netns.sysctl(
+                &format!("net.ipv6.conf.{INTERFACE}.router_solicitations"),
+                "0",
+            )?;
+            netns.sysctl(&format!("net.ipv6.conf.{INTERFACE}.accept_dad"), "0")?;
+            let s = v6.segments();
+            (
+                64,
+                IpAddr::from(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0)),
+            )
+        }
+    };
+    let nodad = if addr.is_ipv6() { " nodad" } else { "" };
+    netns.ip(&format!(
+        "addr add {addr}/{len} dev {INTERFACE} noprefixroute{nodad}"
+    ))?;
+    netns.ip(&format!("link set {INTERFACE} up"))?;
+    netns
+        .ip(&format!(
+            "route add {net}/{len} dev {INTERFACE} src {addr} congctl {congestion_control}"
+        ))
+        .map(|_| ())
+}
+
+fn temporary_dir() -> Result<PathBuf, LabError> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("{PREFIX}{}-{count}", std::process::id()));
+    cleanup::remember_dir(dir.clone());
+    fs::create_dir_all(&dir).doing(format!("make {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Versions of the kernel and of what takes the captures, for the labels.
+pub fn versions() -> Vec<(String, String)> {
+    let first = |text: String| text.lines().next().unwrap_or_default().trim().to_owned();
+    let kernel = run("uname", &["-sr"]).map(first).unwrap_or_default();
+    let tcpdump = run("tcpdump", &["--version"])
+        .map(first)
+        .unwrap_or_default();
+    vec![
+        ("kernel".to_owned(), kernel),
+        ("tcpdump".to_owned(), tcpdump),
+    ]
+}
