@@ -15,16 +15,22 @@ const KINDS_MAX: usize = 4;
 /// Owners below this share are summed up in the bar's legend.
 const LEGEND_SHARE_MIN: f64 = 0.001;
 
+/// A finding with its words.
+type Said<'a> = (&'a Finding, Phrases);
+
 /// The whole report as text.
 pub fn render(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     inputs(&mut page, report);
     limits(&mut page, report);
     page.gap();
-    let phrases: Vec<Phrases> = report.findings.iter().map(Phrases::of).collect();
-    headline(&mut page, report, &phrases);
-    overview(&mut page, report);
-    for (finding, phrases) in report.findings.iter().zip(&phrases) {
+    // What somebody can repair comes first, however much time goes into what nobody can.
+    let (faults, costs): (Vec<_>, Vec<_>) =
+        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
+    let findings: Vec<Said<'_>> = faults.into_iter().chain(costs).collect();
+    headline(&mut page, report, &findings);
+    overview(&mut page, &findings);
+    for (finding, phrases) in &findings {
         page.gap();
         self::finding(&mut page, report, finding, phrases);
     }
@@ -99,10 +105,10 @@ fn limits(page: &mut Page<'_>, report: &Report) {
 }
 
 /// The answer in one sentence, and the first thing to do.
-fn headline(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
-    let first = report.findings.iter().zip(phrases).find(|(finding, _)| is_fault(finding));
-    let Some((finding, phrases)) = first else {
-        return healthy(page, report, phrases);
+fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
+    let first = findings.first();
+    let Some((finding, phrases)) = first.filter(|(finding, _)| is_fault(finding)) else {
+        return healthy(page, report, first);
     };
     let mut text = format!("{}.", phrases.headline);
     if finding.lost_ns > 0 && finding.counterfactual.p50_ns < finding.latency.p50_ns {
@@ -118,7 +124,7 @@ fn headline(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
     }
 }
 
-fn healthy(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
+fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let totals = &report.totals;
     if totals.exchanges == 0 {
         let connections = counted(totals.connections, "connection", "connections");
@@ -132,21 +138,21 @@ fn healthy(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
     let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
     let (p50, p99) = (units::duration(p50), units::duration(p99));
     let mut text = format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.");
-    if let Some(cost) = phrases.first() {
-        text += &format!(" {}.", cost.headline);
+    if let Some((_, phrases)) = cost {
+        text += &format!(" {}.", phrases.headline);
     }
     page.paragraph(Some(Paint::Good), &text, 0);
 }
 
 /// With several findings, a line each before the details.
-fn overview(page: &mut Page<'_>, report: &Report) {
-    if report.findings.len() < 2 {
+fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
+    if findings.len() < 2 {
         return;
     }
     page.gap();
-    let ids = report.findings.iter().map(|finding| finding.cause.id().len());
+    let ids = findings.iter().map(|(finding, _)| finding.cause.id().len());
     let id_columns = ids.max().unwrap_or(0);
-    for finding in &report.findings {
+    for (finding, _) in findings {
         let (lost, share) = match finding.lost_ns {
             0 => ("–".into(), String::new()),
             lost_ns => (units::duration(lost_ns), units::share(finding.share)),
@@ -343,7 +349,7 @@ fn latency(page: &mut Page<'_>, report: &Report) {
     }
     page.gap();
     let columns = Columns::of(page.look);
-    let head: String = PERCENTILES.iter().take(columns.times).map(|head| right(head, 10)).collect();
+    let head = columns.shown(["p50", "p90", "p99", "max"].map(str::to_owned));
     let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
     let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
     page.line(&format!("{title}{head}"));
@@ -359,18 +365,26 @@ fn latency(page: &mut Page<'_>, report: &Report) {
     }
 }
 
-const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
-
 /// The latency table's columns: as many times as leave room for a name.
 struct Columns {
     name: usize,
-    times: usize,
+    times: &'static [usize],
 }
 
 impl Columns {
     fn of(look: &Look) -> Self {
-        let times = if look.width >= 90 { 4 } else { 3 };
-        Self { name: look.width.saturating_sub(2 + 11 + times * 10).clamp(16, 44), times }
+        let times: &[usize] = match look.width {
+            0..70 => &[0, 2],
+            70..90 => &[0, 1, 2],
+            _ => &[0, 1, 2, 3],
+        };
+        let name = look.width.saturating_sub(2 + 11 + times.len() * 10).clamp(16, 44);
+        Self { name, times }
+    }
+
+    /// Of p50, p90, p99 and max those that are shown.
+    fn shown(&self, cells: [String; 4]) -> String {
+        self.times.iter().filter_map(|&at| cells.get(at)).map(|cell| right(cell, 10)).collect()
     }
 }
 
@@ -400,9 +414,8 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
 
 fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
     let exchanges = of.map(units::count).unwrap_or_default();
-    let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns];
-    let times = times.iter().take(columns.times).map(|&ns| right(&units::duration(ns), 10));
-    let times: String = times.collect();
+    let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration);
+    let times = columns.shown(times);
     let name = left(&cut(name, columns.name), columns.name);
     page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
 }
