@@ -8,7 +8,7 @@ use tcpwhy_core::pipeline::{Analysis, Batch, Decoder};
 
 /// Blocks of a round: enough work to make starting the threads of a round cheap, little enough
 /// to keep two rounds in a few dozen megabytes.
-const ROUND_BLOCKS: usize = 16;
+const ROUND_BLOCKS: usize = 8;
 
 /// A block and what was decoded from it.
 #[derive(Default)]
@@ -63,7 +63,11 @@ pub fn run(
     threads: usize,
 ) -> Result<(), CaptureError> {
     let first = Slot { block: first, ..Slot::default() };
-    if threads == 1 { alone(analysis, first, reading) } else { together(analysis, first, reading, threads) }
+    if threads == 1 {
+        alone(analysis, first, reading)
+    } else {
+        together(analysis, first, reading, threads)
+    }
 }
 
 fn alone(

@@ -38,8 +38,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
 }
 
 fn wanted(asked: &Explain) -> Wanted {
-    let mut options = Options::default();
-    options.filter = asked.filter.clone().unwrap_or_default();
+    let filter = asked.filter.clone().unwrap_or_default();
+    let mut options = Options { filter, ..Options::default() };
     // With files, --cause asks for that cause only.
     options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
     let floors = &mut options.floors;
