@@ -2,6 +2,7 @@
 
 mod analysis;
 mod args;
+mod drive;
 mod error;
 mod explain;
 mod output;

@@ -8,6 +8,7 @@
 use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally};
 use crate::dns::{self, Lookup};
+use crate::filter::Filter;
 use crate::report::Report;
 use crate::tcp::Tracker;
 use crate::wire::{
@@ -24,6 +25,10 @@ pub struct Options {
     pub floors: Floors,
     /// Seed of the flow hash; the answer does not depend on it.
     pub seed: u64,
+    /// The part to look at.
+    pub filter: Filter,
+    /// Capture time of the first frame, from which the filter's times count, ns.
+    pub first_ns: u64,
 }
 
 /// A packet that concerns no single connection, kept until its turn.
@@ -52,6 +57,9 @@ pub struct Batch {
 #[derive(Clone)]
 pub struct Decoder {
     hasher: FlowHasher,
+    filter: Filter,
+    /// First and past-the-end capture time of what is looked at, ns.
+    window: (u64, u64),
 }
 
 impl Decoder {
@@ -65,9 +73,13 @@ impl Decoder {
         for (frame, entry) in block.frames().zip(&block.entries) {
             batch.first_ns.get_or_insert(frame.time_ns);
             batch.last_ns = batch.last_ns.max(frame.time_ns);
+            if frame.time_ns < self.window.0 || frame.time_ns >= self.window.1 {
+                continue;
+            }
             let packet = decode(&frame, &self.hasher, &mut segment);
             batch.counts.add(&packet);
             match packet {
+                Packet::Tcp if !self.filter.matches_flow(&segment.flow) => {}
                 Packet::Tcp => {
                     segment.rebase(entry.offset);
                     batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
@@ -126,7 +138,11 @@ const LOOKUPS_MAX: usize = 1 << 18;
 impl Analysis {
     /// Begins.
     pub fn new(options: Options) -> Self {
-        let decoder = Decoder { hasher: FlowHasher::new(options.seed) };
+        let decoder = Decoder {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        };
         Self {
             options,
             decoder,
@@ -216,6 +232,8 @@ impl Analysis {
         report.totals.first_ns = self.first_ns.unwrap_or(0);
         report.totals.last_ns = self.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
+        let filter = &self.options.filter;
+        report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report
     }
 }

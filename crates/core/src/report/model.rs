@@ -209,7 +209,7 @@ pub enum Fact {
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
-    /// Its part in the chain, an id from the message table (`flight_end`, `late_ack`, `held`).
+    /// Its part in the chain, an id from the message table (`flight_end`, `ack`, `next`).
     pub part: &'static str,
     /// Who sent it.
     pub from: Side,

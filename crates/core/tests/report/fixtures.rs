@@ -120,8 +120,8 @@ fn nagle_finding(server: Endpoint) -> Finding {
         confidence: 0.99,
         evidence: vec![
             evidence(219, "flight_end", Side::Server, 238, 0),
-            evidence(241, "late_ack", Side::Client, 0, 41_400_000),
-            evidence(242, "held", Side::Server, 615, 3_000),
+            evidence(241, "ack", Side::Client, 0, 41_400_000),
+            evidence(242, "next", Side::Server, 615, 3_000),
         ],
         evidence_flow: Some((endpoint("10.200.0.1", 50_112), server)),
         ruled_out: vec![
@@ -277,7 +277,7 @@ fn timeout(server: Endpoint) -> Finding {
         evidence_flow: Some((endpoint("192.0.2.1", 1_025), server)),
         ruled_out: vec![RuledOut { cause: Cause::ServerThink, why: "sent_again" }],
         facts: vec![
-            ("rto_count", Fact::Count(40)),
+            ("count", Fact::Count(40)),
             ("rto_ns", Fact::Ns(204 * MS)),
             ("place", Fact::Text("between the capture and the client".into())),
         ],
