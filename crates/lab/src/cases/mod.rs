@@ -1,9 +1,16 @@
 //! The cases, one file per mechanism.
 
+mod bottleneck;
+mod client_nagle;
+mod distance;
+mod healthy;
 mod loss;
 mod nginx_nodelay_off;
+mod path_faults;
 mod receive_window;
 mod send_buffer;
+mod slow_reader;
+mod slow_start;
 mod think;
 
 use crate::case::Case;
@@ -22,6 +29,22 @@ pub const CASES: &[Case] = &[
     loss::TAIL_PROBED,
     loss::SYN,
     loss::SYN_ACK,
+    client_nagle::CASE,
+    slow_reader::CASE,
+    slow_reader::UNANSWERED,
+    slow_start::NEW_CONNECTIONS,
+    slow_start::AFTER_IDLE,
+    distance::PLAIN,
+    bottleneck::SHALLOW,
+    bottleneck::DEEP,
+    path_faults::MTU_BLACK_HOLE,
+    path_faults::REORDERING,
+    path_faults::DUPLICATES,
+    healthy::KEEP_ALIVE,
+    healthy::DOWNLOADS,
+    healthy::UPLOADS,
+    healthy::SHORT_CONNECTIONS,
+    healthy::LAN,
 ];
 
 #[cfg(test)]
