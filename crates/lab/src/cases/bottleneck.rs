@@ -111,7 +111,13 @@ fn deep_act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabEr
 }
 
 fn shallow_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
-    let bytes: u64 = ran.observed.loaded.requests.iter().map(|r| r.response_bytes).sum();
+    let bytes: u64 = ran
+        .observed
+        .loaded
+        .requests
+        .iter()
+        .map(|r| r.response_bytes)
+        .sum();
     let wire_bytes = bytes + bytes / 1_448 * 52;
     let lost_ns = wire_bytes * 8_000_000_000 / p.get("rate_bps")?.max(1);
     let cause = Cause::by_twin("bandwidth", Role::Network, None)
@@ -127,14 +133,13 @@ fn shallow_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
 
 fn deep_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let rtt_ns = p.get("rtt_ns")?;
-    let small_bytes = p.get("small_bytes")?;
-    let requests = ran.observed.loaded.requests.iter();
-    let small = requests.filter(|r| r.response_bytes < small_bytes + 1_000);
-    let lost = small.map(|r| {
+    let lost = ran.observed.loaded.requests.iter().map(|r| {
         let round_trips = if r.connect_ns > 0 { 2 } else { 1 };
         r.took_ns().saturating_sub(round_trips * rtt_ns)
     });
-    let cause = Cause::by_twin("bufferbloat", Role::Network, None)
-        .measured(lost.sum(), "the small requests' time above their round trips");
-    Ok(vec![cause.or(&["bandwidth"])])
+    let cause = Cause::by_twin("bufferbloat", Role::Network, None).measured(
+        lost.sum(),
+        "all requests' time above their round trips; shared with also_right",
+    );
+    Ok(vec![cause.or(&["bandwidth", "slow_start"])])
 }

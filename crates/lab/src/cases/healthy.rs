@@ -53,7 +53,10 @@ pub const DOWNLOADS: Case = Case {
             .with("response_bytes", rng.between(2_000, 8_000) * 1_000)
             .with("snaplen_bytes", 128)
     },
-    ..healthy("healthy_downloads", "large downloads, buffers left to the kernel")
+    ..healthy(
+        "healthy_downloads",
+        "large downloads, buffers left to the kernel",
+    )
 };
 
 /// Large uploads, likewise.
@@ -70,7 +73,10 @@ pub const UPLOADS: Case = Case {
             .with("response_bytes", rng.between(20, 300))
             .with("snaplen_bytes", 128)
     },
-    ..healthy("healthy_uploads", "large uploads, buffers left to the kernel")
+    ..healthy(
+        "healthy_uploads",
+        "large uploads, buffers left to the kernel",
+    )
 };
 
 /// Many short connections.

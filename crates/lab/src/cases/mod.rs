@@ -2,11 +2,18 @@
 
 mod bottleneck;
 mod client_nagle;
+mod client_nagle_databases;
 mod distance;
+mod distance_tls;
 mod healthy;
+mod healthy_programs;
+mod jdk_httpserver;
 mod loss;
+mod mixture;
+mod nagle_servers;
 mod nginx_nodelay_off;
 mod path_faults;
+mod programs;
 mod receive_window;
 mod send_buffer;
 mod slow_reader;
@@ -29,22 +36,40 @@ pub const CASES: &[Case] = &[
     loss::TAIL_PROBED,
     loss::SYN,
     loss::SYN_ACK,
+    nagle_servers::OWN,
+    nagle_servers::PYTHON,
+    nagle_servers::NODE,
+    nagle_servers::JAVA,
+    nagle_servers::C,
+    jdk_httpserver::JDK_17,
+    jdk_httpserver::JDK_25,
     client_nagle::CASE,
+    client_nagle_databases::REDIS,
+    client_nagle_databases::POSTGRES,
     slow_reader::CASE,
     slow_reader::UNANSWERED,
     slow_start::NEW_CONNECTIONS,
     slow_start::AFTER_IDLE,
     distance::PLAIN,
+    distance_tls::CASE,
     bottleneck::SHALLOW,
     bottleneck::DEEP,
     path_faults::MTU_BLACK_HOLE,
     path_faults::REORDERING,
     path_faults::DUPLICATES,
+    mixture::CASE,
     healthy::KEEP_ALIVE,
     healthy::DOWNLOADS,
     healthy::UPLOADS,
     healthy::SHORT_CONNECTIONS,
     healthy::LAN,
+    healthy_programs::NGINX,
+    healthy_programs::REDIS,
+    healthy_programs::PSQL,
+    healthy_programs::POSTGRES,
+    healthy_programs::TLS,
+    healthy_programs::PIPELINING,
+    healthy_programs::CHAT,
 ];
 
 #[cfg(test)]

@@ -73,7 +73,6 @@ fn params(rng: &mut Rng) -> Params {
         .with("pause_after_bytes", rng.between(50, 300) * 1_000)
 }
 
-
 fn act(
     stage: &mut Stage,
     p: &Params,
@@ -95,7 +94,12 @@ fn act(
     Ok(Observed::with_server(loaded, &server))
 }
 
-fn download(stage: &Stage, _: &Params, load: &Load, _: Variant) -> Result<client::Loaded, LabError> {
+fn download(
+    stage: &Stage,
+    _: &Params,
+    load: &Load,
+    _: Variant,
+) -> Result<client::Loaded, LabError> {
     client::run(&stage.client, load)
 }
 

@@ -39,7 +39,9 @@ pub const AFTER_IDLE: Case = Case {
     link: plain_link,
     act: |stage, p, variant| {
         let on = if variant == Variant::Faulty { "1" } else { "0" };
-        stage.server.sysctl("net.ipv4.tcp_slow_start_after_idle", on)?;
+        stage
+            .server
+            .sysctl("net.ipv4.tcp_slow_start_after_idle", on)?;
         let spacing = p.duration("spacing_ns")?;
         act(stage, p, |load| load.spacing = spacing)
     },
@@ -60,11 +62,7 @@ fn params(rng: &mut Rng) -> Params {
         .with("response_bytes", rng.between(150, 500) * 1_000)
 }
 
-fn act(
-    stage: &mut Stage,
-    p: &Params,
-    change: impl Fn(&mut Load),
-) -> Result<Observed, LabError> {
+fn act(stage: &mut Stage, p: &Params, change: impl Fn(&mut Load)) -> Result<Observed, LabError> {
     let behaviour = Behaviour::healthy(p.get("response_bytes")?);
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
     stage.start_captures()?;
