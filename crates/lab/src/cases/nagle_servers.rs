@@ -38,7 +38,7 @@ pub const PYTHON: Case = case(
         let path = script(stage, "split.py", include_str!("programs/split.py"))?;
         let mut command = stage.server.command("python3");
         command.arg(path);
-        real(stage, p, v, command, "python3")
+        real(stage, p, v, command, ("python3", ("python3", "--version")))
     },
 );
 
@@ -50,7 +50,7 @@ pub const NODE: Case = case(
         let path = script(stage, "split.js", include_str!("programs/split.js"))?;
         let mut command = stage.server.command("node");
         command.arg(path);
-        real(stage, p, v, command, "nodejs")
+        real(stage, p, v, command, ("nodejs", ("node", "--version")))
     },
 );
 
@@ -61,9 +61,16 @@ pub const JAVA: Case = case(
     |stage, p, v| {
         let path = script(stage, "Split.java", include_str!("programs/Split.java"))?;
         let java = jdk(17)?.join("bin/java");
-        let mut command = stage.server.command(&java.to_string_lossy());
+        let java = java.to_string_lossy();
+        let mut command = stage.server.command(&java);
         command.args(["-Xmx64m", "-Xshare:auto"]).arg(path);
-        real(stage, p, v, command, "openjdk-17-jdk-headless")
+        real(
+            stage,
+            p,
+            v,
+            command,
+            ("openjdk-17-jdk-headless", (&java, "--version")),
+        )
     },
 );
 
@@ -77,7 +84,21 @@ pub const C: Case = case(
         let (source, output) = (source.to_string_lossy(), program.to_string_lossy());
         stage.server.run("gcc", &["-O1", "-o", &output, &source])?;
         let command = stage.server.command(&output);
-        real(stage, p, v, command, "gcc")
+        real(stage, p, v, command, ("gcc", ("gcc", "--version")))
+    },
+);
+
+/// Go with `SetNoDelay(false)`, against Go's default.
+pub const GO: Case = case(
+    "nagle_go",
+    "a Go server with SetNoDelay(false) writes header and body apart",
+    |stage, p, v| {
+        let source = script(stage, "split.go", include_str!("programs/split.go"))?;
+        let program = stage.dir().join("split");
+        let (source, output) = (source.to_string_lossy(), program.to_string_lossy());
+        stage.server.run("go", &["build", "-o", &output, &source])?;
+        let command = stage.server.command(&output);
+        real(stage, p, v, command, ("golang-go", ("go", "version")))
     },
 );
 
@@ -124,16 +145,16 @@ fn load(server: SocketAddr, p: &Params) -> Result<Load, LabError> {
     })
 }
 
-/// Starts `command ADDRESS PORT BYTES NODELAY`, warms it up and runs the load.
+/// Starts `command ADDRESS PORT BYTES NODELAY`, warms it up and runs the load. The last argument
+/// is the package to install, and what prints the version of the language.
 fn real(
     stage: &mut Stage,
     p: &Params,
     variant: Variant,
     mut command: Command,
-    package: &str,
+    (package, compiler): (&str, (&str, &str)),
 ) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
-    let program = command.get_program().to_owned();
     let nodelay = if variant == Variant::Healthy {
         "1"
     } else {
@@ -151,7 +172,7 @@ fn real(
     stage.start_captures()?;
     let loaded = client::run(&stage.client, &load(server, p)?)?;
     let mut observed = Observed::new(loaded, server);
-    let version = version(&stage.server, program, "--version");
+    let version = version(&stage.server, compiler.0, compiler.1);
     observed.versions.push((package.to_owned(), version));
     Ok(observed)
 }
