@@ -36,7 +36,9 @@ pub struct Load {
     pub body_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
-    /// Pause between these.
+    /// Write in pieces of so many bytes; 0 = at once. Without `split`.
+    pub write_bytes: u64,
+    /// Pause between header and body.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
     pub nodelay: bool,
@@ -65,6 +67,7 @@ impl Load {
             path: "/".to_owned(),
             body_bytes: 0,
             split: false,
+            write_bytes: 0,
             pause_before_body: Duration::ZERO,
             nodelay: true,
             rcvbuf_bytes: 0,
@@ -253,7 +256,13 @@ impl<'a> Worker<'a> {
         request.request_bytes = (first.len() + body.len()) as u64;
         if !load.split {
             first.extend(&body);
-            return stream.write_all(&first);
+            let piece = match load.write_bytes {
+                0 => first.len(),
+                n => n as usize,
+            };
+            return first
+                .chunks(piece)
+                .try_for_each(|part| stream.write_all(part));
         }
         stream.write_all(&first)?;
         thread::sleep(load.pause_before_body);
