@@ -36,6 +36,8 @@ pub struct Load {
     pub body_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
+    /// Bytes of the body that leave with the header when these are two writes.
+    pub body_with_header_bytes: u64,
     /// Pause between these.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
@@ -65,6 +67,7 @@ impl Load {
             path: "/".to_owned(),
             body_bytes: 0,
             split: false,
+            body_with_header_bytes: 0,
             pause_before_body: Duration::ZERO,
             nodelay: true,
             rcvbuf_bytes: 0,
@@ -166,8 +169,10 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self) -> Loaded {
-        for number in 0..self.load.requests {
-            if number > 0 {
+        // After a failure the next request comes at once, as a client's retry does.
+        let mut failed = true;
+        for _ in 0..self.load.requests {
+            if !failed {
                 thread::sleep(self.load.spacing);
             }
             let mut request = Request {
@@ -177,7 +182,8 @@ impl<'a> Worker<'a> {
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
             request.error = result.err().map(|e| e.to_string());
-            if self.load.new_connections || request.error.is_some() {
+            failed = request.error.is_some();
+            if self.load.new_connections || failed {
                 self.close();
             }
             self.done.requests.push(request);
@@ -228,9 +234,11 @@ impl<'a> Worker<'a> {
             first.extend(&body);
             return stream.write_all(&first);
         }
+        let early = load.body_with_header_bytes.min(load.body_bytes) as usize;
+        first.extend(&body[..early]);
         stream.write_all(&first)?;
         thread::sleep(load.pause_before_body);
-        stream.write_all(&body)
+        stream.write_all(&body[early..])
     }
 
     fn receive(&mut self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {

@@ -30,6 +30,7 @@ pub mod error;
 mod http;
 pub mod labels;
 pub mod netns;
+pub mod nginx;
 pub mod params;
 pub mod relay;
 pub mod rng;

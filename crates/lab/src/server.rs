@@ -41,6 +41,12 @@ pub struct Behaviour {
     pub rcvbuf_bytes: u64,
     /// Length of the accept queue.
     pub backlog: i32,
+    /// Leave the first connection, and all behind it, in the accept queue for so long.
+    pub accept_pause: Duration,
+    /// Reset the connection after so many bytes of a response; 0 = never.
+    pub reset_after_bytes: u64,
+    /// Reset only every so many responses.
+    pub reset_every: u64,
     /// Name in the `Server:` header.
     pub name: &'static str,
 }
@@ -60,6 +66,9 @@ impl Behaviour {
             sndbuf_bytes: 0,
             rcvbuf_bytes: 0,
             backlog: 1024,
+            accept_pause: Duration::ZERO,
+            reset_after_bytes: 0,
+            reset_every: 1,
             name: "tcpwhy-lab",
         }
     }
@@ -82,6 +91,8 @@ impl Behaviour {
 struct Shared {
     stop: AtomicBool,
     slept_ns: AtomicU64,
+    responses: AtomicU64,
+    resets: AtomicU64,
     kernel: Mutex<TcpInfo>,
 }
 
@@ -126,6 +137,11 @@ impl Server {
     /// Think time really spent, over all requests.
     pub fn slept_ns(&self) -> u64 {
         self.shared.slept_ns.load(Ordering::Relaxed)
+    }
+
+    /// Connections reset on purpose.
+    pub fn resets(&self) -> u64 {
+        self.shared.resets.load(Ordering::Relaxed)
     }
 
     /// The kernel's word on the closed connections' sockets. Waits up to a second for the last
@@ -180,6 +196,12 @@ fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, behaviour: &Arc<Behaviour>) {
+    if !behaviour.accept_pause.is_zero() {
+        while !shared.stop.load(Ordering::Relaxed)
+            && !sys::wait_one_readable(listener.as_fd(), 50_000_000)
+        {}
+        think(shared, behaviour.accept_pause);
+    }
     while !shared.stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
             wait_for_connection(listener);
@@ -242,6 +264,12 @@ fn answer(
     }
     think(shared, behaviour.think);
     let mut first = behaviour.header().into_bytes();
+    let number = shared.responses.fetch_add(1, Ordering::Relaxed) + 1;
+    if behaviour.reset_after_bytes > 0 && number % behaviour.reset_every.max(1) == 0 {
+        first.extend(body);
+        first.truncate(behaviour.reset_after_bytes as usize);
+        return reset(stream, &first, shared);
+    }
     if !behaviour.split && behaviour.piece_bytes == 0 {
         first.extend(body);
         return stream.write_all(&first);
@@ -259,6 +287,16 @@ fn answer(
         stream.write_all(part)?;
     }
     Ok(())
+}
+
+/// Sends the beginning of a response and breaks the connection off.
+fn reset(stream: &mut TcpStream, beginning: &[u8], shared: &Shared) -> io::Result<()> {
+    stream.write_all(beginning)?;
+    // Closing without lingering discards what is unsent and sends a RST (RFC 9293 §3.10.4).
+    let fd = stream.as_fd();
+    socket2::SockRef::from(&fd).set_linger(Some(Duration::ZERO))?;
+    shared.resets.fetch_add(1, Ordering::Relaxed);
+    Err(io::ErrorKind::ConnectionAborted.into())
 }
 
 fn think(shared: &Shared, time: Duration) {

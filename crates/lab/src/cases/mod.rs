@@ -1,8 +1,12 @@
 //! The cases, one file per mechanism.
 
+mod accept_queue_overflow;
+mod client_think;
 mod loss;
 mod nginx_nodelay_off;
 mod receive_window;
+mod refused;
+mod reset;
 mod send_buffer;
 mod think;
 
@@ -22,6 +26,13 @@ pub const CASES: &[Case] = &[
     loss::TAIL_PROBED,
     loss::SYN,
     loss::SYN_ACK,
+    client_think::BETWEEN_EXCHANGES,
+    client_think::IN_UPLOAD,
+    refused::REFUSED,
+    refused::FILTERED,
+    accept_queue_overflow::CASE,
+    reset::MID_STREAM,
+    reset::IDLE,
 ];
 
 #[cfg(test)]
