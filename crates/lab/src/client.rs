@@ -95,6 +95,8 @@ pub struct Request {
     pub start_ns: u64,
     /// After the last byte of the response.
     pub end_ns: u64,
+    /// How long the name took to resolve; 0 where there was none.
+    pub lookup_ns: u64,
     /// How long connect took; 0 on an open connection.
     pub connect_ns: u64,
     /// The client's end, which names the connection in the capture.

@@ -26,6 +26,8 @@ pub mod cases;
 pub mod cleanup;
 pub mod client;
 pub mod counters;
+pub mod curl;
+pub mod dns;
 pub mod error;
 mod http;
 pub mod labels;

@@ -43,6 +43,8 @@ pub struct Behaviour {
     pub backlog: i32,
     /// Leave the first connection, and all behind it, in the accept queue for so long.
     pub accept_pause: Duration,
+    /// Answer `Expect: 100-continue` before reading the body (RFC 9110 §10.1.1).
+    pub continues: bool,
     /// Reset the connection after so many bytes of a response; 0 = never.
     pub reset_after_bytes: u64,
     /// Reset only every so many responses.
@@ -67,6 +69,7 @@ impl Behaviour {
             rcvbuf_bytes: 0,
             backlog: 1024,
             accept_pause: Duration::ZERO,
+            continues: true,
             reset_after_bytes: 0,
             reset_every: 1,
             name: "tcpwhy-lab",
@@ -251,6 +254,9 @@ fn answer(
     let length = http::body_bytes(&request).unwrap_or(0);
     let mut left = length.saturating_sub(rest.len() as u64);
     rest.clear();
+    if left > 0 && behaviour.continues && http::field(&request, "expect").is_some() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
     if left > 0 {
         thread::sleep(behaviour.pause_before_read);
     }

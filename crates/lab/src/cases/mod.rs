@@ -2,6 +2,8 @@
 
 mod accept_queue_overflow;
 mod client_think;
+mod dns;
+mod http_100_continue;
 mod loss;
 mod nginx_nodelay_off;
 mod receive_window;
@@ -33,6 +35,15 @@ pub const CASES: &[Case] = &[
     accept_queue_overflow::CASE,
     reset::MID_STREAM,
     reset::IDLE,
+    http_100_continue::CASE,
+    dns::SLOW,
+    dns::UNCACHED,
+    dns::DEAD_FIRST,
+    dns::SERVFAIL,
+    dns::LOST,
+    dns::IGNORED,
+    dns::SEARCH,
+    dns::PING,
 ];
 
 #[cfg(test)]
