@@ -39,6 +39,7 @@ pub mod rng;
 pub mod server;
 pub mod stage;
 pub mod sys;
+pub mod talk;
 
 pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};
 pub use cases::CASES;

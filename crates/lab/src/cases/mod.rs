@@ -11,6 +11,7 @@ mod refused;
 mod reset;
 mod send_buffer;
 mod think;
+mod think_real;
 
 use crate::case::Case;
 
@@ -44,6 +45,10 @@ pub const CASES: &[Case] = &[
     dns::IGNORED,
     dns::SEARCH,
     dns::PING,
+    think_real::NGINX,
+    think_real::POSTGRES,
+    think_real::REDIS,
+    think_real::SCRIPT,
 ];
 
 #[cfg(test)]
