@@ -99,6 +99,8 @@ pub struct Request {
     pub lookup_ns: u64,
     /// How long connect took; 0 on an open connection.
     pub connect_ns: u64,
+    /// How long the TLS handshake took; 0 where there was none.
+    pub tls_ns: u64,
     /// The client's end, which names the connection in the capture.
     pub client_endpoint: String,
     /// Bytes of the request, header included.

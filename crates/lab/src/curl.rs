@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::sys;
 
 /// What curl reports after each transfer. Times are in seconds since the transfer's start.
-const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{local_ip} %{local_port} \
+const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{time_appconnect} %{local_ip} %{local_port} \
                       %{size_request} %{size_upload} %{size_header} %{size_download} %{exitcode} \
                       %{errormsg}\n";
 
@@ -54,11 +54,12 @@ pub fn transfers(
 }
 
 fn transfer(line: &str, end_ns: u64) -> Option<Request> {
-    let words: Vec<&str> = line.splitn(11, ' ').collect();
+    let words: Vec<&str> = line.splitn(12, ' ').collect();
     let [
         total,
         lookup,
         connect,
+        tls,
         ip,
         port,
         head,
@@ -67,7 +68,7 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         content,
         code,
         why,
-    ] = <[&str; 11]>::try_from(words).ok()?;
+    ] = <[&str; 12]>::try_from(words).ok()?;
     let ns = |seconds: &str| seconds.parse::<f64>().map_or(0, |s| (s * 1e9) as u64);
     let count = |text: &str| text.parse::<u64>().unwrap_or(0);
     let client = ip.parse().map(|ip| SocketAddr::new(ip, count(port) as u16));
@@ -76,6 +77,8 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         end_ns,
         lookup_ns: ns(lookup),
         connect_ns: ns(connect).saturating_sub(ns(lookup)),
+        // curl reports 0 where there is no TLS.
+        tls_ns: ns(tls).saturating_sub(ns(connect)),
         client_endpoint: client.map(|c| c.to_string()).unwrap_or_default(),
         request_bytes: count(head) + count(body),
         response_bytes: count(answer) + count(content),
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_look_up_is_no_part_of_connect() {
-        let line = "0.250 0.200 0.210 10.0.0.1 4711 80 0 120 500 0 ";
+        let line = "0.250 0.200 0.210 0.000 10.0.0.1 4711 80 0 120 500 0 ";
         let request = transfer(line, 1_000_000_000).unwrap_or_default();
         assert_eq!(
             (request.start_ns, request.lookup_ns),

@@ -10,8 +10,10 @@ mod receive_window;
 mod refused;
 mod reset;
 mod send_buffer;
+mod syn_flood;
 mod think;
 mod think_real;
+mod tls;
 
 use crate::case::Case;
 
@@ -49,6 +51,9 @@ pub const CASES: &[Case] = &[
     think_real::POSTGRES,
     think_real::REDIS,
     think_real::SCRIPT,
+    tls::FULL,
+    tls::LARGE_CHAIN,
+    syn_flood::CASE,
 ];
 
 #[cfg(test)]

@@ -159,17 +159,17 @@ fn redis_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
     let _redis = Process::start(command, "redis-server")?;
     stage.wait_for_listener(server)?;
     let seconds = think_seconds(p, variant)?;
-    // A timeout of 0 would block for ever.
-    let timeout = seconds.max(0.001).to_string();
     let busy = format!(
         "local t = redis.call('TIME'); local from = t[1] * 1000000 + t[2]; repeat \
          t = redis.call('TIME') until t[1] * 1000000 + t[2] - from >= {}; return 1",
         seconds * 1e6
     );
     let seconds = seconds.to_string();
-    let words: Vec<&str> = match p.get("command")? {
-        0 => vec!["BLPOP", "jobs", &timeout],
-        1 => vec!["DEBUG", "SLEEP", &seconds],
+    let words: Vec<&str> = match (p.get("command")?, variant) {
+        (0, Variant::Faulty) => vec!["BLPOP", "jobs", &seconds],
+        // BLPOP has no timeout that is next to nothing.
+        (0, Variant::Healthy) => vec!["LPOP", "jobs"],
+        (1, _) => vec!["DEBUG", "SLEEP", &seconds],
         _ => vec!["EVAL", &busy, "0"],
     };
     let messages = (0..p.get("requests")?).map(|_| talk::redis_command(&words));
