@@ -200,9 +200,11 @@ fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, behaviour: &Arc<Behaviour>) {
     if !behaviour.accept_pause.is_zero() {
-        while !shared.stop.load(Ordering::Relaxed)
-            && !sys::wait_one_readable(listener.as_fd(), 50_000_000)
-        {}
+        while !shared.stop.load(Ordering::Relaxed) {
+            if sys::wait_one_readable(listener.as_fd(), 50_000_000) {
+                break;
+            }
+        }
         think(shared, behaviour.accept_pause);
     }
     while !shared.stop.load(Ordering::Relaxed) {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran};
-use crate::client::{self, Load};
+use crate::client::{self, Load, Request};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Netns, Process, run};
@@ -128,7 +128,8 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
     Ok(flood)
 }
 
-/// The clients' damage is waiting for SYNs sent again.
+/// The clients' damage is waiting for SYNs sent again, and giving up. With syncookies there is
+/// none, though the flood is there.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let counters = &ran.stage.server_counters;
     let seen = [
@@ -142,6 +143,11 @@ fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
             "the queue was never full".to_owned(),
         ));
     }
-    let cause = Cause::by_twin("syn_flood", Role::Network, None);
+    // A SYN is sent again after a second.
+    let waited = |r: &&Request| r.error.is_some() || r.connect_ns > 900_000_000;
+    let hurt = ran.observed.loaded.requests.iter().filter(waited);
+    let lost_ns = hurt.map(|r| r.connect_ns.max(r.took_ns())).sum();
+    let how = "requests that waited for a SYN sent again or gave up, by the client's clock";
+    let cause = Cause::by_twin("syn_flood", Role::Network, None).measured(lost_ns, how);
     Ok(vec![cause.or(&["syn_retransmit"])])
 }
