@@ -34,6 +34,7 @@ pub mod labels;
 pub mod netns;
 pub mod nginx;
 pub mod params;
+pub mod postgres;
 pub mod relay;
 pub mod rng;
 pub mod server;

@@ -5,6 +5,7 @@ mod client_think;
 mod dns;
 mod http_100_continue;
 mod loss;
+mod nat;
 mod nginx_nodelay_off;
 mod receive_window;
 mod refused;
@@ -47,6 +48,7 @@ pub const CASES: &[Case] = &[
     dns::IGNORED,
     dns::SEARCH,
     dns::PING,
+    dns::POSTGRES,
     think_real::NGINX,
     think_real::POSTGRES,
     think_real::REDIS,
@@ -54,6 +56,7 @@ pub const CASES: &[Case] = &[
     tls::FULL,
     tls::LARGE_CHAIN,
     syn_flood::CASE,
+    nat::FULL,
 ];
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::Command;
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
@@ -13,6 +11,7 @@ use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Process, run};
 use crate::nginx;
 use crate::params::Params;
+use crate::postgres;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
@@ -128,18 +127,13 @@ fn nginx_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
 
 fn postgres_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 5432);
-    let _postgres = start_postgres(stage, server)?;
+    let _postgres = postgres::start(stage, server, &[], None)?;
     let seconds = think_seconds(p, variant)?;
     let query = talk::postgres_query(&format!("SELECT pg_sleep({seconds}), 42 AS answer"));
     let mut messages = vec![talk::postgres_startup()];
     messages.extend((0..p.get("requests")?).map(|_| query.clone()));
     let mut observed = converse(stage, p, server, messages, talk::postgres_is_whole)?;
-    let version = run(
-        &postgres_program("postgres").to_string_lossy(),
-        &["--version"],
-    );
-    let version = version.unwrap_or_default().trim().to_owned();
-    observed.versions.push(("postgres".to_owned(), version));
+    observed.versions.push(postgres::version());
     Ok(observed)
 }
 
@@ -197,56 +191,6 @@ fn converse(
         is_whole,
     };
     Ok(Observed::new(talk::run(&stage.client, &talk)?, server))
-}
-
-/// PostgreSQL's programs are not on the path; the newest version's are taken.
-fn postgres_program(name: &str) -> PathBuf {
-    let versions = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let newest = versions
-        .map(|entry| entry.path().join("bin").join(name))
-        .max();
-    newest.unwrap_or_else(|| name.into())
-}
-
-/// A command as the user `postgres`, because PostgreSQL refuses to be root. Changing the user
-/// would clear the signal that ends it with the lab.
-fn as_postgres(mut command: Command, program: &str) -> Command {
-    command.args([
-        "--reuid=postgres",
-        "--regid=postgres",
-        "--clear-groups",
-        "--pdeathsig=KILL",
-    ]);
-    command.arg(postgres_program(program));
-    command
-}
-
-fn start_postgres(stage: &Stage, server: SocketAddr) -> Result<Process, LabError> {
-    let data = stage.dir().join("postgres");
-    fs::create_dir(&data).doing("make PostgreSQL's directory")?;
-    let at = data.to_string_lossy().into_owned();
-    run("chown", &["postgres", &at])?;
-    let mut initdb = as_postgres(stage.server.command("setpriv"), "initdb");
-    initdb
-        .args(["--no-sync", "--auth=trust", "--pgdata", &at])
-        .current_dir(&data);
-    let made = initdb.output().doing("run initdb")?;
-    if !made.status.success() {
-        return Err(LabError::Missing {
-            program: "PostgreSQL".to_owned(),
-            package: "postgresql".to_owned(),
-        });
-    }
-    let anyone = "host all all all trust\n";
-    fs::write(data.join("pg_hba.conf"), anyone).doing("write pg_hba.conf")?;
-    let mut postgres = as_postgres(stage.server.command("setpriv"), "postgres");
-    postgres.args(["-D", &at, "-h", &server.ip().to_string(), "-k", &at, "-F"]);
-    let postgres = Process::start(postgres, "postgresql")?;
-    stage.wait_for_listener(server)?;
-    Ok(postgres)
 }
 
 const PYTHON: &str = "

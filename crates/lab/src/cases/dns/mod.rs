@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub use failing::{DEAD_FIRST, SERVFAIL};
 pub use lost::{IGNORED, LOST};
-pub use reverse::PING;
+pub use reverse::{PING, POSTGRES};
 pub use search::CASE as SEARCH;
 pub use slow::{SLOW, UNCACHED};
 

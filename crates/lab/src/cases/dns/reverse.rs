@@ -1,6 +1,8 @@
-//! `ping` asks for the name of every address it prints, and nobody answers.
+//! Programs that ask for the names of addresses, and nobody answers: `ping`, and PostgreSQL with
+//! `log_hostname`.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::case::{Case, Observed, plain_link};
 use crate::client::{self, Load, Loaded, Request};
@@ -12,6 +14,7 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 use crate::sys;
+use crate::talk::{self, Talk};
 
 use super::NAME;
 
@@ -32,7 +35,7 @@ pub const PING: Case = Case {
             .with("timeout_ns", rng.pick(&[5, 2, 1]) * SECOND_NS)
     },
     link: plain_link,
-    act,
+    act: ping,
     truth: |_, ran| {
         let culprit = super::first_resolver(ran);
         Ok(vec![Cause::by_twin(
@@ -43,7 +46,52 @@ pub const PING: Case = Case {
     },
 };
 
-fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+/// PostgreSQL asks for the name of each client before it answers its start-up message. The
+/// resolver is at the client's end of the link, so that the questions cross it.
+pub const POSTGRES: Case = Case {
+    name: "reverse_dns_postgres",
+    layer: "dns",
+    summary: "PostgreSQL with log_hostname waits for a PTR that nobody answers",
+    class: Class::Fault,
+    params: |rng| {
+        super::params(rng)
+            .with("requests", rng.between(2, 6))
+            .with("connections", rng.between(1, 3))
+            .with("timeout_ns", rng.pick(&[2, 1, 1]) * SECOND_NS)
+    },
+    link: plain_link,
+    act: postgres,
+    truth: PING.truth,
+};
+
+fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    let addr = dns::add_resolver(&stage.client, stage.client_addr, 0)?;
+    let _resolver = NameServer::start(&stage.client, addr, dns::Behaviour::dead())?;
+    let resolv_conf = super::resolv_conf(stage, &[addr], &super::timeout_option(p)?)?;
+    let server = SocketAddr::new(stage.server_addr, 5432);
+    let setting = match variant {
+        Variant::Faulty => "log_hostname=on",
+        Variant::Healthy => "log_hostname=off",
+    };
+    let _postgres = crate::postgres::start(stage, server, &[setting], Some(&resolv_conf))?;
+    stage.start_captures()?;
+    let query = talk::postgres_query("SELECT 42 AS answer");
+    let mut messages = vec![talk::postgres_startup()];
+    messages.extend((0..p.get("requests")?).map(|_| query.clone()));
+    let talk = Talk {
+        server,
+        connections: p.get("connections")?,
+        messages,
+        spacing: Duration::from_millis(10),
+        is_whole: talk::postgres_is_whole,
+    };
+    let mut observed = Observed::new(talk::run(&stage.client, &talk)?, server);
+    let used = [crate::postgres::version(), super::glibc_version()];
+    observed.versions.extend(used);
+    Ok(observed)
+}
+
+fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let resolvers = super::resolvers(stage, 1)?;
     let resolver = dns::Behaviour {
         ignores: vec![PTR],
