@@ -96,10 +96,16 @@ pub struct Request {
     /// After the last byte of the response.
     pub end_ns: u64,
     /// How long the name took to resolve; 0 where there was none.
+    #[serde(default)]
     pub lookup_ns: u64,
     /// How long connect took; 0 on an open connection.
+    #[serde(default)]
     pub connect_ns: u64,
-    /// How long the TLS handshake took; 0 where there was none.
+    /// Where it went, which tells a case's servers apart.
+    #[serde(default)]
+    pub server_endpoint: String,
+    /// How long the TLS handshake took, of the time after connect; 0 without TLS.
+    #[serde(default)]
     pub tls_ns: u64,
     /// The client's end, which names the connection in the capture.
     pub client_endpoint: String,
@@ -108,6 +114,7 @@ pub struct Request {
     /// Bytes of the response, header included.
     pub response_bytes: u64,
     /// Why it failed, if it did.
+    #[serde(default)]
     pub error: Option<String>,
 }
 
@@ -127,17 +134,37 @@ pub struct Loaded {
     pub kernel: TcpInfo,
 }
 
+impl Loaded {
+    /// Adds what another load gave.
+    pub fn add(&mut self, other: Loaded) {
+        self.requests.extend(other.requests);
+        self.requests.sort_by_key(|r| r.start_ns);
+        self.kernel.add(&other.kernel);
+    }
+}
+
 /// Runs the load from inside the client's namespace.
 ///
 /// # Errors
 /// The namespace cannot be entered. Failed requests are results, not errors.
 pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
-    let handles = (0..load.connections).map(|_| netns.handle());
-    let handles: Vec<NetnsHandle> = handles.collect::<Result<_, _>>()?;
+    run_all(netns, std::slice::from_ref(load))
+}
+
+/// Runs several loads at the same time.
+///
+/// # Errors
+/// The namespace cannot be entered. Failed requests are results, not errors.
+pub fn run_all(netns: &Netns, loads: &[Load]) -> Result<Loaded, LabError> {
+    let connections = loads
+        .iter()
+        .flat_map(|load| (0..load.connections).map(move |_| load));
+    let handles = connections.map(|load| netns.handle().map(|h| (h, load)));
+    let handles: Vec<(NetnsHandle, &Load)> = handles.collect::<Result<_, _>>()?;
     let results: Vec<Result<Loaded, LabError>> = thread::scope(|scope| {
         let workers: Vec<_> = handles
             .into_iter()
-            .map(|h| scope.spawn(move || h.enter().map(|()| Worker::new(load).run())))
+            .map(|(h, load)| scope.spawn(move || h.enter().map(|()| Worker::new(load).run())))
             .collect();
         let join = |w: thread::ScopedJoinHandle<'_, _>| match w.join() {
             Ok(result) => result,
@@ -148,10 +175,8 @@ pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
     let mut all = Loaded::default();
     for one in results {
         let one = one?;
-        all.requests.extend(one.requests);
-        all.kernel.add(&one.kernel);
+        all.add(one);
     }
-    all.requests.sort_by_key(|r| r.start_ns);
     Ok(all)
 }
 
@@ -181,6 +206,7 @@ impl<'a> Worker<'a> {
             }
             let mut request = Request {
                 start_ns: sys::realtime_ns(),
+                server_endpoint: self.load.server.to_string(),
                 ..Default::default()
             };
             let result = self.exchange(&mut request);

@@ -13,7 +13,8 @@ use crate::stage::Stage;
 use crate::sys;
 
 /// What curl reports after each transfer. Times are in seconds since the transfer's start.
-const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{time_appconnect} %{local_ip} %{local_port} \
+const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{time_appconnect} \
+                      %{local_ip} %{local_port} %{remote_ip} %{remote_port} \
                       %{size_request} %{size_upload} %{size_header} %{size_download} %{exitcode} \
                       %{errormsg}\n";
 
@@ -54,7 +55,7 @@ pub fn transfers(
 }
 
 fn transfer(line: &str, end_ns: u64) -> Option<Request> {
-    let words: Vec<&str> = line.splitn(12, ' ').collect();
+    let words: Vec<&str> = line.splitn(14, ' ').collect();
     let [
         total,
         lookup,
@@ -62,16 +63,21 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         tls,
         ip,
         port,
+        server_ip,
+        server_port,
         head,
         body,
         answer,
         content,
         code,
         why,
-    ] = <[&str; 12]>::try_from(words).ok()?;
+    ] = <[&str; 14]>::try_from(words).ok()?;
     let ns = |seconds: &str| seconds.parse::<f64>().map_or(0, |s| (s * 1e9) as u64);
     let count = |text: &str| text.parse::<u64>().unwrap_or(0);
-    let client = ip.parse().map(|ip| SocketAddr::new(ip, count(port) as u16));
+    let endpoint = |ip: &str, port: &str| {
+        let addr = ip.parse().map(|ip| SocketAddr::new(ip, count(port) as u16));
+        addr.map(|a| a.to_string()).unwrap_or_default()
+    };
     Some(Request {
         start_ns: end_ns - ns(total).min(end_ns),
         end_ns,
@@ -79,7 +85,8 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         connect_ns: ns(connect).saturating_sub(ns(lookup)),
         // curl reports 0 where there is no TLS.
         tls_ns: ns(tls).saturating_sub(ns(connect)),
-        client_endpoint: client.map(|c| c.to_string()).unwrap_or_default(),
+        client_endpoint: endpoint(ip, port),
+        server_endpoint: endpoint(server_ip, server_port),
         request_bytes: count(head) + count(body),
         response_bytes: count(answer) + count(content),
         error: (code != "0").then(|| why.to_owned()),
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_look_up_is_no_part_of_connect() {
-        let line = "0.250 0.200 0.210 0.000 10.0.0.1 4711 80 0 120 500 0 ";
+        let line = "0.250 0.200 0.210 0.000 10.0.0.1 4711 10.0.0.2 80 80 0 120 500 0 ";
         let request = transfer(line, 1_000_000_000).unwrap_or_default();
         assert_eq!(
             (request.start_ns, request.lookup_ns),

@@ -19,7 +19,7 @@ use crate::sys::{self, TcpInfo};
 /// How the server behaves.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// Length of the response's body.
+    /// Length of the response's body; a request for `/bytes/N` gets N instead.
     pub response_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
@@ -78,14 +78,14 @@ impl Behaviour {
 
     /// Length of the whole response, header included: what a rule for message tails counts.
     pub fn message_bytes(&self) -> u64 {
-        self.header().len() as u64 + self.response_bytes
+        self.header(self.response_bytes).len() as u64 + self.response_bytes
     }
 
-    fn header(&self) -> String {
+    fn header(&self, body_bytes: u64) -> String {
         format!(
             "HTTP/1.1 200 OK\r\nServer: {}\r\nContent-Type: application/octet-stream\r\n\
-             Content-Length: {}\r\n\r\n",
-            self.name, self.response_bytes
+             Content-Length: {body_bytes}\r\n\r\n",
+            self.name
         )
     }
 }
@@ -229,10 +229,9 @@ fn serve(mut stream: TcpStream, shared: &Shared, behaviour: &Behaviour) -> io::R
     stream.set_nonblocking(false)?;
     stream.set_nodelay(behaviour.nodelay)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let body = vec![b'd'; behaviour.response_bytes as usize];
     let mut rest = Vec::new();
     let result = loop {
-        if let Err(error) = answer(&mut stream, &mut rest, &body, shared, behaviour) {
+        if let Err(error) = answer(&mut stream, &mut rest, shared, behaviour) {
             break Err(error);
         }
     };
@@ -248,7 +247,6 @@ fn serve(mut stream: TcpStream, shared: &Shared, behaviour: &Behaviour) -> io::R
 fn answer(
     stream: &mut TcpStream,
     rest: &mut Vec<u8>,
-    body: &[u8],
     shared: &Shared,
     behaviour: &Behaviour,
 ) -> io::Result<()> {
@@ -271,10 +269,12 @@ fn answer(
         }
     }
     think(shared, behaviour.think);
-    let mut first = behaviour.header().into_bytes();
+    let body_bytes = bytes_asked_for(&request).unwrap_or(behaviour.response_bytes);
+    let body = vec![b'd'; body_bytes as usize];
+    let mut first = behaviour.header(body_bytes).into_bytes();
     let number = shared.responses.fetch_add(1, Ordering::Relaxed) + 1;
     if behaviour.reset_after_bytes > 0 && number % behaviour.reset_every.max(1) == 0 {
-        first.extend(body);
+        first.extend(&body);
         first.truncate(behaviour.reset_after_bytes as usize);
         return reset(stream, &first, shared);
     }
@@ -305,6 +305,12 @@ fn reset(stream: &mut TcpStream, beginning: &[u8], shared: &Shared) -> io::Resul
     socket2::SockRef::from(&fd).set_linger(Some(Duration::ZERO))?;
     shared.resets.fetch_add(1, Ordering::Relaxed);
     Err(io::ErrorKind::ConnectionAborted.into())
+}
+
+/// N of `GET /bytes/N`.
+fn bytes_asked_for(request: &str) -> Option<u64> {
+    let path = request.split(' ').nth(1)?;
+    path.strip_prefix("/bytes/")?.parse().ok()
 }
 
 fn think(shared: &Shared, time: Duration) {

@@ -60,6 +60,7 @@ fn one_connection(talk: &Talk) -> Loaded {
         }
         let mut request = Request {
             start_ns: sys::realtime_ns(),
+            server_endpoint: talk.server.to_string(),
             request_bytes: message.len() as u64,
             ..Default::default()
         };

@@ -1,16 +1,30 @@
 //! The cases, one file per mechanism.
 
 mod accept_queue_overflow;
+mod bottleneck;
+mod client_nagle;
+mod client_nagle_databases;
 mod client_think;
+mod distance;
+mod distance_tls;
 mod dns;
+mod healthy;
+mod healthy_programs;
 mod http_100_continue;
+mod jdk_httpserver;
 mod loss;
+mod mixture;
+mod nagle_servers;
 mod nat;
 mod nginx_nodelay_off;
+mod path_faults;
+mod programs;
 mod receive_window;
 mod refused;
 mod reset;
 mod send_buffer;
+mod slow_reader;
+mod slow_start;
 mod syn_flood;
 mod think;
 mod think_real;
@@ -57,6 +71,43 @@ pub const CASES: &[Case] = &[
     tls::LARGE_CHAIN,
     syn_flood::CASE,
     nat::FULL,
+    nagle_servers::OWN,
+    nagle_servers::PYTHON,
+    nagle_servers::NODE,
+    nagle_servers::JAVA,
+    nagle_servers::C,
+    nagle_servers::GO,
+    jdk_httpserver::JDK_17,
+    jdk_httpserver::JDK_25,
+    client_nagle::CASE,
+    client_nagle_databases::REDIS,
+    client_nagle_databases::POSTGRES,
+    slow_reader::CASE,
+    slow_reader::UNANSWERED,
+    slow_start::NEW_CONNECTIONS,
+    slow_start::AFTER_IDLE,
+    distance::PLAIN,
+    distance_tls::CASE,
+    bottleneck::SHALLOW,
+    bottleneck::DEEP,
+    path_faults::MTU_BLACK_HOLE,
+    path_faults::REORDERING,
+    path_faults::DUPLICATES,
+    mixture::CASE,
+    healthy::KEEP_ALIVE,
+    healthy::DOWNLOADS,
+    healthy::UPLOADS,
+    healthy::SHORT_CONNECTIONS,
+    healthy::LAN,
+    healthy::NAGLE_ON,
+    healthy::PACED_STREAM,
+    healthy_programs::NGINX,
+    healthy_programs::REDIS,
+    healthy_programs::PSQL,
+    healthy_programs::POSTGRES,
+    healthy_programs::TLS,
+    healthy_programs::PIPELINING,
+    healthy_programs::CHAT,
 ];
 
 #[cfg(test)]
