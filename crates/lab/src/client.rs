@@ -38,7 +38,9 @@ pub struct Load {
     pub split: bool,
     /// Bytes of the body that leave with the header when these are two writes.
     pub body_with_header_bytes: u64,
-    /// Pause between these.
+    /// Write in pieces of so many bytes; 0 = at once. Without `split`.
+    pub write_bytes: u64,
+    /// Pause between the two.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
     pub nodelay: bool,
@@ -68,6 +70,7 @@ impl Load {
             body_bytes: 0,
             split: false,
             body_with_header_bytes: 0,
+            write_bytes: 0,
             pause_before_body: Duration::ZERO,
             nodelay: true,
             rcvbuf_bytes: 0,
@@ -262,7 +265,13 @@ impl<'a> Worker<'a> {
         request.request_bytes = (first.len() + body.len()) as u64;
         if !load.split {
             first.extend(&body);
-            return stream.write_all(&first);
+            let piece = match load.write_bytes {
+                0 => first.len(),
+                n => n as usize,
+            };
+            return first
+                .chunks(piece)
+                .try_for_each(|part| stream.write_all(part));
         }
         let early = load.body_with_header_bytes.min(load.body_bytes) as usize;
         first.extend(&body[..early]);

@@ -11,7 +11,8 @@
 //!    all), `act` and `truth`.
 //! 2. In `act`: start the software ([`Server`], or [`Process`] with [`Netns::command`]), then
 //!    `stage.start_captures()`, then [`client::run`] with a [`Load`]. Do the same for both
-//!    [`Variant`]s but for the one knob that is the fault.
+//!    [`Variant`]s but for the one knob that is the fault. `cases/programs.rs` starts nginx,
+//!    Redis, PostgreSQL and JDKs, and runs `client.py`, which speaks more than HTTP.
 //! 3. In `truth`: name the cause, the culprit and how the lost time is known: by the twin, by a
 //!    clock around the knob, or by the relay's log and the kernel's counters. Return
 //!    [`LabError::NotReproduced`] when those say that the fault did not happen.
@@ -32,9 +33,7 @@ pub mod error;
 mod http;
 pub mod labels;
 pub mod netns;
-pub mod nginx;
 pub mod params;
-pub mod postgres;
 pub mod relay;
 pub mod rng;
 pub mod server;

@@ -40,19 +40,20 @@ pub const SHALLOW: Case = Case {
     truth: shallow_truth,
 };
 
-/// Downloads build a queue of hundreds of milliseconds, and small requests wait in it.
+/// Transfers build a queue of hundreds of milliseconds, and small requests wait in it.
 pub const DEEP: Case = Case {
     name: "bufferbloat",
     layer: "path",
-    summary: "downloads fill a queue of up to a second; small requests wait in it",
+    summary: "downloads or uploads fill a queue of up to a second; small requests wait in it",
     class: Class::Fault,
     params: |rng| {
         params(rng)
             .with("queue_ns", rng.between(500, 1_200) * 1_000_000)
-            .with("downloads", rng.between(3, 5))
+            .with("transfers", rng.between(3, 5))
             .with("response_bytes", rng.between(900, 1_100) * 1_000)
             .with("small_bytes", rng.between(200, 1_200))
             .with("small_requests", rng.between(12, 18))
+            .with("upload", rng.pick(&[0, 0, 1]))
     },
     link: |p, variant, seed| {
         let (rtt_ns, rate_bps) = (p.get("rtt_ns")?, p.get("rate_bps")?);
@@ -101,11 +102,18 @@ fn deep_act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabEr
         spacing: Duration::from_millis(150),
         ..Load::get(server.endpoint(), p.get("small_requests")?)
     };
-    let downloads = Load {
-        connections: p.get("downloads")?,
-        ..Load::get(server.endpoint(), 1)
+    let large = match p.get("upload")? {
+        0 => Load::get(server.endpoint(), 1),
+        _ => Load {
+            path: "/bytes/100".to_owned(),
+            ..Load::post(server.endpoint(), 1, p.get("response_bytes")?)
+        },
     };
-    let loads = [downloads, small];
+    let transfers = Load {
+        connections: p.get("transfers")?,
+        ..large
+    };
+    let loads = [transfers, small];
     let loaded = client::run_all(&stage.client, &loads)?;
     Ok(Observed::with_server(loaded, &server))
 }

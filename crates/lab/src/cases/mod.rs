@@ -2,6 +2,7 @@
 
 mod accept_queue_overflow;
 mod bottleneck;
+mod client_buffers;
 mod client_nagle;
 mod client_nagle_databases;
 mod client_think;
@@ -84,6 +85,9 @@ pub const CASES: &[Case] = &[
     client_nagle_databases::POSTGRES,
     slow_reader::CASE,
     slow_reader::UNANSWERED,
+    client_buffers::RECEIVE,
+    client_buffers::SEND,
+    client_buffers::SLOW_SERVER,
     slow_start::NEW_CONNECTIONS,
     slow_start::AFTER_IDLE,
     distance::PLAIN,

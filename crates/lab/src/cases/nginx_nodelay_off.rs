@@ -3,11 +3,11 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
-use crate::nginx;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::Stage;
@@ -52,7 +52,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
          server {{ listen {server}; root {}; }}\n",
         stage.dir().display()
     );
-    let _nginx = nginx::start(stage, server, &directives)?;
+    let _nginx = programs::nginx(stage, &directives, server)?;
     stage.start_captures()?;
     let load = Load {
         connections: p.get("connections")?,
@@ -62,7 +62,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     };
     let loaded = client::run(&stage.client, &load)?;
     let mut observed = Observed::new(loaded, server);
-    observed.versions.push(nginx::version(stage));
+    observed.versions.push(programs::nginx_version(stage));
     Ok(observed)
 }
 

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
-use crate::nginx;
 use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
@@ -79,7 +79,7 @@ fn idle(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, Lab
         "keepalive_timeout {}ms;\nserver {{ listen {server}; location / {{ return 200 {body}; }} }}\n",
         timeout.as_millis()
     );
-    let _nginx = nginx::start(stage, server, &directives)?;
+    let _nginx = programs::nginx(stage, &directives, server)?;
     stage.start_captures()?;
     let load = Load {
         spacing: match rtt.is_zero() {
@@ -89,7 +89,7 @@ fn idle(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, Lab
         ..Load::get(server, p.get("requests")?)
     };
     let mut observed = Observed::new(client::run(&stage.client, &load)?, server);
-    observed.versions.push(nginx::version(stage));
+    observed.versions.push(programs::nginx_version(stage));
     Ok(observed)
 }
 

@@ -4,14 +4,13 @@
 use std::fs;
 use std::net::SocketAddr;
 
+use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Process, run};
-use crate::nginx;
 use crate::params::Params;
-use crate::postgres;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
@@ -118,22 +117,23 @@ fn nginx_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
         "server {{ listen {server}; location / {{ proxy_pass http://127.0.0.1:9000; \
          proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }}\n"
     );
-    let _nginx = nginx::start(stage, server, &directives)?;
+    let _nginx = programs::nginx(stage, &directives, server)?;
     let mut observed = load(stage, p, server)?;
     observed.slept_ns = backend.slept_ns();
-    observed.versions.push(nginx::version(stage));
+    observed.versions.push(programs::nginx_version(stage));
     Ok(observed)
 }
 
 fn postgres_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 5432);
-    let _postgres = postgres::start(stage, server, &[], None)?;
+    let (mut postgres, version) = programs::postgres(stage, server)?;
     let seconds = think_seconds(p, variant)?;
     let query = talk::postgres_query(&format!("SELECT pg_sleep({seconds}), 42 AS answer"));
     let mut messages = vec![talk::postgres_startup()];
     messages.extend((0..p.get("requests")?).map(|_| query.clone()));
     let mut observed = converse(stage, p, server, messages, talk::postgres_is_whole)?;
-    observed.versions.push(postgres::version());
+    postgres.stop();
+    observed.versions.push(("postgres".to_owned(), version));
     Ok(observed)
 }
 

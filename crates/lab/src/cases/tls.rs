@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::curl;
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::run;
-use crate::nginx;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::Stage;
@@ -97,7 +97,7 @@ fn act(
          ssl_certificate_key {at}/key; ssl_protocols TLSv1.2 TLSv1.3; \
          ssl_session_cache shared:lab:1m; location / {{ return 200 {body}; }} }}\n"
     );
-    let _nginx = nginx::start(stage, server, &directives)?;
+    let _nginx = programs::nginx(stage, &directives, server)?;
     stage.start_captures()?;
     let mut args = options;
     args.push("--insecure".to_owned());
@@ -106,7 +106,7 @@ fn act(
     let mut observed = Observed::new(loaded, server);
     observed
         .versions
-        .extend([nginx::version(stage), curl::version()]);
+        .extend([programs::nginx_version(stage), curl::version()]);
     Ok(observed)
 }
 

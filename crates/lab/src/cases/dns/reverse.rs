@@ -17,6 +17,7 @@ use crate::sys;
 use crate::talk::{self, Talk};
 
 use super::NAME;
+use crate::cases::programs;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -73,7 +74,8 @@ fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
         Variant::Faulty => "log_hostname=on",
         Variant::Healthy => "log_hostname=off",
     };
-    let _postgres = crate::postgres::start(stage, server, &[setting], Some(&resolv_conf))?;
+    let (mut postgres, version) =
+        programs::postgres_with(stage, server, &[setting], Some(&resolv_conf))?;
     stage.start_captures()?;
     let query = talk::postgres_query("SELECT 42 AS answer");
     let mut messages = vec![talk::postgres_startup()];
@@ -86,7 +88,8 @@ fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
         is_whole: talk::postgres_is_whole,
     };
     let mut observed = Observed::new(talk::run(&stage.client, &talk)?, server);
-    let used = [crate::postgres::version(), super::glibc_version()];
+    postgres.stop();
+    let used = [("postgres".to_owned(), version), super::glibc_version()];
     observed.versions.extend(used);
     Ok(observed)
 }
