@@ -36,9 +36,11 @@ pub struct Load {
     pub body_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
+    /// Bytes of the body that leave with the header when these are two writes.
+    pub body_with_header_bytes: u64,
     /// Write in pieces of so many bytes; 0 = at once. Without `split`.
     pub write_bytes: u64,
-    /// Pause between header and body.
+    /// Pause between the two.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
     pub nodelay: bool,
@@ -67,6 +69,7 @@ impl Load {
             path: "/".to_owned(),
             body_bytes: 0,
             split: false,
+            body_with_header_bytes: 0,
             write_bytes: 0,
             pause_before_body: Duration::ZERO,
             nodelay: true,
@@ -95,6 +98,9 @@ pub struct Request {
     pub start_ns: u64,
     /// After the last byte of the response.
     pub end_ns: u64,
+    /// How long the name took to resolve; 0 where there was none.
+    #[serde(default)]
+    pub lookup_ns: u64,
     /// How long connect took; 0 on an open connection.
     #[serde(default)]
     pub connect_ns: u64,
@@ -195,8 +201,10 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self) -> Loaded {
-        for number in 0..self.load.requests {
-            if number > 0 {
+        // After a failure the next request comes at once, as a client's retry does.
+        let mut failed = true;
+        for _ in 0..self.load.requests {
+            if !failed {
                 thread::sleep(self.load.spacing);
             }
             let mut request = Request {
@@ -207,7 +215,8 @@ impl<'a> Worker<'a> {
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
             request.error = result.err().map(|e| e.to_string());
-            if self.load.new_connections || request.error.is_some() {
+            failed = request.error.is_some();
+            if self.load.new_connections || failed {
                 self.close();
             }
             self.done.requests.push(request);
@@ -264,9 +273,11 @@ impl<'a> Worker<'a> {
                 .chunks(piece)
                 .try_for_each(|part| stream.write_all(part));
         }
+        let early = load.body_with_header_bytes.min(load.body_bytes) as usize;
+        first.extend(&body[..early]);
         stream.write_all(&first)?;
         thread::sleep(load.pause_before_body);
-        stream.write_all(&body)
+        stream.write_all(&body[early..])
     }
 
     fn receive(&mut self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {

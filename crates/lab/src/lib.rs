@@ -27,6 +27,8 @@ pub mod cases;
 pub mod cleanup;
 pub mod client;
 pub mod counters;
+pub mod curl;
+pub mod dns;
 pub mod error;
 mod http;
 pub mod labels;
@@ -37,6 +39,7 @@ pub mod rng;
 pub mod server;
 pub mod stage;
 pub mod sys;
+pub mod talk;
 
 pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};
 pub use cases::CASES;

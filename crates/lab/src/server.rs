@@ -41,6 +41,14 @@ pub struct Behaviour {
     pub rcvbuf_bytes: u64,
     /// Length of the accept queue.
     pub backlog: i32,
+    /// Leave the first connection, and all behind it, in the accept queue for so long.
+    pub accept_pause: Duration,
+    /// Answer `Expect: 100-continue` before reading the body (RFC 9110 §10.1.1).
+    pub continues: bool,
+    /// Reset the connection after so many bytes of a response; 0 = never.
+    pub reset_after_bytes: u64,
+    /// Reset only every so many responses.
+    pub reset_every: u64,
     /// Name in the `Server:` header.
     pub name: &'static str,
 }
@@ -60,6 +68,10 @@ impl Behaviour {
             sndbuf_bytes: 0,
             rcvbuf_bytes: 0,
             backlog: 1024,
+            accept_pause: Duration::ZERO,
+            continues: true,
+            reset_after_bytes: 0,
+            reset_every: 1,
             name: "tcpwhy-lab",
         }
     }
@@ -82,6 +94,8 @@ impl Behaviour {
 struct Shared {
     stop: AtomicBool,
     slept_ns: AtomicU64,
+    responses: AtomicU64,
+    resets: AtomicU64,
     kernel: Mutex<TcpInfo>,
 }
 
@@ -124,6 +138,11 @@ impl Server {
         self.shared.slept_ns.load(Ordering::Relaxed)
     }
 
+    /// Connections reset on purpose.
+    pub fn resets(&self) -> u64 {
+        self.shared.resets.load(Ordering::Relaxed)
+    }
+
     /// The kernel's word on the closed connections' sockets. Waits up to a second for the last
     /// connection to close.
     pub fn kernel(&self, connections: u64) -> TcpInfo {
@@ -164,6 +183,14 @@ fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, behaviour: &Arc<Behaviour>) {
+    if !behaviour.accept_pause.is_zero() {
+        while !shared.stop.load(Ordering::Relaxed) {
+            if sys::wait_one_readable(listener.as_fd(), 50_000_000) {
+                break;
+            }
+        }
+        think(shared, behaviour.accept_pause);
+    }
     while !shared.stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
             wait_for_connection(listener);
@@ -207,6 +234,9 @@ fn answer(
     let length = http::body_bytes(&request).unwrap_or(0);
     let mut left = length.saturating_sub(rest.len() as u64);
     rest.clear();
+    if left > 0 && behaviour.continues && http::field(&request, "expect").is_some() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
     if left > 0 {
         thread::sleep(behaviour.pause_before_read);
     }
@@ -222,6 +252,12 @@ fn answer(
     let body_bytes = bytes_asked_for(&request).unwrap_or(behaviour.response_bytes);
     let body = vec![b'd'; body_bytes as usize];
     let mut first = behaviour.header(body_bytes).into_bytes();
+    let number = shared.responses.fetch_add(1, Ordering::Relaxed) + 1;
+    if behaviour.reset_after_bytes > 0 && number % behaviour.reset_every.max(1) == 0 {
+        first.extend(&body);
+        first.truncate(behaviour.reset_after_bytes as usize);
+        return reset(stream, &first, shared);
+    }
     if !behaviour.split && behaviour.piece_bytes == 0 {
         first.extend(body);
         return stream.write_all(&first);
@@ -239,6 +275,16 @@ fn answer(
         stream.write_all(part)?;
     }
     Ok(())
+}
+
+/// Sends the beginning of a response and breaks the connection off.
+fn reset(stream: &mut TcpStream, beginning: &[u8], shared: &Shared) -> io::Result<()> {
+    stream.write_all(beginning)?;
+    // Closing without lingering discards what is unsent and sends a RST (RFC 9293 §3.10.4).
+    let fd = stream.as_fd();
+    socket2::SockRef::from(&fd).set_linger(Some(Duration::ZERO))?;
+    shared.resets.fetch_add(1, Ordering::Relaxed);
+    Err(io::ErrorKind::ConnectionAborted.into())
 }
 
 /// N of `GET /bytes/N`.

@@ -226,7 +226,11 @@ fn tun(netns: &Netns) -> Result<std::os::fd::OwnedFd, LabError> {
     Ok(fd)
 }
 
-fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
+/// Gives the lab's interface in `netns` its address and its route, and takes it up.
+///
+/// # Errors
+/// `ip` fails.
+pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
     let (len, net) = match addr {
         IpAddr::V4(v4) => {
             netns.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;

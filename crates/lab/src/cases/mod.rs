@@ -1,25 +1,35 @@
 //! The cases, one file per mechanism.
 
+mod accept_queue_overflow;
 mod bottleneck;
 mod client_buffers;
 mod client_nagle;
 mod client_nagle_databases;
+mod client_think;
 mod distance;
 mod distance_tls;
+mod dns;
 mod healthy;
 mod healthy_programs;
+mod http_100_continue;
 mod jdk_httpserver;
 mod loss;
 mod mixture;
 mod nagle_servers;
+mod nat;
 mod nginx_nodelay_off;
 mod path_faults;
 mod programs;
 mod receive_window;
+mod refused;
+mod reset;
 mod send_buffer;
 mod slow_reader;
 mod slow_start;
+mod syn_flood;
 mod think;
+mod think_real;
+mod tls;
 
 use crate::case::Case;
 
@@ -37,6 +47,31 @@ pub const CASES: &[Case] = &[
     loss::TAIL_PROBED,
     loss::SYN,
     loss::SYN_ACK,
+    client_think::BETWEEN_EXCHANGES,
+    client_think::IN_UPLOAD,
+    refused::REFUSED,
+    refused::FILTERED,
+    accept_queue_overflow::CASE,
+    reset::MID_STREAM,
+    reset::IDLE,
+    http_100_continue::CASE,
+    dns::SLOW,
+    dns::UNCACHED,
+    dns::DEAD_FIRST,
+    dns::SERVFAIL,
+    dns::LOST,
+    dns::IGNORED,
+    dns::SEARCH,
+    dns::PING,
+    dns::POSTGRES,
+    think_real::NGINX,
+    think_real::POSTGRES,
+    think_real::REDIS,
+    think_real::SCRIPT,
+    tls::FULL,
+    tls::LARGE_CHAIN,
+    syn_flood::CASE,
+    nat::FULL,
     nagle_servers::OWN,
     nagle_servers::PYTHON,
     nagle_servers::NODE,

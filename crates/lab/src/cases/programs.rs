@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::client::{Loaded, Request};
+use crate::dns;
 use crate::error::{Doing, LabError};
 use crate::netns::{Netns, Process};
 use crate::stage::Stage;
@@ -123,6 +124,11 @@ pub fn nginx(stage: &Stage, http: &str, server: SocketAddr) -> Result<Process, L
     serve(stage, command, "nginx", server)
 }
 
+/// nginx and its version, for the labels.
+pub fn nginx_version(stage: &Stage) -> (String, String) {
+    ("nginx".to_owned(), version(&stage.server, "nginx", "-v"))
+}
+
 /// nginx with TLS, its files in the stage's directory, and a certificate made for the run.
 /// `ssl` has more directives for the server.
 pub fn nginx_tls(stage: &Stage, ssl: &str, server: SocketAddr) -> Result<Process, LabError> {
@@ -156,22 +162,32 @@ fn postgres_programs() -> Result<PathBuf, LabError> {
 
 /// A command that runs as the user `postgres`, because PostgreSQL refuses to run as root, and
 /// still dies with the lab.
-fn as_postgres(stage: &Stage, program: &Path) -> Command {
-    let mut command = stage.server.command("setpriv");
+fn as_postgres(mut setpriv: Command, program: &Path) -> Command {
+    let command = &mut setpriv;
     command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
     command.args(["--pdeathsig", "KILL"]).arg(program);
-    command
+    setpriv
 }
 
 /// PostgreSQL with an empty cluster that trusts everyone, and its version. Stop it with
 /// [`Process::stop`]: killed, it would leave shared memory behind.
 pub fn postgres(stage: &Stage, server: SocketAddr) -> Result<(Process, String), LabError> {
+    postgres_with(stage, server, &[], None)
+}
+
+/// The same with more settings (`name=value`) and a `resolv.conf` of its own.
+pub fn postgres_with(
+    stage: &Stage,
+    server: SocketAddr,
+    settings: &[&str],
+    resolv_conf: Option<&Path>,
+) -> Result<(Process, String), LabError> {
     let programs = postgres_programs()?;
     let data = stage.dir().join("postgres");
     fs::create_dir_all(&data).doing("make the PostgreSQL directory")?;
     let owner = data.display().to_string();
     stage.server.run("chown", &["postgres:postgres", &owner])?;
-    let mut initdb = as_postgres(stage, &programs.join("initdb"));
+    let mut initdb = as_postgres(stage.server.command("setpriv"), &programs.join("initdb"));
     initdb.args(["--no-sync", "--auth=trust", "--username=postgres", "-D"]);
     let made = initdb.arg(&data).output().doing("run initdb")?;
     if !made.status.success() {
@@ -182,7 +198,11 @@ pub fn postgres(stage: &Stage, server: SocketAddr) -> Result<(Process, String), 
     }
     let everyone = "host all all all trust\n";
     fs::write(data.join("pg_hba.conf"), everyone).doing("write pg_hba.conf")?;
-    let mut command = as_postgres(stage, &programs.join("postgres"));
+    let setpriv = match resolv_conf {
+        Some(path) => dns::command(&stage.server, path, "setpriv"),
+        None => stage.server.command("setpriv"),
+    };
+    let mut command = as_postgres(setpriv, &programs.join("postgres"));
     command
         .arg("-D")
         .arg(&data)
@@ -191,6 +211,7 @@ pub fn postgres(stage: &Stage, server: SocketAddr) -> Result<(Process, String), 
     command.arg("-h").arg(server.ip().to_string());
     command.args(["-c", "fsync=off", "-c", "unix_socket_directories="]);
     command.args(["-c", "autovacuum=off"]);
+    command.args(settings.iter().flat_map(|s| ["-c", s]));
     let process = serve(stage, command, "postgresql", server)?;
     let version = version(&stage.server, programs.join("postgres"), "--version");
     Ok((process, version))
