@@ -49,7 +49,12 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
         .map(|(key, cause)| finding(key, cause, &tally, report.totals.wall_ns))
         .collect();
-    findings.extend(floods(&tally));
+    let floods = floods(&tally);
+    findings.retain(|finding| {
+        finding.cause != Cause::SynRetransmit
+            || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
+    });
+    findings.extend(floods);
     findings.extend(costs(&tally, floors, report.totals.wall_ns));
     findings.sort_by(|one, other| order(one).cmp(&order(other)));
     report.findings.extend(findings);
@@ -74,7 +79,8 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
-/// A sender that breaks Nagle's rule on some connections has it switched off; what looked like
+/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with
+/// the ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it switched off; what looked like
 /// its holds elsewhere was chance.
 fn settle_nagle(tally: &mut Tally) {
     let suspects: Vec<_> = tally
@@ -82,11 +88,10 @@ fn settle_nagle(tally: &mut Tally) {
         .iter()
         .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
         .filter(|(key, cause)| {
-            let refuted = tally
-                .endpoints
-                .get(&key.server)
-                .map_or(0, |endpoint| endpoint.nagle_refuted[key.sender as usize]);
-            refuted >= cause.connections.max(1)
+            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
+            let refuted = endpoint.nagle_refuted[key.sender as usize];
+            let missed = endpoint.nagle_missed[key.sender as usize];
+            refuted >= cause.connections.max(1) || 2 * missed > cause.count
         })
         .map(|(key, _)| key.clone())
         .collect();

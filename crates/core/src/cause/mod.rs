@@ -111,7 +111,9 @@ pub fn judge(gap: &Gap) -> Slices {
     }
     match gap.turn {
         Turn::Answers => {
-            slices.take(Slice::plain(Owner::Path, gap.rtt_sender_ns));
+            // The client's request after a handshake: its leg is the handshake's last.
+            let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
+            slices.take(Slice::plain(leg, gap.rtt_sender_ns));
             slices.take(bufferbloat::queueing(gap));
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),

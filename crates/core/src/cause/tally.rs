@@ -68,6 +68,8 @@ pub struct EndpointTally {
     pub handshakes: [u64; 2],
     /// Sides on which a sender broke Nagle's rule, in connections.
     pub nagle_refuted: [u64; 2],
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: [u64; 2],
 }
 
 /// The first exchange of a connection: what a look-up before it would have held up.
@@ -269,6 +271,8 @@ impl Sink for Tally {
         for side in Side::ALL {
             let refuted = connection.halves[side as usize].nagle_refuted > 0;
             endpoint.nagle_refuted[side as usize] += u64::from(refuted);
+            endpoint.nagle_missed[side as usize] +=
+                u64::from(connection.halves[side as usize].nagle_missed);
             for &cause in Cause::ALL {
                 if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
                     let key = key(cause, side, connection);
@@ -311,6 +315,11 @@ impl Tally {
         // A client that says goodbye without waiting for an answer has lost nothing.
         let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
         if by == Side::Client && !impatient && (fin_before || !exchange.response_seen) {
+            return;
+        }
+        // Nor has one that had closed of its own accord when the RST came.
+        let [client_fin_ns, server_fin_ns] = connection.ending.fin_ns;
+        if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
             return;
         }
         let cause = match () {
@@ -383,6 +392,7 @@ impl EndpointTally {
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.nagle_refuted[index] += other.nagle_refuted[index];
+            self.nagle_missed[index] += other.nagle_missed[index];
         }
         // The lesser name, so that the order of shards does not matter.
         self.software = match (self.software.take(), other.software) {

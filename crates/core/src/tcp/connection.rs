@@ -21,7 +21,7 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 const PLAIN_NS: u64 = 30_000;
 
 /// A window that stood in the way fewer times at one height is one that still opens.
-const WINDOW_LEVELS: u32 = 4;
+const WINDOW_LEVELS: u32 = 6;
 
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +74,8 @@ pub struct Connection {
     /// How it ended.
     pub ending: Ending,
     options_cut: bool,
+    /// The server closed while a request waited.
+    cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<(Gap, u64)>,
     /// What each side says it is.
@@ -125,6 +127,7 @@ impl Connection {
             mid_stream: !syn,
             ending: Ending::default(),
             options_cut: false,
+            cut_off: false,
             suspended: None,
             software: [None, None],
             faults: TraceFaults::default(),
@@ -198,6 +201,9 @@ impl Connection {
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.fin = Some(position);
+        }
+        if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
+            self.cut_off(segment);
         }
         if segment.flags.has(TcpFlags::RST) && self.ending.reset.is_none() {
             self.reset(side, segment);
@@ -278,14 +284,7 @@ impl Connection {
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
             self.path.sample(side, rtt_ns);
         }
-        if self.suspended.as_ref().is_some_and(|(gap, _)| gap.sender != side) {
-            if self.halves[peer].dsacks > dsacks {
-                // It had arrived the first time: nobody waited for the repetition.
-                self.suspended = None;
-            } else {
-                self.resume();
-            }
-        }
+        self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.missing_bytes += missing;
             let position = self.halves[peer].in_order;
@@ -296,6 +295,22 @@ impl Connection {
             let queued_ns = self.queued_to_client(segment.time_ns, rtt_client_ns);
             let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
             self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, queued);
+        }
+    }
+
+    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
+    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
+    fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+            return;
+        };
+        let rtt_ns = self.path.rtt_ns(side);
+        let early = now_ns < gap.end_ns + rtt_ns - rtt_ns / 8;
+        let acked = self.halves[side.peer() as usize].una_seen >= *end;
+        if dsack || early && acked {
+            self.suspended = None;
+        } else if !early {
+            self.resume();
         }
     }
 
@@ -322,7 +337,11 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        self.resume();
+        match &self.suspended {
+            // It was still on its way when its peer went on: the first one had arrived.
+            Some((gap, _)) if gap.sender != side => self.suspended = None,
+            _ => self.resume(),
+        }
         let silence = self.silence(side, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
@@ -339,16 +358,17 @@ impl Connection {
             self.own(&gap, end);
         }
         self.timeline.request_began = false;
+        let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {
             self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
-        if maybe_idle
-            && !self.timeline.request_began
-            && let Some(gap) = silence
-        {
-            self.own(&gap, end);
+        if maybe_idle && !self.timeline.request_began {
+            // Not a request (a closing alert, say): nobody waits for it.
+            self.timeline.cursor_ns = cursor_ns;
+            self.timeline.active = active;
+            return;
         }
         self.timeline.touch(segment.time_ns, segment.frame);
     }
@@ -397,6 +417,8 @@ impl Connection {
         let front = self.timeline.front();
         let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let after_handshake =
+            front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
         let asked = &self.halves[speaker as usize];
         let last = asked.last;
@@ -446,6 +468,7 @@ impl Connection {
             shape,
             expects_continue,
             in_handshake,
+            after_handshake,
         }
     }
 
@@ -467,6 +490,9 @@ impl Connection {
             let half = &mut self.halves[gap.sender as usize];
             half.unseen_timeouts += 1;
             half.unseen_packets += gap.missing_packets;
+        }
+        if gap.nagle_missed() {
+            self.halves[gap.sender as usize].nagle_missed += 1;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
@@ -526,10 +552,35 @@ impl Connection {
             let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
             let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
-            if !over {
+            if !over && !self.cut_off {
                 self.accrue_to(side, segment.time_ns, segment.frame);
             }
-            self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
+            self.timeline.close(self.last_leg_ns(), outcome);
+        }
+    }
+
+    /// The unseen leg to the client, ns: less where the server's FIN had passed before the
+    /// request did, for then it was on its way already.
+    fn last_leg_ns(&self) -> u64 {
+        let rtt_ns = self.path.rtt_ns(Side::Client);
+        let fin_ns = self.ending.fin_ns[Side::Server as usize];
+        match (fin_ns, self.timeline.front()) {
+            (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
+                rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
+            }
+            _ => rtt_ns,
+        }
+    }
+
+    /// The server closes while a request waits: its client learns now that no answer comes.
+    fn cut_off(&mut self, segment: &Segment) {
+        let waiting = self.timeline.front().is_some_and(|exchange| {
+            exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
+        });
+        if waiting {
+            self.resume();
+            self.accrue_to(Side::Server, segment.time_ns, segment.frame);
+            self.cut_off = true;
         }
     }
 
@@ -581,7 +632,7 @@ impl Connection {
     }
 
     /// What only the end of an exchange can tell.
-    fn settle(&self, exchange: &mut Exchange) {
+    fn settle(&mut self, exchange: &mut Exchange) {
         if self.setup.ignored() && exchange.connects {
             exchange.reassign(
                 (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
@@ -610,8 +661,21 @@ impl Connection {
         }
     }
 
-    /// What repeated losses of one direction have in common.
-    fn name_losses(&self, side: Side, exchange: &mut Exchange) {
+    /// What repeated losses of one direction have in common. The small window after a loss is
+    /// the loss's doing as well.
+    fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
+        let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
+        let most = exchange
+            .chains
+            .iter()
+            .filter(|chain| chain.sender == side && of_loss(chain.cause))
+            .max_by_key(|chain| chain.ns)
+            .map(|chain| chain.cause);
+        let half = &mut self.halves[side as usize];
+        half.loss_cause = most.or(half.loss_cause);
+        if let Some(cause) = half.loss_cause {
+            exchange.rename(side, Cause::CongestionWindow, cause);
+        }
         let half = &self.halves[side as usize];
         if half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);

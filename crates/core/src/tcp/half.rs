@@ -1,6 +1,7 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
 use crate::capture::FrameId;
+use crate::cause::Cause;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
 use crate::tcp::ceiling::Rounds;
@@ -127,6 +128,10 @@ pub struct Half {
     small_end: u64,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: u32,
+    /// How the last loss was repaired, as a cause.
+    pub loss_cause: Option<Cause>,
     /// Announced by the peer, less timestamps; 0 if unknown.
     smss_announced: u64,
     /// Length of consecutive full segments, below the announced.
@@ -375,6 +380,11 @@ impl Half {
         }
     }
 
+    /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
+    fn ack_near(&self, position: u64, now_ns: u64) -> bool {
+        self.pending.covers(position, now_ns)
+    }
+
     fn take_effect(&mut self, ack: Ack, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
         let advances = ack.una > self.una;
         let opens = match (ack.right_edge, self.right_edge) {
@@ -543,7 +553,8 @@ impl Half {
         }
         let fin = segment.flags.has(TcpFlags::FIN);
         if small && kind == Kind::New && !fin {
-            if self.small_end > self.una && self.small_end > 0 && self.small_end <= start {
+            let outstanding = self.small_end > self.una && self.small_end <= start;
+            if outstanding && !self.ack_near(self.small_end, segment.time_ns) {
                 self.nagle_refuted += 1;
             }
             self.small_end = end;
