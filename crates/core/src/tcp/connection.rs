@@ -20,6 +20,10 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
+/// Longest delay of an ACK (Linux: TCP_DELACK_MAX), and the usual one, ns.
+const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+const DELAYED_ACK_NS: u64 = 45_000_000;
+
 /// A window that stood in the way fewer times at one height is one that still opens.
 const WINDOW_LEVELS: u32 = 6;
 
@@ -65,6 +69,8 @@ pub struct Connection {
     timeline: Timeline,
     /// Its first frame.
     pub first_frame: FrameId,
+    /// Its last frame.
+    pub last_frame: FrameId,
     /// Time of its first frame, ns.
     pub first_ns: u64,
     /// Time of its last frame, ns.
@@ -122,6 +128,7 @@ impl Connection {
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
+            last_frame: segment.frame,
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
@@ -184,6 +191,7 @@ impl Connection {
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
+        self.last_frame = segment.frame;
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
@@ -424,10 +432,11 @@ impl Connection {
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
-        // A packet that queued on its way here had left its sender that much earlier.
-        let queued_ns = self.halves[side as usize].queued_ns();
-        let busy_ns =
-            if continues { busy_ns.max(queued_ns.min(end_ns - start_ns)) } else { busy_ns };
+        let busy_ns = if continues {
+            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        } else {
+            busy_ns
+        };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -478,6 +487,15 @@ impl Connection {
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
+    }
+
+    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
+    /// the vantage by how late ACKs of a flight of some size are.
+    fn queued_ns(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let behind_ns = half.rtt_last_ns.saturating_sub(self.path.rtt_ns(side.peer()));
+        let clocked = half.flight() > 4 * half.smss();
+        half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
     fn own(&mut self, gap: &Gap, end: u64) {
@@ -710,7 +728,7 @@ impl Connection {
         if self.timeline.front().is_some() {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.first_frame);
+                self.accrue_to(side, self.last_ns, self.last_frame);
             }
             // A client that closes has waited until then.
             let unanswered = self
@@ -718,7 +736,7 @@ impl Connection {
                 .front()
                 .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
             if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
-                self.accrue_to(Side::Server, fin_ns, self.first_frame);
+                self.accrue_to(Side::Server, fin_ns, self.last_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {

@@ -128,6 +128,8 @@ pub struct Half {
     small_end: u64,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
+    /// The last round-trip sample between the vantage and the receiver, ns.
+    pub rtt_last_ns: u64,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
     /// How the last loss was repaired, as a cause.
@@ -293,7 +295,7 @@ impl Half {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
             } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
                 self.since.missing_packets += u32::from(jump);
-                self.ip_id_trust -= 1;
+                self.ip_id_trust = (self.ip_id_trust - 1).max(0);
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
             } else if self.counts.packets > 2 {
@@ -504,7 +506,8 @@ impl Half {
                 && una >= end
             {
                 self.timed = None;
-                sample = Some(segment.time_ns.saturating_sub(time_ns));
+                self.rtt_last_ns = segment.time_ns.saturating_sub(time_ns);
+                sample = Some(self.rtt_last_ns);
             }
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
