@@ -1,6 +1,7 @@
 //! The seam to the core: sources in, an answer out.
 
 use crate::error::Error;
+use crate::workers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{CaptureSet, Progress, Source};
 use tcpwhy_core::cause::Floors;
@@ -47,12 +48,13 @@ pub struct Answer {
 pub fn analyse(
     sources: Vec<Source>,
     wanted: &Wanted,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
     let mut capture = CaptureSet::new(sources)?;
     let mut analysis = Analysis::new(options(wanted));
-    let complete = analysis.run(&mut capture, &mut |capture| {
+    let threads = wanted.threads.unwrap_or_else(workers::available);
+    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
         progress(capture.progress());
         !interrupted.load(Ordering::Relaxed)
     })?;

@@ -8,6 +8,7 @@ mod output;
 mod progress;
 mod sources;
 mod terminal;
+mod workers;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};

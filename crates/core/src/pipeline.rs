@@ -1,9 +1,15 @@
 //! The whole way from blocks of frames to a report, cut so that a caller can run its parts on
 //! as many threads as it likes and always gets the same answer.
 //!
-//! A round is three steps: [`Decoder::decode`] on each block (any order, any thread),
-//! [`Analysis::control`] on each block in order (little work), then [`Shard::take`] for each
-//! shard (any order, any thread). A connection always falls into the same shard.
+//! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
+//! order (little work), then [`Shard::take`] for each shard, in order. A connection always falls
+//! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
+//! as many as are lent to it.
+
+mod pass;
+mod schedule;
+
+pub use pass::{GoOn, Pass};
 
 use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally};
@@ -76,15 +82,32 @@ impl Shard {
     }
 }
 
+/// What concerns no single connection.
+#[derive(Default)]
+pub struct Control {
+    counts: DecodeCounts,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Control {
+    /// Takes the next block.
+    pub fn take(&mut self, batch: &Batch) {
+        self.counts.merge(&batch.counts);
+        self.first_ns = match (self.first_ns, batch.first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.last_ns = self.last_ns.max(batch.last_ns);
+    }
+}
+
 /// A diagnosis under way.
 pub struct Analysis {
     options: Options,
     decoder: Decoder,
-    /// The shards, in order.
-    pub shards: Vec<Shard>,
-    counts: DecodeCounts,
-    first_ns: Option<u64>,
-    last_ns: u64,
+    control: Control,
+    shards: Vec<Shard>,
 }
 
 impl Analysis {
@@ -94,26 +117,9 @@ impl Analysis {
         Self {
             options,
             decoder,
+            control: Control::default(),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            counts: DecodeCounts::default(),
-            first_ns: None,
-            last_ns: 0,
         }
-    }
-
-    /// What decodes its blocks.
-    pub fn decoder(&self) -> Decoder {
-        self.decoder.clone()
-    }
-
-    /// Takes what concerns no single connection, block after block.
-    pub fn control(&mut self, batch: &Batch) {
-        self.counts.merge(&batch.counts);
-        self.first_ns = match (self.first_ns, batch.first_ns) {
-            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.last_ns = self.last_ns.max(batch.last_ns);
     }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
@@ -124,12 +130,12 @@ impl Analysis {
     pub fn run(
         &mut self,
         capture: &mut CaptureSet,
-        go_on: &mut dyn FnMut(&CaptureSet) -> bool,
+        go_on: GoOn<'_>,
     ) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
-            self.control(&batch);
+            self.control.take(&batch);
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
@@ -149,9 +155,9 @@ impl Analysis {
             report.totals.segments += shard.tracker.segments;
             tally.merge(shard.tally);
         }
-        report.totals.decode_errors = self.counts;
-        report.totals.first_ns = self.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.last_ns;
+        report.totals.decode_errors = self.control.counts;
+        report.totals.first_ns = self.control.first_ns.unwrap_or(0);
+        report.totals.last_ns = self.control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
         report
     }
