@@ -31,7 +31,7 @@ done
 
 mkdir -p "$work/www" "$work/temp"
 printf '%0200d' 0 > "$work/www/small"
-head -c 20000 /dev/zero > "$work/www/page"
+head -c 3000 /dev/zero > "$work/www/page"
 head -c 4000000 /dev/zero > "$work/www/bulk"
 cat > "$work/nginx.conf" <<CONF
 daemon off;
@@ -59,11 +59,11 @@ dump=$!
 sleep 1
 
 load() { ip netns exec "$client" timeout 60 "$@" >/dev/null; }
-load wrk -t 1 -c 64 -d "${KEEP_ALIVE_S:-12}" http://10.99.0.2:8080/small
-load wrk -t 1 -c 32 -d 4 http://10.99.0.2:8080/page
-load wrk -t 1 -c 32 -d "${NEW_S:-6}" http://10.99.0.2:8081/small
+# Most of it is small requests on kept connections: two packets each, 290 bytes on average.
+load wrk -t 1 -c 64 -d "${KEEP_ALIVE_S:-25}" http://10.99.0.2:8080/small
+load wrk -t 1 -c 32 -d 8 http://10.99.0.2:8081/small
 load wrk -t 1 -c 64 -d 4 http://10.99.0.2:8082/page
-load wrk -t 1 -c 4 -d 1 http://10.99.0.2:8080/bulk
+load curl -s -o /dev/null "http://10.99.0.2:8080/bulk?[1-20]"
 sleep 1
 kill -INT "$dump"
 wait "$dump" || true
