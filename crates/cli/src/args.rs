@@ -34,7 +34,7 @@ pub struct Arguments {
 pub enum Command {
     /// Reads captures and names what made them slow (the default)
     #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-    Explain(Explain),
+    Explain(Box<Explain>),
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -45,7 +45,8 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct Explain {
     /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input
-    #[arg(value_name = "FILE", required_unless_present = "cause", value_hint = clap::ValueHint::FilePath)]
+    #[arg(value_name = "FILE", required_unless_present = "cause")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
     /// Print the report as JSON (docs/report.schema.json)
@@ -72,7 +73,7 @@ pub struct Explain {
     #[arg(long)]
     pub show_values: bool,
 
-    /// List every connection and endpoint in the JSON, not only the worst
+    /// Show lists to their end: findings, endpoints, connections; not only the worst
     #[arg(long)]
     pub all: bool,
 

@@ -5,7 +5,9 @@ use tcpwhy_core::capture::CaptureError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: there is no such file; check the name, or let the shell list it: ls -l {folder}")]
+    #[error(
+        "{path}: there is no such file; check the name, or let the shell list it: ls -l {folder}"
+    )]
     Missing { path: String, folder: String },
     #[error("{path}: is a directory; name the captures in it: tcpwhy {path}/*.pcap*")]
     Directory { path: String },

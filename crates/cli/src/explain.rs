@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::cause::{Cause, Class, words};
+use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Report, json, render_manual, text};
 
 /// Reads, analyses, prints; the exit status says whether there are faults.
@@ -26,8 +27,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let sources = sources::open(&asked.files)?;
     let interrupted = interruptible();
     let mut bar = Bar::new(!asked.no_progress);
-    let answer =
-        analysis::analyse(sources, &wanted(asked), |at| bar.update(at), &interrupted);
+    let answer = analysis::analyse(sources, wanted(asked), |at| bar.update(at), &interrupted);
     drop(bar);
     let answer = answer?;
     if !answer.complete {
@@ -38,17 +38,17 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
 }
 
 fn wanted(asked: &Explain) -> Wanted {
-    let mut filter = asked.filter.clone().unwrap_or_default();
+    let filter = asked.filter.clone().unwrap_or_default();
+    let mut options = Options { filter, ..Options::default() };
     // With files, --cause asks for that cause only.
-    filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
+    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
+    let floors = &mut options.floors;
+    floors.cost_share = asked.min_share.unwrap_or(floors.cost_share);
+    floors.cost_ns = asked.min_lost.unwrap_or(floors.cost_ns);
     Wanted {
-        filter,
+        options,
         connection: asked.connection,
         exchange: asked.exchange,
-        show_values: asked.show_values,
-        all: asked.all,
-        cost_share_min: asked.min_share,
-        cost_lost_min_ns: asked.min_lost,
         threads: asked.threads.map(usize::from),
     }
 }

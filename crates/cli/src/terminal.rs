@@ -24,6 +24,7 @@ pub fn look(asked: &Explain) -> Look {
             Color::Never => false,
             Color::Auto => terminal && !no_color() && !dumb(),
         },
+        all: asked.all,
         glyphs: if utf8() { Glyphs::Unicode } else { Glyphs::Ascii },
     }
 }

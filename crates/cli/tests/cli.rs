@@ -124,11 +124,8 @@ fn a_capture_without_fault_ends_with_status_0() {
 
 #[test]
 fn standard_input_is_read() {
-    let mut child = tcpwhy(&["-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("tcpwhy runs");
+    let mut child =
+        tcpwhy(&["-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tcpwhy runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(&pcap()).expect("it reads");
     drop(stdin);
@@ -179,9 +176,8 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 #[test]
 fn colours_only_where_they_are_wanted() {
     let manual = ["explain", "--cause", "refused"];
-    let coloured = |command: &mut Command| {
-        out(&command.output().expect("tcpwhy runs")).contains('\u{1b}')
-    };
+    let coloured =
+        |command: &mut Command| out(&command.output().expect("tcpwhy runs")).contains('\u{1b}');
     assert!(!coloured(&mut tcpwhy(&manual)), "a pipe");
     let always = ["explain", "--cause", "refused", "--color", "always"];
     assert!(coloured(&mut tcpwhy(&always)));

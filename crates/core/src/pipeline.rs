@@ -11,11 +11,15 @@ mod schedule;
 
 pub use pass::{GoOn, Pass};
 
-use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally};
+use crate::dns::{self, Lookup};
+use crate::filter::Filter;
 use crate::report::Report;
 use crate::tcp::Tracker;
-use crate::wire::{DecodeCounts, FlowHasher, Packet, Segment, decode};
+use crate::wire::{
+    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Segment, decode,
+};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -27,12 +31,29 @@ pub struct Options {
     pub floors: Floors,
     /// Seed of the flow hash; the answer does not depend on it.
     pub seed: u64,
+    /// The part to look at.
+    pub filter: Filter,
+    /// Capture time of the first frame, from which the filter's times count, ns.
+    pub first_ns: u64,
+}
+
+/// A packet that concerns no single connection, kept until its turn.
+enum Aside {
+    Datagram {
+        time_ns: u64,
+        frame: FrameId,
+        source: Endpoint,
+        destination: Endpoint,
+        payload: Box<[u8]>,
+    },
+    Error(IcmpError),
 }
 
 /// The segments of one block by shard.
 #[derive(Default)]
 pub struct Batch {
     shards: [Vec<Segment>; SHARDS],
+    asides: Vec<Aside>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -42,23 +63,42 @@ pub struct Batch {
 #[derive(Clone)]
 pub struct Decoder {
     hasher: FlowHasher,
+    filter: Filter,
+    /// First and past-the-end capture time of what is looked at, ns.
+    window: (u64, u64),
 }
 
 impl Decoder {
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
+        batch.asides.clear();
         batch.counts = DecodeCounts::default();
         batch.first_ns = None;
         let mut segment = Segment::default();
         for (frame, entry) in block.frames().zip(&block.entries) {
             batch.first_ns.get_or_insert(frame.time_ns);
             batch.last_ns = batch.last_ns.max(frame.time_ns);
+            if frame.time_ns < self.window.0 || frame.time_ns >= self.window.1 {
+                continue;
+            }
             let packet = decode(&frame, &self.hasher, &mut segment);
             batch.counts.add(&packet);
-            if let Packet::Tcp = packet {
-                segment.rebase(entry.offset);
-                batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+            match packet {
+                Packet::Tcp if !self.filter.matches_flow(&segment.flow) => {}
+                Packet::Tcp => {
+                    segment.rebase(entry.offset);
+                    batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+                }
+                Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
+                    time_ns: datagram.time_ns,
+                    frame: datagram.frame,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    payload: datagram.payload.into(),
+                }),
+                Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
+                Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
             }
         }
     }
@@ -82,16 +122,35 @@ impl Shard {
     }
 }
 
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
+
 /// What concerns no single connection.
-#[derive(Default)]
 pub struct Control {
+    dns: dns::Tracker,
+    lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
 }
 
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            dns: dns::Tracker::new(false),
+            lookups: Vec::new(),
+            counts: DecodeCounts::default(),
+            first_ns: None,
+            last_ns: 0,
+        }
+    }
+}
+
 impl Control {
-    /// Takes the next block.
+    /// Takes what concerns no single connection, block after block.
     pub fn take(&mut self, batch: &Batch) {
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
@@ -99,6 +158,26 @@ impl Control {
             (mine, theirs) => mine.or(theirs),
         };
         self.last_ns = self.last_ns.max(batch.last_ns);
+        for aside in &batch.asides {
+            self.aside(aside);
+        }
+        let finished = self.dns.take_finished();
+        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
+        self.lookups.extend(finished.into_iter().take(room));
+    }
+
+    fn aside(&mut self, aside: &Aside) {
+        match aside {
+            Aside::Datagram { time_ns, frame, source, destination, payload } => {
+                self.dns.datagram(*time_ns, *frame, source, destination, payload);
+            }
+            Aside::Error(error) if error.protocol == UDP => {
+                let FlowKey { low, high } = error.flow;
+                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
+                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
+            }
+            Aside::Error(_) => {}
+        }
     }
 }
 
@@ -113,7 +192,11 @@ pub struct Analysis {
 impl Analysis {
     /// Begins.
     pub fn new(options: Options) -> Self {
-        let decoder = Decoder { hasher: FlowHasher::new(options.seed) };
+        let decoder = Decoder {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        };
         Self {
             options,
             decoder,
@@ -153,12 +236,20 @@ impl Analysis {
         for mut shard in self.shards {
             shard.tracker.finish(&mut shard.tally);
             report.totals.segments += shard.tracker.segments;
+            shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
         }
-        report.totals.decode_errors = self.control.counts;
-        report.totals.first_ns = self.control.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.control.last_ns;
+        let control = self.control;
+        let mut lookups = control.lookups;
+        lookups.extend(control.dns.finish(control.last_ns));
+        report.totals.lookups = lookups.len() as u64;
+        cause::link(lookups, &mut tally);
+        report.totals.decode_errors = control.counts;
+        report.totals.first_ns = control.first_ns.unwrap_or(0);
+        report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
+        let filter = &self.options.filter;
+        report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report
     }
 }

@@ -180,15 +180,15 @@ pub fn wait_readable(fds: [&OwnedFd; 2], timeout_ns: u64) {
     unsafe { libc::ppoll(polls.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
 }
 
-/// Sleeps until a descriptor is readable or `timeout_ns` is over.
-pub fn wait_one_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
+/// Sleeps until a descriptor is readable or `timeout_ns` is over; tells which.
+pub fn wait_one_readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
     // SAFETY: `poll` lives across the call.
-    unsafe { libc::poll(&mut poll, 1, (timeout_ns / 1_000_000) as libc::c_int) };
+    unsafe { libc::poll(&mut poll, 1, (timeout_ns / 1_000_000) as libc::c_int) > 0 }
 }
 
 /// Asks for real-time scheduling and a timer slack of 1 ns for the calling thread.

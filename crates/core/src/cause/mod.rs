@@ -13,18 +13,22 @@ mod facts;
 mod flight;
 mod http_100_continue;
 mod id;
+mod lookups;
 mod loss;
 mod nagle_delayed_ack;
+mod notes;
 mod receive_window;
+mod syn_flood;
 mod tally;
 mod words;
 mod zero_window;
 
-pub use bufferbloat::queued;
 pub use assemble::{Floors, assemble};
+pub use bufferbloat::queued;
+pub use id::{Cause, Class, Owner, Role};
+pub use lookups::link;
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
-pub use id::{Cause, Class, Owner, Role};
 
 use crate::app::Side;
 use crate::tcp::{Gap, Turn};

@@ -50,6 +50,8 @@ manuals! {
     ClientThink "client_think.md",
 }
 
+/// Parts of a chain that mean the same in most causes.
+const EVIDENCE: &str = include_str!("evidence.md");
 const OBSERVATIONS: &str = include_str!("observations.md");
 
 /// The manual of `cause`, Markdown.
@@ -125,7 +127,9 @@ impl Words {
 
     /// What the part `id` of the causal chain is called.
     pub fn part(&self, id: &str) -> Option<&'static str> {
-        self.evidence.iter().find(|(part, _)| *part == id).map(|(_, words)| *words)
+        let own = self.evidence.iter().copied();
+        let common = rows(EVIDENCE).map(|[part, words]| (part, words));
+        own.chain(common).find(|(part, _)| *part == id).map(|(_, words)| words)
     }
 
     /// The sentence `id` that says why it is not `cause`.

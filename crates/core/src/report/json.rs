@@ -88,7 +88,11 @@ impl<'a> View<'a> {
                 .iter()
                 .map(|it| ObservationView::of(it, report))
                 .collect(),
-            connections: report.connections.iter().map(|it| ConnectionView::of(it, report)).collect(),
+            connections: report
+                .connections
+                .iter()
+                .map(|it| ConnectionView::of(it, report))
+                .collect(),
             connections_omitted: report.connections_omitted,
         }
     }
@@ -240,9 +244,7 @@ impl<'a> FindingView<'a> {
     fn of(finding: &'a Finding, report: &'a Report) -> Self {
         let phrases = Phrases::of(finding);
         let evidence = finding.evidence.iter().zip(phrases.evidence);
-        let connection = |(client, server): &(_, _)| {
-            json!({ "client": endpoint(client), "server": endpoint(server) })
-        };
+        let connection = |(client, server): &(_, _)| json!({ "client": endpoint(client), "server": endpoint(server) });
         let culprit = &finding.culprit;
         let ruled_out = phrases.ruled_out.into_iter();
         Self {
@@ -298,10 +300,8 @@ struct FrameView<'a> {
 impl<'a> ObservationView<'a> {
     fn of(observation: &'a Observation, report: &'a Report) -> Self {
         let (limits, what) = phrases::observation(observation);
-        let frame = |frame: &FrameId| FrameView {
-            frame: frame.number(),
-            file: file(*frame, report),
-        };
+        let frame =
+            |frame: &FrameId| FrameView { frame: frame.number(), file: file(*frame, report) };
         Self {
             id: observation.id,
             what,

@@ -114,9 +114,10 @@ impl<'a> Page<'a> {
         let width = self.look.width.saturating_sub(LABEL_COLUMNS + 2).max(20);
         let lines = wrap_command(command, width);
         let last = lines.len().saturating_sub(1);
-        let broken = lines.iter().enumerate().map(|(index, line)| {
-            if index < last { format!("{line} \\") } else { line.clone() }
-        });
+        let broken = lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| if index < last { format!("{line} \\") } else { line.clone() });
         let lines: Vec<String> = broken.map(|line| self.look.paint(Paint::Code, &line)).collect();
         self.hang(label, lines.iter().map(String::as_str), false);
     }
@@ -154,7 +155,8 @@ impl<'a> Page<'a> {
         let indent = LABEL_COLUMNS + columns_of(start);
         let beside = indent + 24 <= self.look.width;
         let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
-        let mut lines = self.wrapped(words, if beside { indent } else { LABEL_COLUMNS + 2 }).into_iter();
+        let mut lines =
+            self.wrapped(words, if beside { indent } else { LABEL_COLUMNS + 2 }).into_iter();
         let first = if beside { lines.next().unwrap_or_default() } else { String::new() };
         self.line(&format!("  {label}{start}{first}"));
         let indent = if beside { indent } else { LABEL_COLUMNS + 2 };

@@ -46,7 +46,10 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
             page.gap();
         }
         if paragraph.starts_with("- ") {
-            paragraph.lines().filter_map(|line| line.strip_prefix("- ")).for_each(|item| page.item(item));
+            paragraph
+                .lines()
+                .filter_map(|line| line.strip_prefix("- "))
+                .for_each(|item| page.item(item));
         } else {
             page.prose(&paragraph.replace('\n', " "));
         }

@@ -168,7 +168,7 @@ pub struct KindReport {
 }
 
 /// Who has to change something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
     /// In which role.
     pub role: Role,
@@ -209,7 +209,7 @@ pub enum Fact {
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
-    /// Its part in the chain, an id from the message table (`flight_end`, `late_ack`, `held`).
+    /// Its part in the chain, an id from the message table (`flight_end`, `ack`, `next`).
     pub part: &'static str,
     /// Who sent it.
     pub from: Side,

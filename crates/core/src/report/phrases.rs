@@ -68,9 +68,8 @@ impl Phrases {
 
 /// An observation in words; its id where the table has none.
 pub fn observation(observation: &Observation) -> (bool, String) {
-    let fact = |name: &str| {
-        observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact)
-    };
+    let fact =
+        |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
     match cause::observation(observation.id) {
         Some(words) => (words.limits, fill_all(&words.message, &fact)),
         None => (false, readable(observation.id)),
@@ -236,12 +235,15 @@ fn is_software(term: &str, software: &str) -> bool {
         "nginx" => &["nginx", "openresty", "tengine"],
         "node" => &["node", "express", "next.js"],
         "java" => &["java", "jetty", "tomcat", "coyote", "undertow", "jdk", "netty"],
-        "python" => &["python", "gunicorn", "uvicorn", "werkzeug", "tornado", "aiohttp", "waitress"],
+        "python" => {
+            &["python", "gunicorn", "uvicorn", "werkzeug", "tornado", "aiohttp", "waitress"]
+        }
         "go" => &["go-http", "golang", "caddy", "fasthttp", "traefik"],
         other => &[other],
     };
     let software = software.to_ascii_lowercase();
-    let words = || software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
+    let words =
+        || software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
     aliases.iter().any(|alias| words().any(|word| word.starts_with(alias)))
 }
 

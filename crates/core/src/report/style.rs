@@ -9,12 +9,14 @@ pub struct Look {
     pub colour: bool,
     /// Which characters it shows.
     pub glyphs: Glyphs,
+    /// Whether lists are shown to their end.
+    pub all: bool,
 }
 
 impl Default for Look {
     /// What a pipe gets.
     fn default() -> Self {
-        Self { width: 80, colour: false, glyphs: Glyphs::Unicode }
+        Self { width: 80, colour: false, glyphs: Glyphs::Unicode, all: false }
     }
 }
 

@@ -1,19 +1,20 @@
 //! The report for a terminal: what, who and what to do first; the proof below it.
 
-use super::layout::{Page, columns_of, cut, left, right};
-use super::phrases::{self, Phrases, endpoint, share_of};
-use super::style::{Look, Paint};
-use super::{EndpointReport, Evidence, Finding, Latency, Ledger, Report, Vantage, units};
-use crate::app::Side;
-use crate::cause::{Class, Owner, Role};
+mod finding;
+mod timing;
 
-/// Fixes shown of each finding; the manual has all.
-const FIXES_MAX: usize = 3;
-/// Endpoints and kinds shown in the latency table.
-const ENDPOINTS_MAX: usize = 8;
-const KINDS_MAX: usize = 4;
-/// Owners below this share are summed up in the bar's legend.
-const LEGEND_SHARE_MIN: f64 = 0.001;
+use super::layout::{Page, columns_of, cut, left, right};
+use super::phrases::{self, Phrases};
+use super::style::{Look, Paint};
+use super::{Finding, Report, Vantage, units};
+use finding::{class, culprit, is_fault};
+
+/// Findings shown in full, and in the overview, unless all are asked for.
+const FINDINGS_MAX: usize = 5;
+const OVERVIEW_MAX: usize = 15;
+
+/// A finding with its words.
+type Said<'a> = (&'a Finding, Phrases);
 
 /// The whole report as text.
 pub fn render(report: &Report, look: &Look) -> String {
@@ -21,16 +22,25 @@ pub fn render(report: &Report, look: &Look) -> String {
     inputs(&mut page, report);
     limits(&mut page, report);
     page.gap();
-    let phrases: Vec<Phrases> = report.findings.iter().map(Phrases::of).collect();
-    headline(&mut page, report, &phrases);
-    overview(&mut page, report);
-    for (finding, phrases) in report.findings.iter().zip(&phrases) {
+    // What somebody can repair comes first, however much time goes into what nobody can.
+    let (faults, costs): (Vec<_>, Vec<_>) =
+        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
+    let findings: Vec<Said<'_>> = faults.into_iter().chain(costs).collect();
+    headline(&mut page, report, &findings);
+    overview(&mut page, &findings);
+    let shown = if look.all { findings.len() } else { FINDINGS_MAX };
+    for (finding, phrases) in findings.iter().take(shown) {
         page.gap();
-        self::finding(&mut page, report, finding, phrases);
+        finding::render(&mut page, report, finding, phrases);
+    }
+    if findings.len() > shown {
+        page.gap();
+        let more = counted((findings.len() - shown) as u64, "finding", "findings");
+        page.paragraph(None, &format!("… and {more} more: --all, --json or --filter 'cause …'"), 0);
     }
     page.gap();
-    where_the_time_went(&mut page, report);
-    latency(&mut page, report);
+    timing::where_the_time_went(&mut page, report);
+    timing::latency(&mut page, report);
     observations(&mut page, report);
     page.finish()
 }
@@ -99,10 +109,10 @@ fn limits(page: &mut Page<'_>, report: &Report) {
 }
 
 /// The answer in one sentence, and the first thing to do.
-fn headline(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
-    let first = report.findings.iter().zip(phrases).find(|(finding, _)| is_fault(finding));
-    let Some((finding, phrases)) = first else {
-        return healthy(page, report, phrases);
+fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
+    let first = findings.first();
+    let Some((finding, phrases)) = first.filter(|(finding, _)| is_fault(finding)) else {
+        return healthy(page, report, first);
     };
     let mut text = format!("{}.", phrases.headline);
     if finding.lost_ns > 0 && finding.counterfactual.p50_ns < finding.latency.p50_ns {
@@ -118,7 +128,7 @@ fn headline(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
     }
 }
 
-fn healthy(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
+fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let totals = &report.totals;
     if totals.exchanges == 0 {
         let connections = counted(totals.connections, "connection", "connections");
@@ -132,279 +142,35 @@ fn healthy(page: &mut Page<'_>, report: &Report, phrases: &[Phrases]) {
     let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
     let (p50, p99) = (units::duration(p50), units::duration(p99));
     let mut text = format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.");
-    if let Some(cost) = phrases.first() {
-        text += &format!(" {}.", cost.headline);
+    if let Some((_, phrases)) = cost {
+        text += &format!(" {}.", phrases.headline);
     }
     page.paragraph(Some(Paint::Good), &text, 0);
 }
 
 /// With several findings, a line each before the details.
-fn overview(page: &mut Page<'_>, report: &Report) {
-    if report.findings.len() < 2 {
+fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
+    if findings.len() < 2 {
         return;
     }
     page.gap();
-    let ids = report.findings.iter().map(|finding| finding.cause.id().len());
+    let ids = findings.iter().map(|(finding, _)| finding.cause.id().len());
     let id_columns = ids.max().unwrap_or(0);
-    for finding in &report.findings {
-        let (lost, share) = match finding.lost_ns {
-            0 => ("–".into(), String::new()),
-            lost_ns => (units::duration(lost_ns), units::share(finding.share)),
-        };
+    let lost = |finding: &Finding| match finding.lost_ns {
+        0 => "–".into(),
+        lost_ns => units::duration(lost_ns),
+    };
+    let shown = if page.look.all { findings.len() } else { OVERVIEW_MAX };
+    let lengths = findings.iter().take(shown).map(|(finding, _)| columns_of(&lost(finding)));
+    let lost_columns = lengths.max().unwrap_or(0);
+    for (finding, _) in findings.iter().take(shown) {
+        let share = if finding.lost_ns > 0 { units::share(finding.share) } else { String::new() };
         let id = left(finding.cause.id(), id_columns);
-        let row = format!("{} {}  {id}  ", right(&lost, 9), right(&share, 7));
+        let lost = right(&lost(finding), lost_columns);
+        let row = format!("{lost} {}  {id}  ", right(&share, 7));
         let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
         page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding), room)));
     }
-}
-
-fn finding(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
-    heading(page, report, finding);
-    page.labelled("what", &phrases.what);
-    evidence(page, report, finding, phrases);
-    for (index, (cause, why)) in phrases.ruled_out.iter().enumerate() {
-        page.labelled(if index == 0 { "not" } else { "" }, &format!("{}: {why}", cause.id()));
-    }
-    for (index, fix) in phrases.fixes.iter().take(FIXES_MAX).enumerate() {
-        let text = format!("{}: {} → {}", fix.place, fix.change, fix.effect);
-        page.labelled(if index == 0 { "fix" } else { "" }, &text);
-    }
-    if phrases.fixes.len() > FIXES_MAX {
-        let more = phrases.fixes.len() - FIXES_MAX;
-        let text = format!("{more} more: `tcpwhy explain --cause {}`", finding.cause.id());
-        page.labelled("", &text);
-    }
-    if is_fault(finding) {
-        page.command("verify", &phrases.verify);
-    }
-}
-
-/// Class, cause, culprit, loss, extent, confidence: one line where it fits.
-fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
-    let affected = &finding.affected;
-    let mut facts = vec![culprit(finding)];
-    if finding.lost_ns > 0 {
-        let whole = units::duration(report.totals.wall_ns);
-        facts.push(format!("lost {} of {whole}", units::duration(finding.lost_ns)));
-    }
-    if affected.exchanges > 0 {
-        let whole = units::count(affected.of_exchanges);
-        facts.push(format!("{} of {whole} exchanges", units::count(affected.exchanges)));
-    } else if affected.connections > 0 {
-        facts.push(counted(affected.connections, "connection", "connections"));
-    }
-    facts.push(format!("confidence {:.2}", finding.confidence));
-    let title = page.look.paint(Paint::Bold, finding.cause.id());
-    let class = class(page.look, finding);
-    let plain = 7 + columns_of(finding.cause.id());
-    let one_line = facts.join("   ");
-    if plain + 3 + columns_of(&one_line) <= page.look.width {
-        page.line(&format!("{class}{title}   {one_line}"));
-    } else {
-        page.line(&format!("{class}{title}   {}", facts.remove(0)));
-        page.labelled("", &facts.join(" · "));
-    }
-}
-
-fn class(look: &Look, finding: &Finding) -> String {
-    match finding.cause.class() {
-        Class::Fault => look.paint(Paint::Fault, "FAULT  "),
-        Class::Cost => look.paint(Paint::Cost, "COST   "),
-    }
-}
-
-fn is_fault(finding: &Finding) -> bool {
-    finding.cause.class() == Class::Fault
-}
-
-/// Who has to change something.
-fn culprit(finding: &Finding) -> String {
-    let at = endpoint(&finding.culprit.endpoint);
-    match finding.culprit.role {
-        Role::Network => format!("network to {at}"),
-        role => format!("{} {at}", role.id()),
-    }
-}
-
-/// One line per frame of the chain, then the filter that shows them in Wireshark.
-fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
-    let Some(first) = finding.evidence.first() else { return };
-    let rows: Vec<[String; 4]> = finding.evidence.iter().enumerate().map(columns).collect();
-    let width = |column: usize| rows.iter().map(|row| columns_of(&row[column])).max().unwrap_or(0);
-    let widths: [usize; 4] = std::array::from_fn(width);
-    for (index, (row, words)) in rows.iter().zip(&phrases.evidence).enumerate() {
-        let [number, from, bytes, after] = row;
-        let start = format!(
-            "{} {} {} {}  ",
-            left(number, widths[0]),
-            left(from, widths[1]),
-            right(bytes, widths[2]),
-            right(after, widths[3])
-        );
-        page.columned(if index == 0 { "evidence" } else { "" }, &start, words);
-    }
-    if report.inputs.len() > 1
-        && let Some(input) = report.inputs.get(usize::from(first.frame.file()))
-    {
-        page.labelled("in", &units::printable(&input.path));
-    }
-    page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
-}
-
-/// Number, sender, payload, and time since the frame before, of one frame of a chain.
-fn columns((index, link): (usize, &Evidence)) -> [String; 4] {
-    let from = match link.from {
-        Side::Client => "client",
-        Side::Server => "server",
-    };
-    let bytes = match link.payload_bytes {
-        0 => "–".into(),
-        bytes => format!("{} B", units::count(bytes.into())),
-    };
-    let after = match index {
-        0 => String::new(),
-        _ => format!("+{}", units::duration(link.after_ns)),
-    };
-    [format!("#{}", link.frame.number()), from.into(), bytes, after]
-}
-
-/// The ledger as a bar with a legend; `unknown` is always shown.
-fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
-    let whole_ns = report.ledger.total_ns();
-    if whole_ns == 0 {
-        return;
-    }
-    let title = page.look.paint(Paint::Bold, "where the time went");
-    let exchanges = counted(report.totals.exchanges, "exchange", "exchanges");
-    page.line(&format!("{title}   {} in {exchanges}", units::duration(whole_ns)));
-    let owners = ranked(&report.ledger);
-    page.line(&format!("  {}", bar(page.look, &owners, whole_ns)));
-    let (mut small_ns, mut legend) = (0, Vec::new());
-    for (rank, &(owner, ns)) in owners.iter().enumerate() {
-        let small = (ns as f64) < LEGEND_SHARE_MIN * whole_ns as f64;
-        if small && owner != Owner::Unknown {
-            small_ns += ns;
-            continue;
-        }
-        let sign = page.look.segment(rank).to_string();
-        legend.push((rank, sign, format!("{} {}", owner.id(), share_of(ns, whole_ns))));
-    }
-    if small_ns > 0 {
-        legend.push((usize::MAX, " ".into(), format!("others {}", share_of(small_ns, whole_ns))));
-    }
-    self::legend(page, &legend);
-}
-
-/// Owners by time; `unknown` last, even if it has none.
-fn ranked(ledger: &Ledger) -> Vec<(Owner, u64)> {
-    let mut owners: Vec<_> = ledger.iter().filter(|(owner, _)| *owner != Owner::Unknown).collect();
-    owners.sort_by_key(|&(owner, ns)| (std::cmp::Reverse(ns), owner));
-    owners.push((Owner::Unknown, ledger.of(Owner::Unknown)));
-    owners
-}
-
-fn bar(look: &Look, owners: &[(Owner, u64)], whole_ns: u64) -> String {
-    let width = look.width.saturating_sub(4).clamp(16, 76);
-    let (mut text, mut done_ns, mut done) = (String::new(), 0u64, 0);
-    for (rank, &(_, ns)) in owners.iter().enumerate() {
-        done_ns += ns;
-        // Ends are rounded, not lengths: the lengths then sum to the width.
-        let end = (done_ns as f64 / whole_ns as f64 * width as f64).round() as usize;
-        let length = end.min(width).saturating_sub(done);
-        let piece = look.segment(rank).to_string().repeat(length);
-        if !piece.is_empty() {
-            text.push_str(&look.paint(Paint::Segment(rank), &piece));
-        }
-        done += length;
-    }
-    text
-}
-
-/// Legend entries side by side, as many as fit in a line.
-fn legend(page: &mut Page<'_>, entries: &[(usize, String, String)]) {
-    let (mut line, mut columns) = (String::new(), 0);
-    for (rank, sign, text) in entries {
-        let length = 2 + columns_of(text) + 3;
-        if columns > 0 && columns + length > page.look.width {
-            page.line(&format!("  {line}"));
-            (line, columns) = (String::new(), 0);
-        }
-        line.push_str(&page.look.paint(Paint::Segment(*rank), sign));
-        line.push_str(&format!(" {text}   "));
-        columns += length;
-    }
-    page.line(&format!("  {line}"));
-}
-
-/// Percentiles per endpoint, under each what they would be without its faults, and its kinds.
-fn latency(page: &mut Page<'_>, report: &Report) {
-    if report.totals.exchanges == 0 {
-        return;
-    }
-    page.gap();
-    let columns = Columns::of(page.look);
-    let head: String = PERCENTILES.iter().take(columns.times).map(|head| right(head, 10)).collect();
-    let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
-    let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
-    page.line(&format!("{title}{head}"));
-    for endpoint in report.endpoints.iter().take(ENDPOINTS_MAX) {
-        endpoint_rows(page, report, endpoint, &columns);
-    }
-    if report.endpoints.len() != 1 {
-        percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
-    }
-    let more = report.endpoints.len().saturating_sub(ENDPOINTS_MAX) as u64;
-    if more > 0 {
-        page.line(&format!("  {} (--json has all)", counted(more, "endpoint more", "endpoints more")));
-    }
-}
-
-const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "max"];
-
-/// The latency table's columns: as many times as leave room for a name.
-struct Columns {
-    name: usize,
-    times: usize,
-}
-
-impl Columns {
-    fn of(look: &Look) -> Self {
-        let times = if look.width >= 90 { 4 } else { 3 };
-        Self { name: look.width.saturating_sub(2 + 11 + times * 10).clamp(16, 44), times }
-    }
-}
-
-fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
-    let mut name = endpoint(&at.endpoint);
-    if let Some(software) = at.software.as_deref().map(units::printable)
-        && columns_of(&name) + 2 + columns_of(&software) <= columns.name
-    {
-        name += &format!("  {software}");
-    }
-    percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
-    let here = report.findings.iter().filter(|finding| {
-        let flow = finding.evidence_flow.as_ref();
-        let server = flow.map_or(&finding.culprit.endpoint, |(_, server)| server);
-        *server == at.endpoint && is_fault(finding) && finding.lost_ns > 0
-    });
-    for finding in here.filter(|finding| finding.counterfactual != Latency::default()) {
-        let name = format!("  without {}", finding.cause.id());
-        percentiles(page, &name, columns, None, &finding.counterfactual);
-    }
-    let kinds = at.kinds.iter().filter(|kind| !kind.kind.is_empty());
-    for kind in kinds.take(KINDS_MAX) {
-        let name = format!("  {}", units::printable(&kind.kind));
-        percentiles(page, &name, columns, Some(kind.exchanges), &kind.latency);
-    }
-}
-
-fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
-    let exchanges = of.map(units::count).unwrap_or_default();
-    let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns];
-    let times = times.iter().take(columns.times).map(|&ns| right(&units::duration(ns), 10));
-    let times: String = times.collect();
-    let name = left(&cut(name, columns.name), columns.name);
-    page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
 }
 
 fn observations(page: &mut Page<'_>, report: &Report) {

@@ -70,7 +70,7 @@ impl Rounds {
         if !self.blocked {
             return;
         }
-        let tolerance = (2 * mss).max(self.reference / 16).min(self.reference / 5);
+        let tolerance = (2 * mss).max(self.reference / 8);
         if self.peak.abs_diff(self.reference) <= tolerance {
             self.level_rounds += 1;
         } else if self.peak > self.reference {

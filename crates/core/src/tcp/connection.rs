@@ -4,6 +4,7 @@ use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Ledger, Vantage};
+use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, Kind};
@@ -13,7 +14,6 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, Timeline, open_ended};
 use crate::tcp::tracker::Sink;
-use crate::tcp::Shape;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
@@ -171,7 +171,8 @@ impl Connection {
 
     /// The next segment of the connection, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        let side = if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
+        let side =
+            if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if segment.time_ns < self.last_ns {
             self.faults.backward_steps += 1;
         }
@@ -207,7 +208,8 @@ impl Connection {
     /// Zero-length probes repeat the position before what was acknowledged last.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let half = &mut self.halves[side as usize];
-        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0 {
+        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0
+        {
             return false;
         }
         let position = half.position(segment.seq);
@@ -302,9 +304,9 @@ impl Connection {
     fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
         let half = &self.halves[Side::Server as usize];
         let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
-        half.bulk.as_ref().map_or(0, |bulk| {
-            bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns)
-        })
+        half.bulk
+            .as_ref()
+            .map_or(0, |bulk| bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns))
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
@@ -342,7 +344,8 @@ impl Connection {
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
-        if maybe_idle && !self.timeline.request_began
+        if maybe_idle
+            && !self.timeline.request_began
             && let Some(gap) = silence
         {
             self.own(&gap, end);
@@ -398,8 +401,11 @@ impl Connection {
         let asked = &self.halves[speaker as usize];
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
+        let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        // A packet that queued on its way here had left its sender that much earlier.
+        let queued_ns = self.halves[side as usize].queued_ns();
         let busy_ns =
-            asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+            if continues { busy_ns.max(queued_ns.min(end_ns - start_ns)) } else { busy_ns };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -458,7 +464,9 @@ impl Connection {
         }
         let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
         if gap.retransmission.is_none() && slices.iter().any(timed_out) {
-            self.halves[gap.sender as usize].unseen_timeouts += 1;
+            let half = &mut self.halves[gap.sender as usize];
+            half.unseen_timeouts += 1;
+            half.unseen_packets += gap.missing_packets;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
@@ -479,9 +487,21 @@ impl Connection {
         let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
-        streams[side as usize].push(side, start, segment.payload_len, payload, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
-        });
+        streams[side as usize].push(
+            side,
+            start,
+            segment.payload_len,
+            payload,
+            &mut |side, bytes, missing, end| {
+                feed(
+                    framer,
+                    timeline,
+                    setup,
+                    software,
+                    Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+                );
+            },
+        );
     }
 
     fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
@@ -489,7 +509,13 @@ impl Connection {
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
         streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
+            feed(
+                framer,
+                timeline,
+                setup,
+                software,
+                Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+            );
         });
     }
 
@@ -497,13 +523,12 @@ impl Connection {
         self.ending.reset = Some((side, segment.frame, segment.time_ns));
         self.resume();
         if self.timeline.front().is_some() {
-            self.accrue_to(side, segment.time_ns, segment.frame);
-            let farewell = self.ending.fin_ns[side as usize].is_some() && side == Side::Client;
-            let outcome = if self.timeline.may_be_over() && (farewell || !self.unfinished()) {
-                Outcome::Complete
-            } else {
-                Outcome::Reset { by: side }
-            };
+            let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
+            let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
+            let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
+            if !over {
+                self.accrue_to(side, segment.time_ns, segment.frame);
+            }
             self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
         }
     }
@@ -622,6 +647,14 @@ impl Connection {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last_ns, self.first_frame);
+            }
+            // A client that closes has waited until then.
+            let unanswered = self
+                .timeline
+                .front()
+                .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
+            if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
+                self.accrue_to(Side::Server, fin_ns, self.first_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {

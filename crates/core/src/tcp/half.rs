@@ -22,6 +22,11 @@ const TIMESTAMPS_BYTES: u64 = 12;
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
 
+/// How much sooner than estimated an ACK may have reached its sender, ns.
+fn loose_ns(rtt_sender_ns: u64) -> u64 {
+    (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
+}
+
 /// Segments whose lengths are remembered until they are acknowledged.
 const SIZES_MAX: usize = 32;
 
@@ -158,8 +163,12 @@ pub struct Half {
     window_level: (u64, u32),
     /// Most of those.
     pub window_level_max: u32,
+    /// Keep-alive probes sent.
+    pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
+    /// Packets missing in them.
+    pub unseen_packets: u32,
     /// D-SACKs received (RFC 2883): retransmissions that were not needed.
     pub dsacks: u32,
     /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
@@ -277,12 +286,12 @@ impl Half {
         if self.counts.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
             if jump == 0 {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
-            } else if self.ip_id_trust >= 2 && jump <= 64 {
+            } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
                 self.since.missing_packets += u32::from(jump);
                 self.ip_id_trust -= 1;
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
-            } else {
+            } else if self.counts.packets > 2 {
                 self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
             }
         }
@@ -355,6 +364,15 @@ impl Half {
         while let Some(ack) = self.pending.pop_until(until_ns) {
             self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
         }
+        // The estimate of the round trip may still be too long: where something was sent after
+        // a silence and nothing explains it, the next ACK may have come a little sooner.
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        if self.since.trigger.is_none() && silent_ns > 1_000_000 {
+            let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
+            if let Some(ack) = self.pending.pop_until(loose_ns) {
+                self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+            }
+        }
     }
 
     fn take_effect(&mut self, ack: Ack, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
@@ -366,9 +384,10 @@ impl Half {
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
-            let train = self.since.trigger.is_some_and(|earlier| {
-                ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS
-            });
+            let train = self
+                .since
+                .trigger
+                .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !train {
                 self.since.flight_before = self.flight();
                 self.since.room_before = self.room();
@@ -576,9 +595,8 @@ impl Half {
         }
         self.repeated_start = start;
         if recovery == Recovery::Timer {
-            let lost = self.sizes.iter().find(|&&(end, len)| {
-                end > start && end - u64::from(len) <= start
-            });
+            let lost =
+                self.sizes.iter().find(|&&(end, len)| end > start && end - u64::from(len) <= start);
             self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
             self.sizes.clear();
         }
@@ -633,6 +651,7 @@ impl Half {
         let counts = &mut self.counts;
         if kind == Kind::Probe {
             counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
+            self.keep_alives += u64::from(self.closed_since_ns.is_none());
             self.since.probes += u32::from(self.closed_since_ns.is_some());
             return;
         }

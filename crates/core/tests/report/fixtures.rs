@@ -120,8 +120,8 @@ fn nagle_finding(server: Endpoint) -> Finding {
         confidence: 0.99,
         evidence: vec![
             evidence(219, "flight_end", Side::Server, 238, 0),
-            evidence(241, "late_ack", Side::Client, 0, 41_400_000),
-            evidence(242, "held", Side::Server, 615, 3_000),
+            evidence(241, "ack", Side::Client, 0, 41_400_000),
+            evidence(242, "next", Side::Server, 615, 3_000),
         ],
         evidence_flow: Some((endpoint("10.200.0.1", 50_112), server)),
         ruled_out: vec![
@@ -202,8 +202,18 @@ pub fn mixture() -> Report {
         kinds: Vec::new(),
     };
     report.endpoints = vec![
-        endpoint_report(files, None, 4, latency(25_000 * MS, 25_100 * MS, 25_400 * MS, 25_400 * MS)),
-        endpoint_report(web, Some("Apache/2.4.57 (Debian)"), 5_116, latency(2 * MS, 9 * MS, 414 * MS, 900 * MS)),
+        endpoint_report(
+            files,
+            None,
+            4,
+            latency(25_000 * MS, 25_100 * MS, 25_400 * MS, 25_400 * MS),
+        ),
+        endpoint_report(
+            web,
+            Some("Apache/2.4.57 (Debian)"),
+            5_116,
+            latency(2 * MS, 9 * MS, 414 * MS, 900 * MS),
+        ),
     ];
     report.findings = vec![send_buffer(files), timeout(web), server_cost(web), refused(dead)];
     report
@@ -220,13 +230,24 @@ fn send_buffer(server: Endpoint) -> Finding {
         counterfactual: latency(1_900 * MS, 1_950 * MS, 2_000 * MS, 2_000 * MS),
         confidence: 0.93,
         evidence: vec![
-            Evidence { frame: FrameId::new(1, 1_000_234), ..evidence(0, "flight_end", Side::Server, 1_440, 0) },
-            Evidence { frame: FrameId::new(1, 1_000_240), ..evidence(0, "ack", Side::Client, 0, 20_100_000) },
-            Evidence { frame: FrameId::new(1, 1_000_241), ..evidence(0, "next", Side::Server, 1_440, 12_000) },
+            Evidence {
+                frame: FrameId::new(1, 1_000_234),
+                ..evidence(0, "flight_end", Side::Server, 1_440, 0)
+            },
+            Evidence {
+                frame: FrameId::new(1, 1_000_240),
+                ..evidence(0, "ack", Side::Client, 0, 20_100_000)
+            },
+            Evidence {
+                frame: FrameId::new(1, 1_000_241),
+                ..evidence(0, "next", Side::Server, 1_440, 12_000)
+            },
         ],
         evidence_flow: Some((endpoint("2001:db8:0:1::9", 40_001), server)),
-        ruled_out: vec![RuledOut { cause: Cause::SlowStart, why: "ceiling_constant" },
-            RuledOut { cause: Cause::CongestionWindow, why: "nothing_lost" }],
+        ruled_out: vec![
+            RuledOut { cause: Cause::SlowStart, why: "ceiling_constant" },
+            RuledOut { cause: Cause::CongestionWindow, why: "nothing_lost" },
+        ],
         facts: vec![
             ("ceiling_bytes", Fact::Bytes(16_384)),
             ("rtt_ns", Fact::Ns(20_100_000)),
@@ -256,7 +277,7 @@ fn timeout(server: Endpoint) -> Finding {
         evidence_flow: Some((endpoint("192.0.2.1", 1_025), server)),
         ruled_out: vec![RuledOut { cause: Cause::ServerThink, why: "sent_again" }],
         facts: vec![
-            ("rto_count", Fact::Count(40)),
+            ("count", Fact::Count(40)),
             ("rto_ns", Fact::Ns(204 * MS)),
             ("place", Fact::Text("between the capture and the client".into())),
         ],
@@ -340,14 +361,24 @@ pub fn ladder() -> Ladder {
             at(0, Step::Mark("request GET /items/{id}".into())),
             at(0, segment(Side::Client, 218, "90 B")),
             at(300_000, segment(Side::Server, 219, "238 B")),
-            at(300_000, Step::Gap {
-                duration_ns: 41_400_000,
-                owner: Owner::NagleDelayedAck,
-                cause: Some(Cause::NagleDelayedAck),
-            }),
+            at(
+                300_000,
+                Step::Gap {
+                    duration_ns: 41_400_000,
+                    owner: Owner::NagleDelayedAck,
+                    cause: Some(Cause::NagleDelayedAck),
+                },
+            ),
             at(41_700_000, segment(Side::Client, 241, "ACK 239")),
             at(41_703_000, segment(Side::Server, 242, "615 B")),
-            at(41_703_000, Step::Gap { duration_ns: 20 * MS, owner: Owner::CongestionWindow, cause: Some(Cause::SlowStart) }),
+            at(
+                41_703_000,
+                Step::Gap {
+                    duration_ns: 20 * MS,
+                    owner: Owner::CongestionWindow,
+                    cause: Some(Cause::SlowStart),
+                },
+            ),
             at(61_703_000, Step::Gap { duration_ns: 30_000, owner: Owner::Path, cause: None }),
         ],
     }

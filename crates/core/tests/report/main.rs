@@ -3,9 +3,7 @@
 mod fixtures;
 
 use tcpwhy_core::cause::{Cause, observations, words};
-use tcpwhy_core::report::{
-    Glyphs, Look, Phrases, Report, json, render_manual, template, text,
-};
+use tcpwhy_core::report::{Glyphs, Look, Phrases, Report, json, render_manual, template, text};
 
 fn look(width: usize) -> Look {
     Look { width, ..Look::default() }
@@ -90,7 +88,8 @@ fn json_is_the_contract() {
     for (name, report) in all() {
         let text = json::render(&report, "0.1.0").expect(name);
         let value: serde_json::Value = serde_json::from_str(&text).expect(name);
-        let errors: Vec<_> = validator.iter_errors(&value).map(|e| format!("{e} at {}", e.instance_path)).collect();
+        let errors: Vec<_> =
+            validator.iter_errors(&value).map(|e| format!("{e} at {}", e.instance_path)).collect();
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         let owners = value["ledger"].as_object().expect("a ledger").values();
         let sum: u64 = owners.filter_map(serde_json::Value::as_u64).sum();
