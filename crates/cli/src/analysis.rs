@@ -1,10 +1,9 @@
 //! The seam to the core: sources in, an answer out.
 
-use crate::drive::{self, Reading};
 use crate::error::Error;
+use crate::workers;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use tcpwhy_core::capture::{Block, CaptureSet, Progress, Source};
+use tcpwhy_core::capture::{CaptureSet, Progress, Source};
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::{Ladder, Report};
@@ -39,24 +38,22 @@ pub struct Answer {
 pub fn analyse(
     sources: Vec<Source>,
     wanted: Wanted,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
-    let capture = CaptureSet::new(sources)?;
-    let mut reading = Reading { capture, progress: &mut progress, interrupted };
-    let mut first = Block::default();
+    let mut capture = CaptureSet::new(sources)?;
     let mut options = wanted.options;
-    if reading.next(&mut first)? {
-        options.first_ns = first.entries.first().map_or(0, |entry| entry.time_ns);
-    }
+    options.first_ns = capture.first_ns().unwrap_or(0);
     let mut analysis = Analysis::new(options);
-    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = wanted.threads.unwrap_or_else(cores);
-    drive::run(&mut analysis, first, &mut reading, threads)?;
+    let threads = wanted.threads.unwrap_or_else(workers::available);
+    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
+        progress(capture.progress());
+        !interrupted.load(Ordering::Relaxed)
+    })?;
     if wanted.connection.is_some() || wanted.exchange.is_some() {
         let what = wanted.connection.map_or("that exchange".into(), |pick| pick.to_string());
         return Err(Error::NotFound { what });
     }
-    let report = analysis.finish(reading.capture.inputs());
-    Ok(Answer { report, ladder: None, complete: !interrupted.load(Ordering::Relaxed) })
+    let report = analysis.finish(capture.inputs());
+    Ok(Answer { report, ladder: None, complete })
 }

@@ -1,9 +1,15 @@
 //! The whole way from blocks of frames to a report, cut so that a caller can run its parts on
 //! as many threads as it likes and always gets the same answer.
 //!
-//! A round is three steps: [`Decoder::decode`] on each block (any order, any thread),
-//! [`Analysis::control`] on each block in order (little work), then [`Shard::take`] for each
-//! shard (any order, any thread). A connection always falls into the same shard.
+//! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
+//! order (little work), then [`Shard::take`] for each shard, in order. A connection always falls
+//! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
+//! as many as are lent to it.
+
+mod pass;
+mod schedule;
+
+pub use pass::{GoOn, Pass};
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally};
@@ -116,12 +122,14 @@ impl Shard {
     }
 }
 
-/// A diagnosis under way.
-pub struct Analysis {
-    options: Options,
-    decoder: Decoder,
-    /// The shards, in order.
-    pub shards: Vec<Shard>,
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
+
+/// What concerns no single connection.
+pub struct Control {
     dns: dns::Tracker,
     lookups: Vec<Lookup>,
     counts: DecodeCounts,
@@ -129,24 +137,9 @@ pub struct Analysis {
     last_ns: u64,
 }
 
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
-
-/// Look-ups kept for linking; a capture with more says less about the later ones.
-const LOOKUPS_MAX: usize = 1 << 18;
-
-impl Analysis {
-    /// Begins.
-    pub fn new(options: Options) -> Self {
-        let decoder = Decoder {
-            hasher: FlowHasher::new(options.seed),
-            window: options.filter.window(options.first_ns),
-            filter: options.filter.clone(),
-        };
+impl Default for Control {
+    fn default() -> Self {
         Self {
-            options,
-            decoder,
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             dns: dns::Tracker::new(false),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
@@ -154,14 +147,11 @@ impl Analysis {
             last_ns: 0,
         }
     }
+}
 
-    /// What decodes its blocks.
-    pub fn decoder(&self) -> Decoder {
-        self.decoder.clone()
-    }
-
+impl Control {
     /// Takes what concerns no single connection, block after block.
-    pub fn control(&mut self, batch: &Batch) {
+    pub fn take(&mut self, batch: &Batch) {
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
@@ -189,6 +179,31 @@ impl Analysis {
             Aside::Error(_) => {}
         }
     }
+}
+
+/// A diagnosis under way.
+pub struct Analysis {
+    options: Options,
+    decoder: Decoder,
+    control: Control,
+    shards: Vec<Shard>,
+}
+
+impl Analysis {
+    /// Begins.
+    pub fn new(options: Options) -> Self {
+        let decoder = Decoder {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        };
+        Self {
+            options,
+            decoder,
+            control: Control::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+        }
+    }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
     /// Answers whether it came to the end.
@@ -198,12 +213,12 @@ impl Analysis {
     pub fn run(
         &mut self,
         capture: &mut CaptureSet,
-        go_on: &mut dyn FnMut(&CaptureSet) -> bool,
+        go_on: GoOn<'_>,
     ) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
-            self.control(&batch);
+            self.control.take(&batch);
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
@@ -224,13 +239,14 @@ impl Analysis {
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
         }
-        let mut lookups = self.lookups;
-        lookups.extend(self.dns.finish(self.last_ns));
+        let control = self.control;
+        let mut lookups = control.lookups;
+        lookups.extend(control.dns.finish(control.last_ns));
         report.totals.lookups = lookups.len() as u64;
         cause::link(lookups, &mut tally);
-        report.totals.decode_errors = self.counts;
-        report.totals.first_ns = self.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.last_ns;
+        report.totals.decode_errors = control.counts;
+        report.totals.first_ns = control.first_ns.unwrap_or(0);
+        report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
         let filter = &self.options.filter;
         report.findings.retain(|finding| filter.matches_cause(finding.cause));

@@ -85,6 +85,12 @@ impl CaptureSet {
         &self.inputs
     }
 
+    /// Capture time of the first frame, nanoseconds; none where there is no frame.
+    pub fn first_ns(&self) -> Option<u64> {
+        let readable = self.members.iter().filter(|member| !member.unreadable);
+        readable.filter_map(|member| member.head_ns).next()
+    }
+
     /// How much of the input was read.
     pub fn progress(&self) -> Progress {
         let readable = || self.members.iter().filter(|member| !member.unreadable);
