@@ -20,8 +20,9 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
-/// Longest delay of an ACK (Linux: TCP_DELACK_MAX), and the usual one, ns.
+/// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
 const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+/// Usual delay of an ACK, ns.
 const DELAYED_ACK_NS: u64 = 45_000_000;
 
 /// A window that stood in the way fewer times at one height is one that still opens.
@@ -326,10 +327,12 @@ impl Connection {
     /// beyond the base round trip, as far as what was in flight explains it.
     fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
         let half = &self.halves[Side::Server as usize];
-        let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
-        half.bulk
-            .as_ref()
-            .map_or(0, |bulk| bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns))
+        let last_ns = half.last.time_ns;
+        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return late_ns - DELAYED_ACK_NS;
+        }
+        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {

@@ -1,0 +1,11 @@
+//! Whole diagnoses: from captures whose truth is known to reports.
+//!
+//! `traces` holds traffic written by hand, `simulator` lets two TCP stacks talk over a link,
+//! `invariants` states what must hold for every capture.
+
+mod diagnosis;
+mod expect;
+mod frames;
+mod language;
+mod network;
+mod traces;
