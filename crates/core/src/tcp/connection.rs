@@ -496,7 +496,7 @@ impl Connection {
     /// the vantage by how late ACKs of a flight of some size are.
     fn queued_ns(&self, side: Side) -> u64 {
         let half = &self.halves[side as usize];
-        let behind_ns = half.rtt_last_ns.saturating_sub(self.path.rtt_ns(side.peer()));
+        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         let clocked = half.flight() > 4 * half.smss();
         half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
@@ -627,8 +627,7 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
         gap.next_frame = frame;
-        let slices = cause::judge(&gap);
-        self.timeline.own(&slices, &gap, None);
+        self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 
