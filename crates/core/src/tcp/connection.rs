@@ -392,6 +392,10 @@ impl Connection {
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
     fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        if matches!(kind, Kind::Retransmission(_)) && self.path.ends_here(side.peer()) {
+            // Seen here is received: nobody waited for it to come again.
+            return false;
+        }
         matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
     }
 
@@ -666,7 +670,7 @@ impl Connection {
             }
         }
         if exchange.repeated_setup_ns > 0 {
-            let (cause, owner) = match self.setup.cause() {
+            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
                 Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
                 other => (other, Owner::SynRetransmit),
             };

@@ -752,10 +752,8 @@ impl Half {
         // Beyond the loss only the repetitions are seen: all of them short of the announced
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
-        let cut_down = self.unseen_timeouts >= 1
-            && longest >= 500
-            && longest * 20 < self.smss_announced * 19
-            && self.nxt - self.una_first() > 8 * longest;
+        let never_full = longest * 20 < self.smss_announced * 19;
+        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full;
         seen_lost || cut_down
     }
 
@@ -768,10 +766,6 @@ impl Half {
             (*height, *times) = (bytes, 1);
         }
         self.window_level_max = self.window_level_max.max(*times);
-    }
-
-    fn una_first(&self) -> u64 {
-        crate::tcp::sequence::ORIGIN.min(self.nxt)
     }
 
     /// Remembers how long segments were, so that an ACK tells which sizes get through.
