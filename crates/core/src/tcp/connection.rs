@@ -392,7 +392,8 @@ impl Connection {
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
     fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
-        if matches!(kind, Kind::Retransmission(_)) && self.path.ends_here(side.peer()) {
+        let arrives = self.setup.confirmed && self.path.ends_here(side.peer());
+        if matches!(kind, Kind::Retransmission(_)) && arrives {
             // Seen here is received: nobody waited for it to come again.
             return false;
         }
