@@ -247,7 +247,9 @@ impl Sink for Tally {
                 frame: exchange.first_frame,
             });
         }
-        if let Outcome::Reset { by } = exchange.outcome {
+        if let Outcome::Reset { by } = exchange.outcome
+            && exchange.request_seen
+        {
             self.reset(connection, exchange, by);
         }
     }

@@ -712,6 +712,7 @@ impl Connection {
                 Cause::SpuriousRetransmission
             };
             exchange.rename(side, Cause::FastRecovery, cause);
+            exchange.rename(side, Cause::RetransmissionTimeout, cause);
         }
     }
 

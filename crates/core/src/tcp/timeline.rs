@@ -200,7 +200,8 @@ impl Timeline {
     }
 
     fn response_start(&mut self, at: At, setup: &mut Setup) {
-        if self.answered().is_none() {
+        // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
+        if self.answered().is_none() && setup.waited_for(at.time_ns, at.rtt_client_ns) {
             self.retire_all(at.rtt_client_ns, Outcome::Complete);
             self.open(at, setup);
             if let Some(exchange) = self.open.back_mut() {
