@@ -21,18 +21,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (mut frames, mut captured_bytes) = (0_u64, 0_u64);
         while set.next_block(&mut block)? {
             frames += block.entries.len() as u64;
-            captured_bytes += block
-                .entries
-                .iter()
-                .map(|entry| u64::from(entry.captured_len))
-                .sum::<u64>();
+            captured_bytes +=
+                block.entries.iter().map(|entry| u64::from(entry.captured_len)).sum::<u64>();
         }
         best_ms = best_ms.min(start.elapsed().as_secs_f64() * 1e3);
         if pass == 0 {
-            println!(
-                "{frames} frames, {captured_bytes} captured bytes, {:?}",
-                set.progress()
-            );
+            println!("{frames} frames, {captured_bytes} captured bytes, {:?}", set.progress());
             for input in set.inputs() {
                 for problem in &input.problems {
                     println!("{} {problem}", input.path);

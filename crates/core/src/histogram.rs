@@ -34,6 +34,17 @@ impl Histogram {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// One of the durations turned out to be another.
+    pub fn replace(&mut self, from_ns: u64, to_ns: u64) {
+        if let Some(count) = self.buckets.get_mut(&bucket(from_ns)) {
+            *count -= 1;
+            if *count == 0 {
+                self.buckets.remove(&bucket(from_ns));
+            }
+        }
+        self.record(to_ns);
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (&bucket, &count) in &other.buckets {

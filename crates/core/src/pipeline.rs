@@ -1,15 +1,25 @@
 //! The whole way from blocks of frames to a report, cut so that a caller can run its parts on
 //! as many threads as it likes and always gets the same answer.
 //!
-//! A round is three steps: [`Decoder::decode`] on each block (any order, any thread),
-//! [`Analysis::control`] on each block in order (little work), then [`Shard::take`] for each
-//! shard (any order, any thread). A connection always falls into the same shard.
+//! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
+//! order (little work), then [`Shard::take`] for each shard, in order. A connection always falls
+//! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
+//! as many as are lent to it.
 
-use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
+mod pass;
+mod schedule;
+
+pub use pass::{GoOn, Pass};
+
+use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally};
+use crate::dns::{self, Lookup};
+use crate::filter::Filter;
 use crate::report::Report;
 use crate::tcp::Tracker;
-use crate::wire::{DecodeCounts, FlowHasher, Packet, Segment, decode};
+use crate::wire::{
+    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Segment, decode,
+};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -21,12 +31,29 @@ pub struct Options {
     pub floors: Floors,
     /// Seed of the flow hash; the answer does not depend on it.
     pub seed: u64,
+    /// The part to look at.
+    pub filter: Filter,
+    /// Capture time of the first frame, from which the filter's times count, ns.
+    pub first_ns: u64,
+}
+
+/// A packet that concerns no single connection, kept until its turn.
+enum Aside {
+    Datagram {
+        time_ns: u64,
+        frame: FrameId,
+        source: Endpoint,
+        destination: Endpoint,
+        payload: Box<[u8]>,
+    },
+    Error(IcmpError),
 }
 
 /// The segments of one block by shard.
 #[derive(Default)]
 pub struct Batch {
     shards: [Vec<Segment>; SHARDS],
+    asides: Vec<Aside>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -36,23 +63,42 @@ pub struct Batch {
 #[derive(Clone)]
 pub struct Decoder {
     hasher: FlowHasher,
+    filter: Filter,
+    /// First and past-the-end capture time of what is looked at, ns.
+    window: (u64, u64),
 }
 
 impl Decoder {
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
+        batch.asides.clear();
         batch.counts = DecodeCounts::default();
         batch.first_ns = None;
         let mut segment = Segment::default();
         for (frame, entry) in block.frames().zip(&block.entries) {
             batch.first_ns.get_or_insert(frame.time_ns);
             batch.last_ns = batch.last_ns.max(frame.time_ns);
+            if frame.time_ns < self.window.0 || frame.time_ns >= self.window.1 {
+                continue;
+            }
             let packet = decode(&frame, &self.hasher, &mut segment);
             batch.counts.add(&packet);
-            if let Packet::Tcp = packet {
-                segment.rebase(entry.offset);
-                batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+            match packet {
+                Packet::Tcp if !self.filter.matches_flow(&segment.flow) => {}
+                Packet::Tcp => {
+                    segment.rebase(entry.offset);
+                    batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
+                }
+                Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
+                    time_ns: datagram.time_ns,
+                    frame: datagram.frame,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    payload: datagram.payload.into(),
+                }),
+                Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
+                Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
             }
         }
     }
@@ -76,57 +122,107 @@ impl Shard {
     }
 }
 
-/// A diagnosis under way.
-pub struct Analysis {
-    options: Options,
-    decoder: Decoder,
-    /// The shards, in order.
-    pub shards: Vec<Shard>,
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
+
+/// What concerns no single connection.
+pub struct Control {
+    dns: dns::Tracker,
+    lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
 }
 
-impl Analysis {
-    /// Begins.
-    pub fn new(options: Options) -> Self {
-        let decoder = Decoder { hasher: FlowHasher::new(options.seed) };
+impl Default for Control {
+    fn default() -> Self {
         Self {
-            options,
-            decoder,
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            dns: dns::Tracker::new(false),
+            lookups: Vec::new(),
             counts: DecodeCounts::default(),
             first_ns: None,
             last_ns: 0,
         }
     }
+}
 
-    /// What decodes its blocks.
-    pub fn decoder(&self) -> Decoder {
-        self.decoder.clone()
-    }
-
+impl Control {
     /// Takes what concerns no single connection, block after block.
-    pub fn control(&mut self, batch: &Batch) {
+    pub fn take(&mut self, batch: &Batch) {
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
         };
         self.last_ns = self.last_ns.max(batch.last_ns);
+        for aside in &batch.asides {
+            self.aside(aside);
+        }
+        let finished = self.dns.take_finished();
+        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
+        self.lookups.extend(finished.into_iter().take(room));
     }
 
-    /// Runs a whole capture on the calling thread.
-    pub fn run(&mut self, capture: &mut CaptureSet) -> Result<(), CaptureError> {
+    fn aside(&mut self, aside: &Aside) {
+        match aside {
+            Aside::Datagram { time_ns, frame, source, destination, payload } => {
+                self.dns.datagram(*time_ns, *frame, source, destination, payload);
+            }
+            Aside::Error(error) if error.protocol == UDP => {
+                let FlowKey { low, high } = error.flow;
+                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
+                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
+            }
+            Aside::Error(_) => {}
+        }
+    }
+}
+
+/// A diagnosis under way.
+pub struct Analysis {
+    options: Options,
+    decoder: Decoder,
+    control: Control,
+    shards: Vec<Shard>,
+}
+
+impl Analysis {
+    /// Begins.
+    pub fn new(options: Options) -> Self {
+        let decoder = Decoder {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        };
+        Self {
+            options,
+            decoder,
+            control: Control::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+        }
+    }
+
+    /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
+    /// Answers whether it came to the end.
+    ///
+    /// # Errors
+    /// [`CaptureError`] where nothing can be read.
+    pub fn run(&mut self, capture: &mut CaptureSet, go_on: GoOn<'_>) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
-            self.control(&batch);
+            self.control.take(&batch);
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
+            if !go_on(capture) {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Ends every connection and says what was found.
@@ -136,12 +232,20 @@ impl Analysis {
         for mut shard in self.shards {
             shard.tracker.finish(&mut shard.tally);
             report.totals.segments += shard.tracker.segments;
+            shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
         }
-        report.totals.decode_errors = self.counts;
-        report.totals.first_ns = self.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.last_ns;
+        let control = self.control;
+        let mut lookups = control.lookups;
+        lookups.extend(control.dns.finish(control.last_ns));
+        report.totals.lookups = lookups.len() as u64;
+        cause::link(lookups, &mut tally);
+        report.totals.decode_errors = control.counts;
+        report.totals.first_ns = control.first_ns.unwrap_or(0);
+        report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
+        let filter = &self.options.filter;
+        report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report
     }
 }

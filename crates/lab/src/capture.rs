@@ -61,25 +61,13 @@ impl Capture {
     ) -> Result<Capture, LabError> {
         let interface = if params.any { "any" } else { interface };
         let mut command = netns.command("tcpdump");
-        command.args([
-            "-n",
-            "--time-stamp-precision=nano",
-            "-B",
-            "65536",
-            "-Z",
-            "root",
-        ]);
+        command.args(["-n", "--time-stamp-precision=nano", "-B", "65536", "-Z", "root"]);
         command.args(["-i", interface, "-s", &params.snaplen_bytes.to_string()]);
         command.arg("-w").arg(path);
         let mut tcpdump = Process::start(command, "tcpdump")?;
         tcpdump.wait_for_stderr("listening on")?;
         let (vantage, interface) = (vantage.to_owned(), interface.to_owned());
-        Ok(Capture {
-            tcpdump,
-            path: path.to_owned(),
-            vantage,
-            interface,
-        })
+        Ok(Capture { tcpdump, path: path.to_owned(), vantage, interface })
     }
 
     /// Waits until the last packets are written, stops tcpdump and reports.
@@ -92,16 +80,10 @@ impl Capture {
         let said = self.tcpdump.stop();
         let count = |what: &str| {
             let line = said.lines().find(|l| l.contains(what));
-            line.and_then(|l| l.split_whitespace().next()?.parse().ok())
-                .unwrap_or(0)
+            line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
         };
         CaptureReport {
-            file: self
-                .path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            file: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             packets: count("packets captured"),
             dropped: count("packets dropped by kernel"),
             vantage: self.vantage,

@@ -108,9 +108,7 @@ pub fn clean() -> Vec<String> {
 
 fn names_in(dir: &str) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|e| e.file_name().to_string_lossy().into_owned())
-        .collect()
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
 fn is_orphan(name: &str) -> bool {
@@ -125,10 +123,7 @@ fn kill_inside(netns: &str) {
     let Ok(out) = Command::new("ip").args(["netns", "pids", netns]).output() else {
         return;
     };
-    for pid in String::from_utf8_lossy(&out.stdout)
-        .lines()
-        .filter_map(|l| l.parse().ok())
-    {
+    for pid in String::from_utf8_lossy(&out.stdout).lines().filter_map(|l| l.parse().ok()) {
         sys::kill(pid, libc::SIGKILL);
     }
 }

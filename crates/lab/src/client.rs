@@ -36,7 +36,11 @@ pub struct Load {
     pub body_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
-    /// Pause between these.
+    /// Bytes of the body that leave with the header when these are two writes.
+    pub body_with_header_bytes: u64,
+    /// Write in pieces of so many bytes; 0 = at once. Without `split`.
+    pub write_bytes: u64,
+    /// Pause between the two.
     pub pause_before_body: Duration,
     /// `TCP_NODELAY` on the client's socket.
     pub nodelay: bool,
@@ -65,6 +69,8 @@ impl Load {
             path: "/".to_owned(),
             body_bytes: 0,
             split: false,
+            body_with_header_bytes: 0,
+            write_bytes: 0,
             pause_before_body: Duration::ZERO,
             nodelay: true,
             rcvbuf_bytes: 0,
@@ -77,11 +83,7 @@ impl Load {
 
     /// The same with POST and a body.
     pub fn post(server: SocketAddr, requests: u64, body_bytes: u64) -> Load {
-        Load {
-            method: "POST",
-            body_bytes,
-            ..Load::get(server, requests)
-        }
+        Load { method: "POST", body_bytes, ..Load::get(server, requests) }
     }
 }
 
@@ -92,8 +94,18 @@ pub struct Request {
     pub start_ns: u64,
     /// After the last byte of the response.
     pub end_ns: u64,
+    /// How long the name took to resolve; 0 where there was none.
+    #[serde(default)]
+    pub lookup_ns: u64,
     /// How long connect took; 0 on an open connection.
+    #[serde(default)]
     pub connect_ns: u64,
+    /// Where it went, which tells a case's servers apart.
+    #[serde(default)]
+    pub server_endpoint: String,
+    /// How long the TLS handshake took, of the time after connect; 0 without TLS.
+    #[serde(default)]
+    pub tls_ns: u64,
     /// The client's end, which names the connection in the capture.
     pub client_endpoint: String,
     /// Bytes of the request, header included.
@@ -101,6 +113,7 @@ pub struct Request {
     /// Bytes of the response, header included.
     pub response_bytes: u64,
     /// Why it failed, if it did.
+    #[serde(default)]
     pub error: Option<String>,
 }
 
@@ -120,17 +133,35 @@ pub struct Loaded {
     pub kernel: TcpInfo,
 }
 
+impl Loaded {
+    /// Adds what another load gave.
+    pub fn add(&mut self, other: Loaded) {
+        self.requests.extend(other.requests);
+        self.requests.sort_by_key(|r| r.start_ns);
+        self.kernel.add(&other.kernel);
+    }
+}
+
 /// Runs the load from inside the client's namespace.
 ///
 /// # Errors
 /// The namespace cannot be entered. Failed requests are results, not errors.
 pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
-    let handles = (0..load.connections).map(|_| netns.handle());
-    let handles: Vec<NetnsHandle> = handles.collect::<Result<_, _>>()?;
+    run_all(netns, std::slice::from_ref(load))
+}
+
+/// Runs several loads at the same time.
+///
+/// # Errors
+/// The namespace cannot be entered. Failed requests are results, not errors.
+pub fn run_all(netns: &Netns, loads: &[Load]) -> Result<Loaded, LabError> {
+    let connections = loads.iter().flat_map(|load| (0..load.connections).map(move |_| load));
+    let handles = connections.map(|load| netns.handle().map(|h| (h, load)));
+    let handles: Vec<(NetnsHandle, &Load)> = handles.collect::<Result<_, _>>()?;
     let results: Vec<Result<Loaded, LabError>> = thread::scope(|scope| {
         let workers: Vec<_> = handles
             .into_iter()
-            .map(|h| scope.spawn(move || h.enter().map(|()| Worker::new(load).run())))
+            .map(|(h, load)| scope.spawn(move || h.enter().map(|()| Worker::new(load).run())))
             .collect();
         let join = |w: thread::ScopedJoinHandle<'_, _>| match w.join() {
             Ok(result) => result,
@@ -141,10 +172,8 @@ pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
     let mut all = Loaded::default();
     for one in results {
         let one = one?;
-        all.requests.extend(one.requests);
-        all.kernel.add(&one.kernel);
+        all.add(one);
     }
-    all.requests.sort_by_key(|r| r.start_ns);
     Ok(all)
 }
 
@@ -157,27 +186,26 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(load: &'a Load) -> Worker<'a> {
-        Worker {
-            load,
-            stream: None,
-            rest: Vec::new(),
-            done: Loaded::default(),
-        }
+        Worker { load, stream: None, rest: Vec::new(), done: Loaded::default() }
     }
 
     fn run(mut self) -> Loaded {
-        for number in 0..self.load.requests {
-            if number > 0 {
+        // After a failure the next request comes at once, as a client's retry does.
+        let mut failed = true;
+        for _ in 0..self.load.requests {
+            if !failed {
                 thread::sleep(self.load.spacing);
             }
             let mut request = Request {
                 start_ns: sys::realtime_ns(),
+                server_endpoint: self.load.server.to_string(),
                 ..Default::default()
             };
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
             request.error = result.err().map(|e| e.to_string());
-            if self.load.new_connections || request.error.is_some() {
+            failed = request.error.is_some();
+            if self.load.new_connections || failed {
                 self.close();
             }
             self.done.requests.push(request);
@@ -203,19 +231,16 @@ impl<'a> Worker<'a> {
             }
         };
         request.client_endpoint = stream.local_addr()?.to_string();
-        let result = self
-            .send(&mut stream, request)
-            .and_then(|()| self.receive(&mut stream, request));
+        let result =
+            self.send(&mut stream, request).and_then(|()| self.receive(&mut stream, request));
         self.stream = Some(stream);
         result
     }
 
     fn send(&self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
         let load = self.load;
-        let mut head = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\n",
-            load.method, load.path, load.server
-        );
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\n", load.method, load.path, load.server);
         head += "User-Agent: tcpwhy-lab\r\nAccept: */*\r\n";
         if load.body_bytes > 0 || load.method == "POST" {
             head += &format!("Content-Length: {}\r\n", load.body_bytes);
@@ -226,11 +251,17 @@ impl<'a> Worker<'a> {
         request.request_bytes = (first.len() + body.len()) as u64;
         if !load.split {
             first.extend(&body);
-            return stream.write_all(&first);
+            let piece = match load.write_bytes {
+                0 => first.len(),
+                n => n as usize,
+            };
+            return first.chunks(piece).try_for_each(|part| stream.write_all(part));
         }
+        let early = load.body_with_header_bytes.min(load.body_bytes) as usize;
+        first.extend(&body[..early]);
         stream.write_all(&first)?;
         thread::sleep(load.pause_before_body);
-        stream.write_all(&body)
+        stream.write_all(&body[early..])
     }
 
     fn receive(&mut self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
@@ -265,11 +296,7 @@ impl<'a> Worker<'a> {
 }
 
 fn connect(load: &Load) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(load.server),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(load.server), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(load.nodelay)?;
     if load.rcvbuf_bytes > 0 {
         socket.set_recv_buffer_size(load.rcvbuf_bytes as usize)?;

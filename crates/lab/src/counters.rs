@@ -32,31 +32,21 @@ impl Counters {
     /// Pairs of lines: names, then values, both after the same `Tcp:` or `TcpExt:`.
     fn parse(text: &str) -> Counters {
         let lines: Vec<&str> = text.lines().collect();
-        let tcp = lines.chunks(2).filter(|pair| {
-            pair.iter()
-                .all(|l| l.starts_with("Tcp:") || l.starts_with("TcpExt:"))
-        });
+        let tcp = lines
+            .chunks(2)
+            .filter(|pair| pair.iter().all(|l| l.starts_with("Tcp:") || l.starts_with("TcpExt:")));
         let pairs = tcp.flat_map(|pair| match pair {
-            [names, values] => names
-                .split_whitespace()
-                .zip(values.split_whitespace())
-                .skip(1)
-                .collect(),
+            [names, values] => {
+                names.split_whitespace().zip(values.split_whitespace()).skip(1).collect()
+            }
             _ => Vec::new(),
         });
-        Counters(
-            pairs
-                .filter_map(|(name, v)| Some((name.to_owned(), v.parse().ok()?)))
-                .collect(),
-        )
+        Counters(pairs.filter_map(|(name, v)| Some((name.to_owned(), v.parse().ok()?))).collect())
     }
 
     /// What was added after `before`.
     pub fn since(&self, before: &Counters) -> Counters {
-        let grown = self
-            .0
-            .iter()
-            .map(|(name, v)| (name.clone(), v - before.of(name).min(*v)));
+        let grown = self.0.iter().map(|(name, v)| (name.clone(), v - before.of(name).min(*v)));
         Counters(grown.filter(|(_, v)| *v > 0).collect())
     }
 

@@ -74,9 +74,6 @@ pub trait Doing<T> {
 
 impl<T> Doing<T> for io::Result<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, LabError> {
-        self.map_err(|source| LabError::Io {
-            what: what.into(),
-            source,
-        })
+        self.map_err(|source| LabError::Io { what: what.into(), source })
     }
 }

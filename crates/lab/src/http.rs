@@ -37,11 +37,7 @@ pub fn body_bytes(header: &str) -> Option<u64> {
     if field(header, "transfer-encoding").is_some_and(|v| v.contains("chunked")) {
         return None;
     }
-    Some(
-        field(header, "content-length")
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(0),
-    )
+    Some(field(header, "content-length").and_then(|v| v.parse().ok()).unwrap_or(0))
 }
 
 /// Reads a chunked body to its end and returns its wire length (RFC 9112 §7.1).

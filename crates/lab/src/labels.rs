@@ -187,17 +187,10 @@ mod tests {
 
     #[test]
     fn quantiles_are_nearest_rank() {
-        let requests: Vec<Request> = (1..=100)
-            .map(|n| Request {
-                end_ns: n,
-                ..Default::default()
-            })
-            .collect();
+        let requests: Vec<Request> =
+            (1..=100).map(|n| Request { end_ns: n, ..Default::default() }).collect();
         let latency = Latency::of(&requests);
-        assert_eq!(
-            (latency.p50_ns, latency.p99_ns, latency.max_ns),
-            (50, 99, 100)
-        );
+        assert_eq!((latency.p50_ns, latency.p99_ns, latency.max_ns), (50, 99, 100));
         assert_eq!(Latency::of(&[]), Latency::default());
     }
 }

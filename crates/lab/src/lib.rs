@@ -11,7 +11,8 @@
 //!    all), `act` and `truth`.
 //! 2. In `act`: start the software ([`Server`], or [`Process`] with [`Netns::command`]), then
 //!    `stage.start_captures()`, then [`client::run`] with a [`Load`]. Do the same for both
-//!    [`Variant`]s but for the one knob that is the fault.
+//!    [`Variant`]s but for the one knob that is the fault. `cases/programs.rs` starts nginx,
+//!    Redis, PostgreSQL and JDKs, and runs `client.py`, which speaks more than HTTP.
 //! 3. In `truth`: name the cause, the culprit and how the lost time is known: by the twin, by a
 //!    clock around the knob, or by the relay's log and the kernel's counters. Return
 //!    [`LabError::NotReproduced`] when those say that the fault did not happen.
@@ -26,6 +27,8 @@ pub mod cases;
 pub mod cleanup;
 pub mod client;
 pub mod counters;
+pub mod curl;
+pub mod dns;
 pub mod error;
 mod http;
 pub mod labels;
@@ -36,6 +39,7 @@ pub mod rng;
 pub mod server;
 pub mod stage;
 pub mod sys;
+pub mod talk;
 
 pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};
 pub use cases::CASES;

@@ -20,9 +20,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["clean"] => {
-            cleanup::clean()
-                .iter()
-                .for_each(|what| println!("removed {what}"));
+            cleanup::clean().iter().for_each(|what| println!("removed {what}"));
             Ok(())
         }
         ["run", case, options @ ..] => run_case(case, options),
@@ -48,11 +46,7 @@ fn list() {
 
 fn run_case(name: &str, words: &[&str]) -> Result<(), LabError> {
     let case = find(name)?;
-    let mut options = RunOptions {
-        out: PathBuf::from("."),
-        seed: 1,
-        set: Vec::new(),
-    };
+    let mut options = RunOptions { out: PathBuf::from("."), seed: 1, set: Vec::new() };
     for pair in words.chunks(2) {
         let bad = || LabError::BadValue {
             name: pair[0].to_owned(),
@@ -97,13 +91,8 @@ fn print_labels(labels: &Labels) {
         println!("           {failed} requests failed");
     }
     for cause in &labels.causes {
-        let lost = cause
-            .lost_ns
-            .map_or("?".to_owned(), |ns| format!("{:.1} ms", ms(ns)));
-        println!(
-            "           {} lost {lost}: {}",
-            cause.cause, cause.lost_ns_how
-        );
+        let lost = cause.lost_ns.map_or("?".to_owned(), |ns| format!("{:.1} ms", ms(ns)));
+        println!("           {} lost {lost}: {}", cause.cause, cause.lost_ns_how);
     }
     if let Some(relay) = &labels.stage.relay {
         let time = &relay.timekeeping;
@@ -114,11 +103,7 @@ fn print_labels(labels: &Labels) {
             ms(time.late_p50_ns),
             ms(time.late_p99_ns),
             ms(time.late_max_ns),
-            if time.realtime {
-                ""
-            } else {
-                ", without real-time scheduling"
-            },
+            if time.realtime { "" } else { ", without real-time scheduling" },
         );
     }
 }

@@ -18,20 +18,14 @@ use crate::sys;
 /// # Errors
 /// It cannot be started, or it fails.
 pub fn run(program: &str, args: &[&str]) -> Result<String, LabError> {
-    finish(
-        Command::new(program).args(args),
-        &format!("{program} {}", args.join(" ")),
-    )
+    finish(Command::new(program).args(args), &format!("{program} {}", args.join(" ")))
 }
 
 fn finish(command: &mut Command, line: &str) -> Result<String, LabError> {
     let out = command.output().doing(line)?;
     if !out.status.success() {
         let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
-        return Err(LabError::Command {
-            command: line.to_owned(),
-            stderr,
-        });
+        return Err(LabError::Command { command: line.to_owned(), stderr });
     }
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
@@ -103,8 +97,7 @@ impl Netns {
     /// The setting is not per namespace on this kernel, or the value is refused.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<(), LabError> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
-        self.inside(|| std::fs::write(&path, value))?
-            .doing(format!("sysctl {key}={value}"))
+        self.inside(|| std::fs::write(&path, value))?.doing(format!("sysctl {key}={value}"))
     }
 
     /// A command that will run inside and die with the lab. It must be spawned from a thread
@@ -142,10 +135,7 @@ impl Netns {
     /// # Errors
     /// The kernel's refusal.
     pub fn handle(&self) -> Result<NetnsHandle, LabError> {
-        self.file
-            .try_clone()
-            .map(NetnsHandle)
-            .doing("duplicate a namespace handle")
+        self.file.try_clone().map(NetnsHandle).doing("duplicate a namespace handle")
     }
 }
 
@@ -183,19 +173,12 @@ impl Process {
     /// The program is missing (`package` names what to install) or cannot start.
     pub fn start(mut command: Command, package: &str) -> Result<Process, LabError> {
         let name = command.get_program().to_string_lossy().into_owned();
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => LabError::Missing {
-                program: name.clone(),
-                package: package.to_owned(),
-            },
-            _ => LabError::Io {
-                what: format!("start {name}"),
-                source,
-            },
+            std::io::ErrorKind::NotFound => {
+                LabError::Missing { program: name.clone(), package: package.to_owned() }
+            }
+            _ => LabError::Io { what: format!("start {name}"), source },
         })?;
         cleanup::remember_child(child.id());
         Ok(Process { child, name })
@@ -221,10 +204,7 @@ impl Process {
                 Ok(1) => said.push(byte[0]),
                 _ => {
                     let stderr = String::from_utf8_lossy(&said).trim().to_owned();
-                    return Err(LabError::Command {
-                        command: self.name.clone(),
-                        stderr,
-                    });
+                    return Err(LabError::Command { command: self.name.clone(), stderr });
                 }
             }
         }

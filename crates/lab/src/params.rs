@@ -12,13 +12,8 @@ use crate::error::LabError;
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, u64>);
 
-const UNITS: [(&str, &str); 5] = [
-    ("_ns", "20ms"),
-    ("_bps", "100mbit"),
-    ("_bytes", "16KiB"),
-    ("_ppm", "1%"),
-    ("", "10"),
-];
+const UNITS: [(&str, &str); 5] =
+    [("_ns", "20ms"), ("_bps", "100mbit"), ("_bytes", "16KiB"), ("_ppm", "1%"), ("", "10")];
 
 impl Params {
     /// Adds a parameter with its default.
@@ -56,11 +51,7 @@ impl Params {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         let name = name.replace('-', "_");
         for (unit, example) in UNITS {
-            let full = if name.ends_with(unit) {
-                name.clone()
-            } else {
-                format!("{name}{unit}")
-            };
+            let full = if name.ends_with(unit) { name.clone() } else { format!("{name}{unit}") };
             let Some(slot) = self.0.get_mut(&full) else {
                 continue;
             };
@@ -80,24 +71,14 @@ impl Params {
     }
 
     fn unknown(&self, name: &str) -> LabError {
-        let known = self
-            .0
-            .keys()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
-        LabError::UnknownParam {
-            name: name.to_owned(),
-            known,
-        }
+        let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        LabError::UnknownParam { name: name.to_owned(), known }
     }
 }
 
 fn parse(unit: &str, text: &str) -> Option<u64> {
     let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let number: f64 = number.parse().ok()?;
     let factor = match (unit, suffix.trim()) {

@@ -19,7 +19,7 @@ use crate::sys::{self, TcpInfo};
 /// How the server behaves.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// Length of the response's body.
+    /// Length of the response's body; a request for `/bytes/N` gets N instead.
     pub response_bytes: u64,
     /// Header and body in two writes.
     pub split: bool,
@@ -41,6 +41,14 @@ pub struct Behaviour {
     pub rcvbuf_bytes: u64,
     /// Length of the accept queue.
     pub backlog: i32,
+    /// Leave the first connection, and all behind it, in the accept queue for so long.
+    pub accept_pause: Duration,
+    /// Answer `Expect: 100-continue` before reading the body (RFC 9110 §10.1.1).
+    pub continues: bool,
+    /// Reset the connection after so many bytes of a response; 0 = never.
+    pub reset_after_bytes: u64,
+    /// Reset only every so many responses.
+    pub reset_every: u64,
     /// Name in the `Server:` header.
     pub name: &'static str,
 }
@@ -60,20 +68,24 @@ impl Behaviour {
             sndbuf_bytes: 0,
             rcvbuf_bytes: 0,
             backlog: 1024,
+            accept_pause: Duration::ZERO,
+            continues: true,
+            reset_after_bytes: 0,
+            reset_every: 1,
             name: "tcpwhy-lab",
         }
     }
 
     /// Length of the whole response, header included: what a rule for message tails counts.
     pub fn message_bytes(&self) -> u64 {
-        self.header().len() as u64 + self.response_bytes
+        self.header(self.response_bytes).len() as u64 + self.response_bytes
     }
 
-    fn header(&self) -> String {
+    fn header(&self, body_bytes: u64) -> String {
         format!(
             "HTTP/1.1 200 OK\r\nServer: {}\r\nContent-Type: application/octet-stream\r\n\
-             Content-Length: {}\r\n\r\n",
-            self.name, self.response_bytes
+             Content-Length: {body_bytes}\r\n\r\n",
+            self.name
         )
     }
 }
@@ -82,6 +94,8 @@ impl Behaviour {
 struct Shared {
     stop: AtomicBool,
     slept_ns: AtomicU64,
+    responses: AtomicU64,
+    resets: AtomicU64,
     kernel: Mutex<TcpInfo>,
 }
 
@@ -111,11 +125,7 @@ impl Server {
         let shared = Arc::new(Shared::default());
         let (ours, behaviour) = (Arc::clone(&shared), Arc::new(behaviour));
         let thread = thread::spawn(move || accept(&listener, &ours, &behaviour));
-        Ok(Server {
-            endpoint,
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Server { endpoint, shared, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -128,25 +138,22 @@ impl Server {
         self.shared.slept_ns.load(Ordering::Relaxed)
     }
 
+    /// Connections reset on purpose.
+    pub fn resets(&self) -> u64 {
+        self.shared.resets.load(Ordering::Relaxed)
+    }
+
     /// The kernel's word on the closed connections' sockets. Waits up to a second for the last
     /// connection to close.
     pub fn kernel(&self, connections: u64) -> TcpInfo {
         for _ in 0..100 {
-            let seen = *self
-                .shared
-                .kernel
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let seen = *self.shared.kernel.lock().unwrap_or_else(PoisonError::into_inner);
             if seen.connections >= connections {
                 return seen;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        *self
-            .shared
-            .kernel
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.shared.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,11 +167,7 @@ impl Drop for Server {
 }
 
 fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(endpoint),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(endpoint), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     // Before listen: the window scale of accepted connections follows from it.
     if behaviour.rcvbuf_bytes > 0 {
@@ -180,6 +183,14 @@ fn listen(endpoint: SocketAddr, behaviour: &Behaviour) -> io::Result<TcpListener
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, behaviour: &Arc<Behaviour>) {
+    if !behaviour.accept_pause.is_zero() {
+        while !shared.stop.load(Ordering::Relaxed) {
+            if sys::wait_one_readable(listener.as_fd(), 50_000_000) {
+                break;
+            }
+        }
+        think(shared, behaviour.accept_pause);
+    }
     while !shared.stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
             wait_for_connection(listener);
@@ -202,26 +213,20 @@ fn serve(mut stream: TcpStream, shared: &Shared, behaviour: &Behaviour) -> io::R
     stream.set_nonblocking(false)?;
     stream.set_nodelay(behaviour.nodelay)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    let body = vec![b'd'; behaviour.response_bytes as usize];
     let mut rest = Vec::new();
     let result = loop {
-        if let Err(error) = answer(&mut stream, &mut rest, &body, shared, behaviour) {
+        if let Err(error) = answer(&mut stream, &mut rest, shared, behaviour) {
             break Err(error);
         }
     };
     let info = sys::tcp_info(stream.as_fd());
-    shared
-        .kernel
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .add(&info);
+    shared.kernel.lock().unwrap_or_else(PoisonError::into_inner).add(&info);
     result
 }
 
 fn answer(
     stream: &mut TcpStream,
     rest: &mut Vec<u8>,
-    body: &[u8],
     shared: &Shared,
     behaviour: &Behaviour,
 ) -> io::Result<()> {
@@ -229,6 +234,9 @@ fn answer(
     let length = http::body_bytes(&request).unwrap_or(0);
     let mut left = length.saturating_sub(rest.len() as u64);
     rest.clear();
+    if left > 0 && behaviour.continues && http::field(&request, "expect").is_some() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
     if left > 0 {
         thread::sleep(behaviour.pause_before_read);
     }
@@ -241,7 +249,15 @@ fn answer(
         }
     }
     think(shared, behaviour.think);
-    let mut first = behaviour.header().into_bytes();
+    let body_bytes = bytes_asked_for(&request).unwrap_or(behaviour.response_bytes);
+    let body = vec![b'd'; body_bytes as usize];
+    let mut first = behaviour.header(body_bytes).into_bytes();
+    let number = shared.responses.fetch_add(1, Ordering::Relaxed) + 1;
+    if behaviour.reset_after_bytes > 0 && number % behaviour.reset_every.max(1) == 0 {
+        first.extend(&body);
+        first.truncate(behaviour.reset_after_bytes as usize);
+        return reset(stream, &first, shared);
+    }
     if !behaviour.split && behaviour.piece_bytes == 0 {
         first.extend(body);
         return stream.write_all(&first);
@@ -261,13 +277,27 @@ fn answer(
     Ok(())
 }
 
+/// Sends the beginning of a response and breaks the connection off.
+fn reset(stream: &mut TcpStream, beginning: &[u8], shared: &Shared) -> io::Result<()> {
+    stream.write_all(beginning)?;
+    // Closing without lingering discards what is unsent and sends a RST (RFC 9293 §3.10.4).
+    let fd = stream.as_fd();
+    socket2::SockRef::from(&fd).set_linger(Some(Duration::ZERO))?;
+    shared.resets.fetch_add(1, Ordering::Relaxed);
+    Err(io::ErrorKind::ConnectionAborted.into())
+}
+
+/// N of `GET /bytes/N`.
+fn bytes_asked_for(request: &str) -> Option<u64> {
+    let path = request.split(' ').nth(1)?;
+    path.strip_prefix("/bytes/")?.parse().ok()
+}
+
 fn think(shared: &Shared, time: Duration) {
     if time.is_zero() {
         return;
     }
     let before_ns = sys::monotonic_ns();
     thread::sleep(time);
-    shared
-        .slept_ns
-        .fetch_add(sys::monotonic_ns() - before_ns, Ordering::Relaxed);
+    shared.slept_ns.fetch_add(sys::monotonic_ns() - before_ns, Ordering::Relaxed);
 }

@@ -158,8 +158,7 @@ impl Stage {
             let mut lines = text.lines().filter(|l| l.contains(" 0A "));
             lines.any(|l| {
                 l.trim().split_once(": ").is_some_and(|(_, l)| {
-                    l.split_once(' ')
-                        .is_some_and(|(local, _)| format!("{local} ").ends_with(&port))
+                    l.split_once(' ').is_some_and(|(local, _)| format!("{local} ").ends_with(&port))
                 })
             })
         };
@@ -169,10 +168,7 @@ impl Stage {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Err(LabError::Timeout {
-            what: format!("the listener at {endpoint}"),
-            seconds: 10,
-        })
+        Err(LabError::Timeout { what: format!("the listener at {endpoint}"), seconds: 10 })
     }
 
     /// Stops captures and relay and reports.
@@ -219,23 +215,22 @@ fn addresses(seed: u64, ipv6: bool) -> (IpAddr, IpAddr) {
 /// # Errors
 /// `ip` fails.
 pub fn veth(near: &Netns, near_name: &str, far: &Netns, far_name: &str) -> Result<(), LabError> {
-    let pair = format!(
-        "link add {near_name} type veth peer name {far_name} netns {}",
-        far.name()
-    );
+    let pair = format!("link add {near_name} type veth peer name {far_name} netns {}", far.name());
     near.ip(&pair).map(|_| ())
 }
 
 fn tun(netns: &Netns) -> Result<std::os::fd::OwnedFd, LabError> {
-    let fd = netns
-        .inside(|| sys::open_tun(INTERFACE))?
-        .doing("make a TUN device")?;
+    let fd = netns.inside(|| sys::open_tun(INTERFACE))?.doing("make a TUN device")?;
     // The device's own queue must never drop: only the relay does, and says so.
     netns.ip(&format!("link set {INTERFACE} mtu 1500 txqueuelen 20000"))?;
     Ok(fd)
 }
 
-fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
+/// Gives the lab's interface in `netns` its address and its route, and takes it up.
+///
+/// # Errors
+/// `ip` fails.
+pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<(), LabError> {
     let (len, net) = match addr {
         IpAddr::V4(v4) => {
             netns.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
@@ -245,22 +240,14 @@ fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Result<()
         IpAddr::V6(v6) => {
             // No router solicitations: they would be noise in the captures.
             netns.sysctl("net.ipv6.conf.default.router_solicitations", "0")?;
-            netns.sysctl(
-                &format!("net.ipv6.conf.{INTERFACE}.router_solicitations"),
-                "0",
-            )?;
+            netns.sysctl(&format!("net.ipv6.conf.{INTERFACE}.router_solicitations"), "0")?;
             netns.sysctl(&format!("net.ipv6.conf.{INTERFACE}.accept_dad"), "0")?;
             let s = v6.segments();
-            (
-                64,
-                IpAddr::from(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0)),
-            )
+            (64, IpAddr::from(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0)))
         }
     };
     let nodad = if addr.is_ipv6() { " nodad" } else { "" };
-    netns.ip(&format!(
-        "addr add {addr}/{len} dev {INTERFACE} noprefixroute{nodad}"
-    ))?;
+    netns.ip(&format!("addr add {addr}/{len} dev {INTERFACE} noprefixroute{nodad}"))?;
     netns.ip(&format!("link set {INTERFACE} up"))?;
     netns
         .ip(&format!(
@@ -282,11 +269,6 @@ fn temporary_dir() -> Result<PathBuf, LabError> {
 pub fn versions() -> Vec<(String, String)> {
     let first = |text: String| text.lines().next().unwrap_or_default().trim().to_owned();
     let kernel = run("uname", &["-sr"]).map(first).unwrap_or_default();
-    let tcpdump = run("tcpdump", &["--version"])
-        .map(first)
-        .unwrap_or_default();
-    vec![
-        ("kernel".to_owned(), kernel),
-        ("tcpdump".to_owned(), tcpdump),
-    ]
+    let tcpdump = run("tcpdump", &["--version"]).map(first).unwrap_or_default();
+    vec![("kernel".to_owned(), kernel), ("tcpdump".to_owned(), tcpdump)]
 }

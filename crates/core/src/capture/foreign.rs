@@ -24,52 +24,22 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"\x7fELF", "a program (ELF)"),
     (b"MZ", "a Windows program"),
     (b"PK\x03\x04", "a zip archive: unpack it first"),
-    (
-        b"\xfd7zXZ\0",
-        "an xz-compressed file: unpack it first (xz -dc FILE | tcpwhy -)",
-    ),
-    (
-        b"BZh",
-        "a bzip2-compressed file: unpack it first (bzip2 -dc FILE | tcpwhy -)",
-    ),
-    (
-        b"\x04\x22\x4d\x18",
-        "an lz4-compressed file: unpack it first (lz4 -dc FILE | tcpwhy -)",
-    ),
+    (b"\xfd7zXZ\0", "an xz-compressed file: unpack it first (xz -dc FILE | tcpwhy -)"),
+    (b"BZh", "a bzip2-compressed file: unpack it first (bzip2 -dc FILE | tcpwhy -)"),
+    (b"\x04\x22\x4d\x18", "an lz4-compressed file: unpack it first (lz4 -dc FILE | tcpwhy -)"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: unpack it first"),
-    (
-        b"snoop\0\0\0",
-        "a snoop capture: convert it first (editcap FILE OUT.pcapng)",
-    ),
-    (
-        b"GMBU",
-        "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)",
-    ),
-    (
-        b"RTSS",
-        "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)",
-    ),
-    (
-        b"\x1c\x00\x01\xac",
-        "an IXIA capture: convert it first (editcap FILE OUT.pcapng)",
-    ),
-    (
-        b"\xac\x01\x00\x1c",
-        "an IXIA capture: convert it first (editcap FILE OUT.pcapng)",
-    ),
+    (b"snoop\0\0\0", "a snoop capture: convert it first (editcap FILE OUT.pcapng)"),
+    (b"GMBU", "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)"),
+    (b"RTSS", "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)"),
+    (b"\x1c\x00\x01\xac", "an IXIA capture: convert it first (editcap FILE OUT.pcapng)"),
+    (b"\xac\x01\x00\x1c", "an IXIA capture: convert it first (editcap FILE OUT.pcapng)"),
     (b"\x1f\x8b", "gzip within compression: unpack it first"),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "zstd within compression: unpack it first",
-    ),
+    (b"\x28\xb5\x2f\xfd", "zstd within compression: unpack it first"),
     (b"PAR1", "a Parquet file"),
     (b"SQLite format 3", "an SQLite database"),
     (b"%PDF", "a PDF document"),
     (b"\x89PNG", "a picture (PNG)"),
-    (
-        b"\xa1\xb2",
-        "a pcap file with a damaged first line of bytes",
-    ),
+    (b"\xa1\xb2", "a pcap file with a damaged first line of bytes"),
 ];
 
 fn is_text(head: &[u8]) -> bool {
@@ -90,10 +60,7 @@ fn text(head: &[u8]) -> &'static str {
         "JSON text"
     } else if head.starts_with(b"<") {
         "HTML or XML text: a download may have returned an error page"
-    } else if head
-        .windows(4)
-        .any(|window| window == b" IP " || window == b" IP6")
-    {
+    } else if head.windows(4).any(|window| window == b" IP " || window == b" IP6") {
         "tcpdump's printed output: capture again with -w FILE"
     } else {
         "text; if it is tcpdump's printed output, capture again with -w FILE"

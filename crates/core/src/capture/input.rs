@@ -24,20 +24,11 @@ impl Input {
     /// (fewer than [`HEAD_BYTES`] only where the capture has no more).
     pub(super) fn open(stored: Box<dyn Read + Send>) -> io::Result<(Self, Vec<u8>)> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let mut stored = Counted {
-            read: stored,
-            consumed: Arc::clone(&consumed),
-        };
+        let mut stored = Counted { read: stored, consumed: Arc::clone(&consumed) };
         let stored_head = read_head(&mut stored)?;
         let compression = Compression::of(&stored_head);
         if compression == Compression::None {
-            return Ok((
-                Self {
-                    read: Box::new(stored),
-                    consumed,
-                },
-                stored_head,
-            ));
+            return Ok((Self { read: Box::new(stored), consumed }, stored_head));
         }
         let whole = Cursor::new(stored_head).chain(stored);
         let buffered = BufReader::with_capacity(COMPRESSED_READ_BYTES, whole);

@@ -28,10 +28,7 @@ impl Member {
     /// Finds out when a source begins. A file is closed again; a stream stays open, with what
     /// was read of it staged.
     pub(super) fn peek(source: Source, scratch: &mut Block) -> (Self, InputSummary) {
-        let mut input = InputSummary {
-            path: source.name,
-            ..InputSummary::default()
-        };
+        let mut input = InputSummary { path: source.name, ..InputSummary::default() };
         let (reopen, lane, head) = match source.open {
             Open::Again(reopen) => {
                 let head = open_file(&*reopen).map(|mut reader| {
@@ -54,16 +51,7 @@ impl Member {
             None
         });
         let stored_bytes = source.bytes;
-        (
-            Self {
-                reopen,
-                stored_bytes,
-                head_ns,
-                unreadable,
-                lane,
-            },
-            input,
-        )
+        (Self { reopen, stored_bytes, head_ns, unreadable, lane }, input)
     }
 
     /// Readable with frames first, by time; then without; then unreadable.
@@ -84,9 +72,7 @@ impl Member {
 }
 
 fn open_file(reopen: &OpenAgain) -> Result<Reader, Problem> {
-    let stored = reopen().map_err(|error| Problem::Open {
-        reason: error.to_string(),
-    })?;
+    let stored = reopen().map_err(|error| Problem::Open { reason: error.to_string() })?;
     Reader::open(stored, false)
 }
 
@@ -104,11 +90,7 @@ pub(super) struct Lane {
 
 impl Lane {
     fn new(reader: Reader) -> Box<Self> {
-        Box::new(Self {
-            reader,
-            staged: Block::default(),
-            cursor: 0,
-        })
+        Box::new(Self { reader, staged: Block::default(), cursor: 0 })
     }
 
     fn of_stream(stored: Box<dyn Read + Send>) -> Result<Box<Self>, Problem> {

@@ -9,10 +9,7 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
     while let (Some(a), Some(b)) = (rest_left.first(), rest_right.first()) {
         let ordering = if a.is_ascii_digit() && b.is_ascii_digit() {
             let (number_left, number_right) = (number(&mut rest_left), number(&mut rest_right));
-            number_left
-                .len()
-                .cmp(&number_right.len())
-                .then_with(|| number_left.cmp(number_right))
+            number_left.len().cmp(&number_right.len()).then_with(|| number_left.cmp(number_right))
         } else {
             (rest_left, rest_right) = (&rest_left[1..], &rest_right[1..]);
             a.cmp(b)
@@ -21,18 +18,12 @@ pub(super) fn compare(left: &str, right: &str) -> Ordering {
             return ordering;
         }
     }
-    rest_left
-        .len()
-        .cmp(&rest_right.len())
-        .then_with(|| left.cmp(right))
+    rest_left.len().cmp(&rest_right.len()).then_with(|| left.cmp(right))
 }
 
 /// Takes the digits at the start of `rest`, without leading zeros.
 fn number<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
-    let end = rest
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
     *rest = after;
     let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
@@ -45,25 +36,9 @@ mod tests {
 
     #[test]
     fn rotated_files_are_counted_not_spelled() {
-        let mut names = [
-            "t.pcap10",
-            "t.pcap",
-            "t.pcap9",
-            "t.pcap1",
-            "t.pcap010",
-            "s",
-            "t.pcap2",
-        ];
+        let mut names = ["t.pcap10", "t.pcap", "t.pcap9", "t.pcap1", "t.pcap010", "s", "t.pcap2"];
         names.sort_by(|left, right| compare(left, right));
-        let expected = [
-            "s",
-            "t.pcap",
-            "t.pcap1",
-            "t.pcap2",
-            "t.pcap9",
-            "t.pcap010",
-            "t.pcap10",
-        ];
+        let expected = ["s", "t.pcap", "t.pcap1", "t.pcap2", "t.pcap9", "t.pcap010", "t.pcap10"];
         assert_eq!(names, expected);
     }
 }

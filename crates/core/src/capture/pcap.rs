@@ -40,11 +40,7 @@ impl Pcap {
         // The upper bits tell the length of a frame check sequence.
         let link = LinkType((order.u32(head, 20)? & 0xffff) as u16);
         if (major, minor) != (2, 4) {
-            return Some(Err(Problem::Version {
-                format: "pcap",
-                major,
-                minor,
-            }));
+            return Some(Err(Problem::Version { format: "pcap", major, minor }));
         }
         let modified = magic == MAGIC_MODIFIED;
         Some(Ok(Self {
@@ -137,14 +133,9 @@ impl Pcap {
 }
 
 fn magic(head: &[u8]) -> Option<(ByteOrder, u32)> {
-    [ByteOrder::Little, ByteOrder::Big]
-        .into_iter()
-        .find_map(|order| {
-            let magic = order.u32(head, 0)?;
-            matches!(
-                magic,
-                MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED
-            )
+    [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
+        let magic = order.u32(head, 0)?;
+        matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS | MAGIC_MODIFIED)
             .then_some((order, magic))
-        })
+    })
 }

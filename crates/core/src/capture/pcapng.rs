@@ -74,10 +74,7 @@ impl Pcapng {
 
     /// Ready for the first section.
     pub(super) fn new() -> Self {
-        Self {
-            order: ByteOrder::Little,
-            interfaces: Vec::new(),
-        }
+        Self { order: ByteOrder::Little, interfaces: Vec::new() }
     }
 
     /// Indexes the packets of the whole blocks of `chunk`; returns how many bytes these take,
@@ -116,10 +113,7 @@ impl Pcapng {
                 let what = "the two lengths of a block differ";
                 return (at, damaged(offset, what, length));
             }
-            let body = Body {
-                bytes: &block[HEAD_BYTES..length - TAIL_BYTES],
-                at: at + HEAD_BYTES,
-            };
+            let body = Body { bytes: &block[HEAD_BYTES..length - TAIL_BYTES], at: at + HEAD_BYTES };
             let sound = if is_packet(kind) {
                 self.packet_block(kind, body, chunk, entries, tally)
             } else {
@@ -147,11 +141,7 @@ impl Pcapng {
                 return Err(Halt::Needs(SECTION_HEAD_BYTES));
             }
             let Some(order) = section_order(rest) else {
-                return Err(damaged(
-                    offset,
-                    "a section's byte order cannot be told",
-                    rest.len(),
-                ));
+                return Err(damaged(offset, "a section's byte order cannot be told", rest.len()));
             };
             self.order = order;
         }
@@ -160,11 +150,7 @@ impl Pcapng {
         };
         let length_min = HEAD_BYTES + TAIL_BYTES;
         if (length as usize) < length_min || length % 4 != 0 {
-            return Err(damaged(
-                offset,
-                "a block's length is impossible",
-                length as usize,
-            ));
+            return Err(damaged(offset, "a block's length is impossible", length as usize));
         }
         Ok((kind, length))
     }
@@ -181,11 +167,7 @@ impl Pcapng {
             SECTION_HEADER => match self.begin_section(body) {
                 Some((1, 0 | 2)) => true,
                 Some((major, minor)) => {
-                    return Err(Problem::Version {
-                        format: "pcapng",
-                        major,
-                        minor,
-                    });
+                    return Err(Problem::Version { format: "pcapng", major, minor });
                 }
                 None => false,
             },
@@ -239,10 +221,7 @@ impl Pcapng {
     /// 1.0 is the only one; some wrote 1.2 and meant it.
     fn begin_section(&mut self, body: Body<'_>) -> Option<(u16, u16)> {
         self.interfaces.clear();
-        Some((
-            self.order.u16(body.bytes, 4)?,
-            self.order.u16(body.bytes, 6)?,
-        ))
+        Some((self.order.u16(body.bytes, 4)?, self.order.u16(body.bytes, 6)?))
     }
 
     /// Interface Description Block (§4.2).
@@ -265,26 +244,17 @@ impl Pcapng {
         if self.interfaces.len() == INTERFACES_MAX {
             return None;
         }
-        self.interfaces.push(Interface {
-            link: LinkType(link),
-            snap_len,
-            resolution,
-            drops: 0,
-        });
+        self.interfaces.push(Interface { link: LinkType(link), snap_len, resolution, drops: 0 });
         Some(())
     }
 
     /// Interface Statistics Block (§4.6): its counters run up, the last one holds.
     fn count_drops(&mut self, body: Body<'_>, tally: &mut Tally) -> Option<()> {
         let order = self.order;
-        let interface = self
-            .interfaces
-            .get_mut(order.u32(body.bytes, 0)? as usize)?;
+        let interface = self.interfaces.get_mut(order.u32(body.bytes, 0)? as usize)?;
         for (code, value) in options(order, body.bytes, 12) {
             if let (OPTION_IFDROP, Some(drops)) = (code, order.u64(value, 0)) {
-                tally.drops = tally
-                    .drops
-                    .saturating_add(drops.saturating_sub(interface.drops));
+                tally.drops = tally.drops.saturating_add(drops.saturating_sub(interface.drops));
                 interface.drops = interface.drops.max(drops);
             }
         }
@@ -306,10 +276,7 @@ impl Pcapng {
     /// Packet Block (appendix A), which Enhanced Packet Blocks replaced.
     fn packet(&self, body: Body<'_>) -> Option<Packet> {
         let interface = self.order.u16(body.bytes, 0)?.into();
-        Some(Packet {
-            interface,
-            ..self.enhanced_packet(body)?
-        })
+        Some(Packet { interface, ..self.enhanced_packet(body)? })
     }
 
     /// Simple Packet Block (§4.4): of the first interface, without a time; how much of it was
@@ -356,11 +323,7 @@ fn is_packet(kind: u32) -> bool {
 /// Whether a kind of block is looked into.
 #[inline]
 fn is_read(kind: u32) -> bool {
-    is_packet(kind)
-        || matches!(
-            kind,
-            SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS
-        )
+    is_packet(kind) || matches!(kind, SECTION_HEADER | INTERFACE_DESCRIPTION | INTERFACE_STATISTICS)
 }
 
 /// Whether Wireshark gives such a block a frame number though it is no packet.
@@ -371,9 +334,7 @@ fn is_numbered(kind: u32) -> bool {
 /// The byte order of a section, by the magic in its header.
 fn section_order(block: &[u8]) -> Option<ByteOrder> {
     const MAGIC: u32 = 0x1a2b_3c4d;
-    [ByteOrder::Little, ByteOrder::Big]
-        .into_iter()
-        .find(|order| order.u32(block, 8) == Some(MAGIC))
+    [ByteOrder::Little, ByteOrder::Big].into_iter().find(|order| order.u32(block, 8) == Some(MAGIC))
 }
 
 /// A block's options from `at` on: code and value (§3.5). Ends at the first that cannot be.
@@ -388,9 +349,5 @@ fn options(order: ByteOrder, body: &[u8], mut at: usize) -> impl Iterator<Item =
 }
 
 fn damaged(offset: u64, what: &'static str, length: usize) -> Halt {
-    Halt::Ended(Problem::Damaged {
-        offset,
-        what,
-        length: length as u64,
-    })
+    Halt::Ended(Problem::Damaged { offset, what, length: length as u64 })
 }

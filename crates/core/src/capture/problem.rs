@@ -147,16 +147,9 @@ impl fmt::Display for Problem {
                  written (tcpdump -U writes each at once)"
             ),
             Self::Foreign { looks_like } => {
-                write!(
-                    f,
-                    "is not a packet capture (pcap or pcapng): it looks like {looks_like}"
-                )
+                write!(f, "is not a packet capture (pcap or pcapng): it looks like {looks_like}")
             }
-            Self::Version {
-                format,
-                major,
-                minor,
-            } => write!(
+            Self::Version { format, major, minor } => write!(
                 f,
                 "says it is {format} version {major}.{minor}, which does not exist or is not \
                  known: rewrite it with editcap, or capture again"
@@ -171,11 +164,7 @@ impl fmt::Display for Problem {
                 f,
                 "cannot be read beyond byte {offset} ({reason}): everything before it was read"
             ),
-            Self::Damaged {
-                offset,
-                what,
-                length,
-            } => write!(
+            Self::Damaged { offset, what, length } => write!(
                 f,
                 "is damaged at byte {offset}: {what} ({length} bytes); everything before it \
                  was read, nothing after it: copy or capture it again"
@@ -185,36 +174,23 @@ impl fmt::Display for Problem {
                 "has {blocks} blocks that contradict themselves, the first at byte {offset}: \
                  they were passed over"
             ),
-            Self::UnknownInterface {
-                frames,
-                first_frame,
-            } => write!(
+            Self::UnknownInterface { frames, first_frame } => write!(
                 f,
                 "has {frames} frames, from #{first_frame} on, of an interface it does not \
                  describe: they were passed over"
             ),
-            Self::ClockStep {
-                steps,
-                largest_ns,
-                frame,
-            } => write!(
+            Self::ClockStep { steps, largest_ns, frame } => write!(
                 f,
                 "has a clock that went backward, {steps} times, by up to {} (frame #{frame}): \
                  durations across a step are wrong; file order was kept",
                 Seconds(*largest_ns)
             ),
-            Self::Untimed {
-                frames,
-                first_frame,
-            } => write!(
+            Self::Untimed { frames, first_frame } => write!(
                 f,
                 "has {frames} frames without a time, from #{first_frame} on: each took the time \
                  of the frame before it; capture with tcpdump or dumpcap"
             ),
-            Self::TimeRange {
-                frames,
-                first_frame,
-            } => write!(
+            Self::TimeRange { frames, first_frame } => write!(
                 f,
                 "has {frames} frames with impossible times, from #{first_frame} on: durations \
                  around them are wrong"

@@ -52,9 +52,7 @@ impl Format {
             let pcap = Pcap::parse(head).ok_or(Problem::Cut { offset: 0 })??;
             return Ok((Self::Pcap(pcap), pcap::HEADER_BYTES));
         }
-        Err(Problem::Foreign {
-            looks_like: foreign::looks_like(head),
-        })
+        Err(Problem::Foreign { looks_like: foreign::looks_like(head) })
     }
 
     fn walk(
@@ -93,10 +91,8 @@ pub(super) struct Reader {
 impl Reader {
     /// Tells the format of a capture; the error is why nothing of it can be read.
     pub(super) fn open(stored: Box<dyn Read + Send>, eager: bool) -> Result<Self, Problem> {
-        let (input, mut head) = Input::open(stored).map_err(|error| Problem::Read {
-            offset: 0,
-            reason: error.to_string(),
-        })?;
+        let (input, mut head) = Input::open(stored)
+            .map_err(|error| Problem::Read { offset: 0, reason: error.to_string() })?;
         let (format, header_bytes) = Format::of(&head)?;
         head.drain(..header_bytes);
         Ok(Self {
@@ -148,11 +144,7 @@ impl Reader {
         let carried = self.carry.len();
         block.bytes[..carried].copy_from_slice(&self.carry);
         let (filled, last) = self.read(&mut block.bytes[..room], carried);
-        let chunk = Chunk {
-            bytes: &block.bytes[..filled],
-            offset: self.offset,
-            file: self.file,
-        };
+        let chunk = Chunk { bytes: &block.bytes[..filled], offset: self.offset, file: self.file };
         let (walked, halt) = self.format.walk(chunk, &mut block.entries, &mut self.tally);
         self.offset += walked as u64;
         self.carry.clear();
@@ -195,9 +187,7 @@ impl Reader {
     /// Reads and forgets what is to be passed over; false if the input ended.
     fn pass_over(&mut self, buffer: &mut [u8]) -> bool {
         while self.skip > 0 {
-            let bytes = usize::try_from(self.skip)
-                .unwrap_or(usize::MAX)
-                .min(buffer.len());
+            let bytes = usize::try_from(self.skip).unwrap_or(usize::MAX).min(buffer.len());
             match self.input.read(&mut buffer[..bytes]) {
                 Ok(0) => self.end_of_input(Last::Cut),
                 Ok(bytes) => {
@@ -220,13 +210,8 @@ impl Reader {
         let whole = self.carry.is_empty() && self.skip == 0;
         self.end(match last {
             Last::End if whole => None,
-            Last::End | Last::Cut => Some(Problem::Cut {
-                offset: self.offset,
-            }),
-            Last::Failed(reason) => Some(Problem::Read {
-                offset: self.offset,
-                reason,
-            }),
+            Last::End | Last::Cut => Some(Problem::Cut { offset: self.offset }),
+            Last::Failed(reason) => Some(Problem::Read { offset: self.offset, reason }),
         });
     }
 

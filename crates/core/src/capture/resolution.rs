@@ -21,10 +21,7 @@ enum Unit {
 
 impl Resolution {
     /// Microseconds, which hold where an interface says nothing.
-    pub(super) const DEFAULT: Self = Self {
-        unit: Unit::Nanoseconds(1_000),
-        offset_ns: 0,
-    };
+    pub(super) const DEFAULT: Self = Self { unit: Unit::Nanoseconds(1_000), offset_ns: 0 };
 
     /// The same offset with the unit of an `if_tsresol` byte: the top bit tells the base, the
     /// others the negative exponent.
@@ -40,10 +37,7 @@ impl Resolution {
 
     /// The same unit with an `if_tsoffset`, seconds.
     pub(super) fn with_offset_s(self, offset_s: i64) -> Self {
-        Self {
-            offset_ns: i128::from(offset_s) * NS_PER_S as i128,
-            ..self
-        }
+        Self { offset_ns: i128::from(offset_s) * NS_PER_S as i128, ..self }
     }
 
     /// Nanoseconds since the epoch; `Err` is the nearest that can be told where the time is
@@ -81,9 +75,8 @@ mod tests {
         for tsresol in 0..=u8::MAX {
             for time in [0, 1, u64::from(u32::MAX), 1 << 62, u64::MAX] {
                 for offset in [i64::MIN, -1, 0, 1, i64::MAX] {
-                    let resolution = Resolution::DEFAULT
-                        .with_tsresol(tsresol)
-                        .with_offset_s(offset);
+                    let resolution =
+                        Resolution::DEFAULT.with_tsresol(tsresol).with_offset_s(offset);
                     let _ = resolution.nanoseconds(time);
                 }
             }

@@ -47,15 +47,11 @@ impl CaptureSet {
             return Err(CaptureError::NoInput);
         }
         if sources.len() > usize::from(u16::MAX) + 1 {
-            return Err(CaptureError::TooManyFiles {
-                files: sources.len(),
-            });
+            return Err(CaptureError::TooManyFiles { files: sources.len() });
         }
         let mut scratch = Block::default();
-        let mut peeked: Vec<(Member, InputSummary)> = sources
-            .into_iter()
-            .map(|source| Member::peek(source, &mut scratch))
-            .collect();
+        let mut peeked: Vec<(Member, InputSummary)> =
+            sources.into_iter().map(|source| Member::peek(source, &mut scratch)).collect();
         peeked.sort_by(|(member, input), (other, other_input)| {
             member
                 .rank()
@@ -87,6 +83,12 @@ impl CaptureSet {
     /// [`file`]: super::FrameId::file
     pub fn inputs(&self) -> &[InputSummary] {
         &self.inputs
+    }
+
+    /// Capture time of the first frame, nanoseconds; none where there is no frame.
+    pub fn first_ns(&self) -> Option<u64> {
+        let readable = self.members.iter().filter(|member| !member.unreadable);
+        readable.filter_map(|member| member.head_ns).next()
     }
 
     /// How much of the input was read.
@@ -126,11 +128,7 @@ impl CaptureSet {
             return;
         }
         let horizon_ns = self.horizon_ns();
-        if block
-            .entries
-            .iter()
-            .all(|entry| entry.time_ns <= horizon_ns)
-        {
+        if block.entries.iter().all(|entry| entry.time_ns <= horizon_ns) {
             self.alone = Some(file);
             return;
         }
@@ -156,10 +154,7 @@ impl CaptureSet {
                 continue;
             }
             self.heads.pop();
-            let other = self
-                .heads
-                .peek()
-                .map_or((u64::MAX, u16::MAX), |Reverse(head)| *head);
+            let other = self.heads.peek().map_or((u64::MAX, u16::MAX), |Reverse(head)| *head);
             let limit = other.min((self.horizon_ns(), u16::MAX));
             let Some(lane) = &mut self.members[usize::from(file)].lane else {
                 continue;
@@ -224,10 +219,7 @@ impl CaptureSet {
 
     /// When the next member begins, nanoseconds.
     fn horizon_ns(&self) -> u64 {
-        self.members
-            .get(self.next)
-            .and_then(|member| member.head_ns)
-            .unwrap_or(u64::MAX)
+        self.members.get(self.next).and_then(|member| member.head_ns).unwrap_or(u64::MAX)
     }
 
     /// Opens the next member that can be; false if there is none. It is then `alone`, or in
@@ -260,17 +252,11 @@ impl CaptureSet {
         let Some(input) = self.inputs.first() else {
             return Err(CaptureError::NoInput);
         };
-        let (name, problem) = (
-            input.path.clone(),
-            input.problems.first().cloned().unwrap_or(Problem::Empty),
-        );
+        let (name, problem) =
+            (input.path.clone(), input.problems.first().cloned().unwrap_or(Problem::Empty));
         Err(match self.inputs.len() {
             1 => CaptureError::Unreadable { name, problem },
-            files => CaptureError::NoneReadable {
-                files,
-                name,
-                problem,
-            },
+            files => CaptureError::NoneReadable { files, name, problem },
         })
     }
 }

@@ -32,27 +32,17 @@ impl Source {
         F: Fn() -> io::Result<R> + Send + 'static,
     {
         let open = move || open().map(|read| Box::new(read) as Box<dyn Read + Send>);
-        Self {
-            name: name.into(),
-            bytes,
-            open: Open::Again(Box::new(open)),
-        }
+        Self { name: name.into(), bytes, open: Open::Again(Box::new(open)) }
     }
 
     /// A stream that can be read once.
     pub fn stream(name: impl Into<String>, read: impl Read + Send + 'static) -> Self {
-        Self {
-            name: name.into(),
-            bytes: None,
-            open: Open::Once(Box::new(read)),
-        }
+        Self { name: name.into(), bytes: None, open: Open::Once(Box::new(read)) }
     }
 
     /// A capture that lies in memory.
     pub fn memory(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes: Arc<[u8]> = bytes.into();
-        Self::file(name, Some(bytes.len() as u64), move || {
-            Ok(Cursor::new(Arc::clone(&bytes)))
-        })
+        Self::file(name, Some(bytes.len() as u64), move || Ok(Cursor::new(Arc::clone(&bytes))))
     }
 }

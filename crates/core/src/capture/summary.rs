@@ -121,26 +121,19 @@ impl Tally {
                 largest_ns: self.step_largest_ns,
                 frame: self.step_frame,
             }),
-            frames(self.untimed, |frames, first_frame| Problem::Untimed {
-                frames,
-                first_frame,
-            }),
+            frames(self.untimed, |frames, first_frame| Problem::Untimed { frames, first_frame }),
             frames(self.time_range, |frames, first_frame| Problem::TimeRange {
                 frames,
                 first_frame,
             }),
-            frames(self.unknown_interface, |frames, first_frame| {
-                Problem::UnknownInterface {
-                    frames,
-                    first_frame,
-                }
+            frames(self.unknown_interface, |frames, first_frame| Problem::UnknownInterface {
+                frames,
+                first_frame,
             }),
-            frames(self.bad_blocks, |blocks, offset| Problem::BadBlocks {
-                blocks,
+            frames(self.bad_blocks, |blocks, offset| Problem::BadBlocks { blocks, offset }),
+            frames(self.concatenated, |captures, offset| Problem::Concatenated {
+                captures,
                 offset,
-            }),
-            frames(self.concatenated, |captures, offset| {
-                Problem::Concatenated { captures, offset }
             }),
         ]
         .into_iter()

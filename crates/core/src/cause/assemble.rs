@@ -1,9 +1,10 @@
 //! From sums to findings: which of them matter, how sure we are, and in what order.
 
-use super::tally::{CauseTally, EndpointTally, Key, Tally, blame};
-use super::{Cause, Class, Owner, facts};
+use super::culprit::culprit;
+use super::tally::{CauseTally, EndpointTally, Key, Tally};
+use super::{Cause, Class, Owner, Role, facts, syn_flood};
 use crate::app::Side;
-use crate::report::{Affected, EndpointReport, Finding, KindReport, Report};
+use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
 use crate::wire::Endpoint;
 
 /// From where on findings are worth a reader's time.
@@ -48,9 +49,17 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
         .map(|(key, cause)| finding(key, cause, &tally, report.totals.wall_ns))
         .collect();
+    let floods = floods(&tally);
+    findings.retain(|finding| {
+        finding.cause != Cause::SynRetransmit
+            || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
+    });
+    findings.extend(floods);
     findings.extend(costs(&tally, floors, report.totals.wall_ns));
     findings.sort_by(|one, other| order(one).cmp(&order(other)));
     report.findings.extend(findings);
+    report.observations.extend(tally.notes.observations());
+    report.totals.vantage = vantage(&tally);
 }
 
 /// Lost time first; faults without lost time by severity.
@@ -70,7 +79,8 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
-/// A sender that breaks Nagle's rule on some connections has it switched off; what looked like
+/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with
+/// the ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it switched off; what looked like
 /// its holds elsewhere was chance.
 fn settle_nagle(tally: &mut Tally) {
     let suspects: Vec<_> = tally
@@ -78,11 +88,10 @@ fn settle_nagle(tally: &mut Tally) {
         .iter()
         .filter(|(key, _)| key.cause == Cause::NagleDelayedAck)
         .filter(|(key, cause)| {
-            let refuted = tally
-                .endpoints
-                .get(&key.server)
-                .map_or(0, |endpoint| endpoint.nagle_refuted[key.sender as usize]);
-            refuted >= cause.connections.max(1)
+            let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
+            let refuted = endpoint.nagle_refuted[key.sender as usize];
+            let missed = endpoint.nagle_missed[key.sender as usize];
+            refuted >= cause.connections.max(1) || 2 * missed > cause.count
         })
         .map(|(key, _)| key.clone())
         .collect();
@@ -122,7 +131,12 @@ fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Ow
     if let Some(instance) = &mut moved.worst {
         instance.chain.cause = to;
     }
-    let target = Key { cause: to, ..key.clone() };
+    let client = match key.culprit.role {
+        Role::Client => key.culprit.endpoint,
+        _ => Endpoint::default(),
+    };
+    let culprit = culprit(to, key.sender, client, key.server);
+    let target = Key { cause: to, culprit, ..key.clone() };
     tally.causes.entry(target).or_default().merge(&moved);
 }
 
@@ -138,6 +152,8 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     // One request that hung is one too many, however many did not.
     let deep = cause.share_max >= 0.5 && cause.share_max_ns >= 50 * floors.fault_ns;
     match key.cause {
+        // A resolver's work is part of a first visit: it is slow where it dominates.
+        Cause::DnsSlow | Cause::DnsSearch => broad && share >= 5.0 * floors.fault_share,
         // A quick repair is what TCP is for.
         Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
             // The smaller window that follows is the loss's doing as well.
@@ -163,7 +179,7 @@ fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Findin
     let worst = cause.worst.as_ref();
     Finding {
         cause: key.cause,
-        culprit: blame(key),
+        culprit: key.culprit,
         affected: Affected {
             exchanges: cause.exchanges,
             of_exchanges,
@@ -178,11 +194,26 @@ fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Findin
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         ruled_out: facts::ruled_out(key, cause),
         facts: facts::facts(key, cause, of_exchanges),
-        software: worst
-            .and_then(|instance| instance.software.clone())
-            .map(String::from),
+        software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
     }
+}
+
+fn floods(tally: &Tally) -> Vec<Finding> {
+    let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
+        let repeated = |(key, _): &(&Key, &CauseTally)| {
+            key.cause == Cause::SynRetransmit && key.server == server
+        };
+        let exchanges =
+            tally.causes.iter().filter(repeated).map(|(_, cause)| cause.exchanges).sum();
+        syn_flood::recognise(
+            server,
+            endpoint,
+            exchanges,
+            cost_of(tally, Cause::SynRetransmit, server),
+        )
+    });
+    floods.collect()
 }
 
 /// The owner whose time a cost explains, per cause.
@@ -206,7 +237,14 @@ fn costs(tally: &Tally, floors: &Floors, wall_ns: u64) -> Vec<Finding> {
             };
             let cost_ns = owned_ns.saturating_sub(faulty_ns);
             let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
-            findings.extend(cost(tally, floors, wall_ns, (cause, sender, server), cost_ns, endpoint));
+            findings.extend(cost(
+                tally,
+                floors,
+                wall_ns,
+                (cause, sender, server),
+                cost_ns,
+                endpoint,
+            ));
         }
         for cause in [Cause::SlowStart, Cause::CongestionWindow] {
             let cost_ns = cost_of(tally, cause, server);
@@ -238,13 +276,16 @@ fn cost(
     if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
         return None;
     }
-    let client = Endpoint::default();
-    let known = tally.causes.iter().find(|(key, _)| {
-        key.cause == cause && key.sender == sender && key.server == server
-    });
+    let known = tally
+        .causes
+        .iter()
+        .find(|(key, _)| key.cause == cause && key.sender == sender && key.server == server);
     let (key, tallied) = match known {
         Some((key, tallied)) => (key.clone(), tallied.clone()),
-        None => (Key { cause, sender, server, client }, CauseTally::default()),
+        None => {
+            let culprit = culprit(cause, sender, Endpoint::default(), server);
+            (Key { cause, sender, server, culprit }, CauseTally::default())
+        }
     };
     let mut finding = finding(&key, &tallied, tally, wall_ns);
     finding.lost_ns = cost_ns;
@@ -268,6 +309,18 @@ fn scaled(latency: &crate::report::Latency, share: f64) -> crate::report::Latenc
         p90_ns: scale(latency.p90_ns),
         p99_ns: scale(latency.p99_ns),
         max_ns: scale(latency.max_ns),
+    }
+}
+
+/// Where most connections were captured.
+fn vantage(tally: &Tally) -> Vantage {
+    let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
+        .map(|place| (tally.vantages.get(&(place as u8)).copied().unwrap_or(0), place));
+    let known: u64 = places.iter().map(|(count, _)| count).sum();
+    match places.into_iter().max_by_key(|(count, _)| *count) {
+        Some((count, place)) if known > 0 && count * 10 >= known * 9 => place,
+        _ if known > 0 => Vantage::Mixed,
+        _ => Vantage::Unknown,
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.retransmission.is_none()
         && ack.pure
         && gap.flight_before > 0
+        && (!gap.next_small() || gap.after_loss)
         && gap.ack_triggered();
     (waited && delay_ns >= DELAY_FLOOR_NS && delay_ns >= rest_ns / 2)
         .then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, rest_ns))

@@ -95,10 +95,9 @@ pub fn confidence(key: &Key, cause: &CauseTally) -> f64 {
 /// Look-alikes that the signature excludes, with the sentence that says why.
 pub fn ruled_out(key: &Key, _cause: &CauseTally) -> Vec<RuledOut> {
     let sentences: &[(Cause, &'static str)] = match key.cause {
-        Cause::NagleDelayedAck => &[
-            (Cause::ServerThink, "follows_ack"),
-            (Cause::ReceiveWindow, "window_open"),
-        ],
+        Cause::NagleDelayedAck => {
+            &[(Cause::ServerThink, "follows_ack"), (Cause::ReceiveWindow, "window_open")]
+        }
         _ => &[],
     };
     sentences.iter().map(|&(cause, why)| RuledOut { cause, why }).collect()

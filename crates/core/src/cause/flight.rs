@@ -13,9 +13,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.flight_before > gap.smss
         && gap.ack_triggered();
     held_back.then(|| match gap.shape {
-        _ if gap.after_loss => {
-            Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns)
-        }
+        _ if gap.after_loss => Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns),
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
     })

@@ -13,16 +13,22 @@ mod facts;
 mod flight;
 mod http_100_continue;
 mod id;
+mod lookups;
 mod loss;
 mod nagle_delayed_ack;
+mod notes;
 mod receive_window;
+mod syn_flood;
 mod tally;
+mod words;
 mod zero_window;
 
-pub use bufferbloat::queued;
 pub use assemble::{Floors, assemble};
-pub use tally::Tally;
+pub use bufferbloat::queued;
 pub use id::{Cause, Class, Owner, Role};
+pub use lookups::link;
+pub use tally::Tally;
+pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
 
 use crate::app::Side;
 use crate::tcp::{Gap, Turn};
@@ -105,7 +111,9 @@ pub fn judge(gap: &Gap) -> Slices {
     }
     match gap.turn {
         Turn::Answers => {
-            slices.take(Slice::plain(Owner::Path, gap.rtt_sender_ns));
+            // The client's request after a handshake: its leg is the handshake's last.
+            let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
+            slices.take(Slice::plain(leg, gap.rtt_sender_ns));
             slices.take(bufferbloat::queueing(gap));
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),

@@ -1,8 +1,11 @@
 //! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
 
 use super::culprit::culprit;
+use super::notes::Notes;
+use super::syn_flood::Flood;
 use super::{Cause, Class, Role};
 use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
@@ -50,7 +53,7 @@ pub struct EndpointTally {
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
-    pub half_open: u64,
+    pub flood: Flood,
     /// Connections set up.
     pub established: u64,
     /// What it says it is.
@@ -65,7 +68,29 @@ pub struct EndpointTally {
     pub handshakes: [u64; 2],
     /// Sides on which a sender broke Nagle's rule, in connections.
     pub nagle_refuted: [u64; 2],
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: [u64; 2],
 }
+
+/// The first exchange of a connection: what a look-up before it would have held up.
+#[derive(Clone, Copy, Debug)]
+pub struct First {
+    /// The client's address.
+    pub client: [u8; 16],
+    /// The server.
+    pub server: Endpoint,
+    /// When its SYN was seen, ns.
+    pub start_ns: u64,
+    /// Its wall time, ns.
+    pub wall_ns: u64,
+    /// Base round trip to the server, ns.
+    pub rtt_base_ns: u64,
+    /// Its first frame.
+    pub frame: FrameId,
+}
+
+/// First exchanges kept per shard for linking; later ones stand without their look-up.
+const FIRSTS_MAX: usize = 1 << 16;
 
 /// A cause at one culprit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,8 +101,8 @@ pub struct Key {
     pub sender: Side,
     /// Server endpoint of the exchanges.
     pub server: Endpoint,
-    /// Client address where the client is the culprit, else unspecified.
-    pub client: Endpoint,
+    /// Who has to change something.
+    pub culprit: Culprit,
 }
 
 /// What one cause cost at one culprit.
@@ -136,10 +161,13 @@ impl CauseTally {
         self.without.record(wall_ns.saturating_sub(chain.ns));
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
-        let share = chain.ns as f64 / wall_ns.max(1) as f64;
-        if chain.ns > self.share_max_ns {
-            self.share_max = share;
-            self.share_max_ns = chain.ns;
+        self.note_share(chain.ns, wall_ns);
+    }
+
+    pub(super) fn note_share(&mut self, ns: u64, wall_ns: u64) {
+        if ns > self.share_max_ns {
+            self.share_max = ns as f64 / wall_ns.max(1) as f64;
+            self.share_max_ns = ns;
         }
     }
 
@@ -162,7 +190,8 @@ impl CauseTally {
         }
     }
 
-    fn offer(&mut self, instance: Instance) {
+    /// Keeps the instance with the longest silence.
+    pub(super) fn offer(&mut self, instance: Instance) {
         let rank = |instance: &Instance| {
             (instance.chain.longest_ns, std::cmp::Reverse(instance.chain.gap.next_frame))
         };
@@ -183,6 +212,10 @@ pub struct Tally {
     pub connections: u64,
     /// By vantage.
     pub vantages: HashMap<u8, u64>,
+    /// First exchanges of connections, for the look-ups before them.
+    pub firsts: Vec<First>,
+    /// What is wrong with the trace, or was noticed and cost nobody anything.
+    pub notes: Notes,
 }
 
 impl Sink for Tally {
@@ -194,14 +227,25 @@ impl Sink for Tally {
         if let Some(handshake) = exchange.handshake {
             endpoint.handshakes[usize::from(handshake.resumed)] += 1;
         }
-        let kind = if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-            exchange.kind.clone()
-        } else {
-            "(other)".into()
-        };
+        let kind =
+            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
+                exchange.kind.clone()
+            } else {
+                "(other)".into()
+            };
         endpoint.kinds.entry(kind).or_default().add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
+        }
+        if exchange.connects && self.firsts.len() < FIRSTS_MAX {
+            self.firsts.push(First {
+                client: connection.client().address,
+                server,
+                start_ns: exchange.start_ns,
+                wall_ns: exchange.wall_ns(),
+                rtt_base_ns: connection.path.base_rtt_ns(),
+                frame: exchange.first_frame,
+            });
         }
         if let Outcome::Reset { by } = exchange.outcome {
             self.reset(connection, exchange, by);
@@ -211,10 +255,13 @@ impl Sink for Tally {
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
+        self.notes.connection(connection);
         let server = connection.server();
         let endpoint = self.endpoints.entry(server).or_default();
         endpoint.connections += 1;
-        endpoint.half_open += u64::from(connection.setup.half_open());
+        if connection.setup.half_open() && !connection.setup.refused {
+            endpoint.flood.add(connection);
+        }
         endpoint.established += u64::from(connection.setup.established_ns.is_some());
         endpoint.rtt_ns = endpoint.rtt_ns.max(connection.path.base_rtt_ns());
         endpoint.protocol = endpoint.protocol.max(connection.protocol());
@@ -224,6 +271,8 @@ impl Sink for Tally {
         for side in Side::ALL {
             let refuted = connection.halves[side as usize].nagle_refuted > 0;
             endpoint.nagle_refuted[side as usize] += u64::from(refuted);
+            endpoint.nagle_missed[side as usize] +=
+                u64::from(connection.halves[side as usize].nagle_missed);
             for &cause in Cause::ALL {
                 if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
                     let key = key(cause, side, connection);
@@ -235,18 +284,14 @@ impl Sink for Tally {
 }
 
 fn key(cause: Cause, sender: Side, connection: &Connection) -> Key {
-    let blame = culprit(cause, sender, connection.client(), connection.server());
-    let client = match blame.role {
-        Role::Client => Endpoint { port: 0, ..connection.client() },
-        _ => Endpoint::default(),
-    };
-    Key { cause, sender, server: connection.server(), client }
+    let (client, server) = (connection.client(), connection.server());
+    Key { cause, sender, server, culprit: culprit(cause, sender, client, server) }
 }
 
 impl Tally {
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let key = key(chain.cause, chain.sender, connection);
-        let blame = culprit(chain.cause, chain.sender, connection.client(), connection.server());
+        let blame = key.culprit;
         let tally = self.causes.entry(key).or_default();
         tally.add(exchange, chain);
         if chain.cause.class() == Class::Fault || tally.worst.is_none() {
@@ -268,18 +313,36 @@ impl Tally {
     fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
         let fin_before = connection.ending.fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
-        if by == Side::Client && !exchange.response_seen && exchange.wall_ns() < PATIENCE_NS {
+        let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
+        if by == Side::Client && !impatient && (fin_before || !exchange.response_seen) {
+            return;
+        }
+        // Nor has one that had closed of its own accord when the RST came.
+        let [client_fin_ns, server_fin_ns] = connection.ending.fin_ns;
+        if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
             return;
         }
         let cause = match () {
             () if connection.setup.refused => Cause::Refused,
-            () if by == Side::Server && !exchange.response_seen
-                && (fin_before || connection.totals.exchanges > 0) => Cause::IdleReset,
+            () if by == Side::Server
+                && !exchange.response_seen
+                && (fin_before || connection.totals.exchanges > 0) =>
+            {
+                Cause::IdleReset
+            }
             () => Cause::Reset,
         };
-        let (frame, at_ns) =
-            connection.ending.reset.map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
-        let gap = crate::tcp::Gap::between(by, exchange.end_ns.min(at_ns), at_ns, exchange.first_frame, frame);
+        let (frame, at_ns) = connection
+            .ending
+            .reset
+            .map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
+        let gap = crate::tcp::Gap::between(
+            by,
+            exchange.end_ns.min(at_ns),
+            at_ns,
+            exchange.first_frame,
+            frame,
+        );
         // What was waited for was for nothing: it has to be asked again.
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
         let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, gap };
@@ -296,6 +359,8 @@ impl Tally {
         for (key, theirs) in other.causes {
             self.causes.entry(key).or_default().merge(&theirs);
         }
+        self.firsts.extend(other.firsts);
+        self.notes.merge(&other.notes);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;
@@ -304,13 +369,22 @@ impl Tally {
 }
 
 impl EndpointTally {
+    /// Counts an exchange that is not one of a connection.
+    pub(super) fn add(&mut self, kind: &str, ledger: &Ledger) {
+        for group in [&mut self.all, self.kinds.entry(kind.into()).or_default()] {
+            group.exchanges += 1;
+            group.ledger.merge(ledger);
+            group.latency.record(ledger.total_ns());
+        }
+    }
+
     fn merge(&mut self, other: Self) {
         self.all.merge(&other.all);
         for (kind, group) in other.kinds {
             self.kinds.entry(kind).or_default().merge(&group);
         }
         self.connections += other.connections;
-        self.half_open += other.half_open;
+        self.flood.merge(&other.flood);
         self.established += other.established;
         self.rtt_ns = self.rtt_ns.max(other.rtt_ns);
         self.connects += other.connects;
@@ -318,6 +392,7 @@ impl EndpointTally {
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.nagle_refuted[index] += other.nagle_refuted[index];
+            self.nagle_missed[index] += other.nagle_missed[index];
         }
         // The lesser name, so that the order of shards does not matter.
         self.software = match (self.software.take(), other.software) {
@@ -325,9 +400,4 @@ impl EndpointTally {
             (mine, theirs) => mine.or(theirs),
         };
     }
-}
-
-/// Who has to change something about a finding with this key.
-pub fn blame(key: &Key) -> Culprit {
-    culprit(key.cause, key.sender, key.client, key.server)
 }

@@ -11,6 +11,5 @@ const CLOSED_FLOOR_NS: u64 = 1_000_000;
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let longer_than_path = gap.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt_base_ns);
     let most = gap.closed_ns >= rest_ns / 2;
-    (longer_than_path && most)
-        .then(|| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))
+    (longer_than_path && most).then(|| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))
 }

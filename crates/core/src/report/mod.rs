@@ -1,5 +1,51 @@
 //! What tcpwhy says: one model, shown as text, JSON and flow ladders.
+//!
+//! ```text
+//! Report ─► phrases ─► text   (terminal)
+//!           words      json   (schema version 1)
+//! Ladder ────────────► text
+//! ```
 
+pub mod json;
+mod ladder;
+mod layout;
+mod manual;
 mod model;
+mod phrases;
+mod style;
+pub mod template;
+pub mod text;
+pub mod units;
 
+pub use ladder::{Ladder, LadderStep, Step};
+pub use manual::render_manual;
 pub use model::*;
+pub use phrases::{Fix, Phrases};
+pub use style::{Glyphs, Look};
+
+use crate::app::Protocol;
+
+/// The public id of a protocol, as it stands in JSON and reports.
+pub fn protocol_id(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Turns => "turns",
+        Protocol::Http1 => "http1",
+        Protocol::Tls => "tls",
+        Protocol::Redis => "redis",
+        Protocol::Postgres => "postgres",
+        Protocol::Mysql => "mysql",
+        Protocol::Dns => "dns",
+    }
+}
+
+/// The public id of a vantage, as it stands in JSON.
+pub fn vantage_id(vantage: Vantage) -> &'static str {
+    match vantage {
+        Vantage::Unknown => "unknown",
+        Vantage::Client => "client",
+        Vantage::Server => "server",
+        Vantage::Middle => "middle",
+        Vantage::Local => "local",
+        Vantage::Mixed => "mixed",
+    }
+}

@@ -123,7 +123,7 @@ impl Ledger {
 }
 
 /// Percentiles of exchange latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Latency {
     /// Median.
     pub p50_ns: u64,
@@ -168,7 +168,7 @@ pub struct KindReport {
 }
 
 /// Who has to change something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Culprit {
     /// In which role.
     pub role: Role,
@@ -177,7 +177,7 @@ pub struct Culprit {
 }
 
 /// How much was hit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Affected {
     /// Exchanges with this cause.
     pub exchanges: u64,
@@ -209,7 +209,7 @@ pub enum Fact {
 pub struct Evidence {
     /// The frame.
     pub frame: FrameId,
-    /// Its part in the chain, an id from the message table (`flight_end`, `late_ack`, `held`).
+    /// Its part in the chain, an id from the message table (`flight_end`, `ack`, `next`).
     pub part: &'static str,
     /// Who sent it.
     pub from: Side,
@@ -304,7 +304,7 @@ pub struct ConnectionReport {
 }
 
 /// One direction of a connection, with tcptrace's labels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DirectionReport {
     /// Packets.
     pub packets: u64,

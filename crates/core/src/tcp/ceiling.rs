@@ -13,6 +13,12 @@ pub enum Shape {
     },
 }
 
+/// Rounds at one height that make a ceiling.
+const LEVEL_ROUNDS: u32 = 3;
+
+/// Rounds below it that are taken for pauses.
+const LOW_ROUNDS: u32 = 3;
+
 /// Follows the peak flight of each round (RFC 5681's FlightSize, a round ends when what was
 /// sent at its beginning is acknowledged).
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +29,14 @@ pub struct Rounds {
     peak: u64,
     /// The sender was held back by ACKs in this round.
     blocked: bool,
+    /// Peak of the last blocked round.
+    previous: u64,
     /// Height that the rounds are compared with.
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
+    /// Consecutive blocked rounds far below it.
+    low_rounds: u32,
     /// Rounds in all, and round trips spent opening.
     pub rounds: u32,
 }
@@ -56,9 +66,8 @@ impl Rounds {
 
     /// What the rounds show.
     pub fn shape(&self) -> Shape {
-        // A congestion window in avoidance grows one segment a round: enough rounds for that
-        // to leave the tolerance.
-        if self.level_rounds >= 5 {
+        // A window that opens grows by half or more each round.
+        if self.level_rounds >= LEVEL_ROUNDS {
             Shape::Ceiling { bytes: self.reference }
         } else {
             Shape::Opening
@@ -70,18 +79,30 @@ impl Rounds {
         if !self.blocked {
             return;
         }
-        let tolerance = (2 * mss).max(self.reference / 16).min(self.reference / 5);
+        let tolerance = (2 * mss).max(self.reference / 8);
+        let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
+        let opens = self.previous > 0 && grew;
+        self.previous = self.peak;
+        if opens {
+            self.reference = self.peak.max(self.reference);
+            self.level_rounds = 0;
+            return;
+        }
         if self.peak.abs_diff(self.reference) <= tolerance {
             self.level_rounds += 1;
         } else if self.peak > self.reference {
             self.reference = self.peak;
             self.level_rounds = 0;
         } else {
-            // One low round is a pause of the application, two are a new height.
-            self.level_rounds = self.level_rounds.saturating_sub(2);
-            if self.level_rounds == 0 {
+            // A low round is the end of a message or a pause; several are a new height.
+            self.low_rounds += 1;
+            if self.low_rounds > LOW_ROUNDS {
                 self.reference = self.peak;
+                self.level_rounds = 0;
+                self.low_rounds = 0;
             }
+            return;
         }
+        self.low_rounds = 0;
     }
 }

@@ -4,6 +4,7 @@ use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Ledger, Vantage};
+use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, Kind};
@@ -13,15 +14,19 @@ use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, Timeline, open_ended};
 use crate::tcp::tracker::Sink;
-use crate::tcp::Shape;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
+/// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
+const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+/// Usual delay of an ACK, ns.
+const DELAYED_ACK_NS: u64 = 45_000_000;
+
 /// A window that stood in the way fewer times at one height is one that still opens.
-const WINDOW_LEVELS: u32 = 4;
+const WINDOW_LEVELS: u32 = 6;
 
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +70,8 @@ pub struct Connection {
     timeline: Timeline,
     /// Its first frame.
     pub first_frame: FrameId,
+    /// Its last frame.
+    pub last_frame: FrameId,
     /// Time of its first frame, ns.
     pub first_ns: u64,
     /// Time of its last frame, ns.
@@ -74,6 +81,8 @@ pub struct Connection {
     /// How it ended.
     pub ending: Ending,
     options_cut: bool,
+    /// The server closed while a request waited.
+    cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<(Gap, u64)>,
     /// What each side says it is.
@@ -120,11 +129,13 @@ impl Connection {
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
+            last_frame: segment.frame,
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
             ending: Ending::default(),
             options_cut: false,
+            cut_off: false,
             suspended: None,
             software: [None, None],
             faults: TraceFaults::default(),
@@ -171,7 +182,8 @@ impl Connection {
 
     /// The next segment of the connection, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        let side = if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
+        let side =
+            if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if segment.time_ns < self.last_ns {
             self.faults.backward_steps += 1;
         }
@@ -180,6 +192,7 @@ impl Connection {
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
+        self.last_frame = segment.frame;
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
@@ -198,6 +211,9 @@ impl Connection {
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.fin = Some(position);
         }
+        if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
+            self.cut_off(segment);
+        }
         if segment.flags.has(TcpFlags::RST) && self.ending.reset.is_none() {
             self.reset(side, segment);
         }
@@ -207,7 +223,8 @@ impl Connection {
     /// Zero-length probes repeat the position before what was acknowledged last.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let half = &mut self.halves[side as usize];
-        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0 {
+        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0
+        {
             return false;
         }
         let position = half.position(segment.seq);
@@ -276,14 +293,7 @@ impl Connection {
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
             self.path.sample(side, rtt_ns);
         }
-        if self.suspended.as_ref().is_some_and(|(gap, _)| gap.sender != side) {
-            if self.halves[peer].dsacks > dsacks {
-                // It had arrived the first time: nobody waited for the repetition.
-                self.suspended = None;
-            } else {
-                self.resume();
-            }
-        }
+        self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.missing_bytes += missing;
             let position = self.halves[peer].in_order;
@@ -297,14 +307,32 @@ impl Connection {
         }
     }
 
+    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
+    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
+    fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+            return;
+        };
+        let rtt_ns = self.path.rtt_ns(side);
+        let early = now_ns < gap.end_ns + rtt_ns - rtt_ns / 8;
+        let acked = self.halves[side.peer() as usize].una_seen >= *end;
+        if dsack || early && acked {
+            self.suspended = None;
+        } else if !early {
+            self.resume();
+        }
+    }
+
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
     /// beyond the base round trip, as far as what was in flight explains it.
     fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
         let half = &self.halves[Side::Server as usize];
-        let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
-        half.bulk.as_ref().map_or(0, |bulk| {
-            bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns)
-        })
+        let last_ns = half.last.time_ns;
+        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return late_ns - DELAYED_ACK_NS;
+        }
+        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
@@ -320,7 +348,11 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        self.resume();
+        match &self.suspended {
+            // It was still on its way when its peer went on: the first one had arrived.
+            Some((gap, _)) if gap.sender != side => self.suspended = None,
+            _ => self.resume(),
+        }
         let silence = self.silence(side, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
@@ -337,15 +369,17 @@ impl Connection {
             self.own(&gap, end);
         }
         self.timeline.request_began = false;
+        let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {
             self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
-        if maybe_idle && !self.timeline.request_began
-            && let Some(gap) = silence
-        {
-            self.own(&gap, end);
+        if maybe_idle && !self.timeline.request_began {
+            // Not a request (a closing alert, say): nobody waits for it.
+            self.timeline.cursor_ns = cursor_ns;
+            self.timeline.active = active;
+            return;
         }
         self.timeline.touch(segment.time_ns, segment.frame);
     }
@@ -394,12 +428,18 @@ impl Connection {
         let front = self.timeline.front();
         let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let after_handshake =
+            front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
         let asked = &self.halves[speaker as usize];
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
-        let busy_ns =
-            asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        let busy_ns = if continues {
+            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        } else {
+            busy_ns
+        };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -440,6 +480,7 @@ impl Connection {
             shape,
             expects_continue,
             in_handshake,
+            after_handshake,
         }
     }
 
@@ -451,6 +492,15 @@ impl Connection {
         self.timeline.active = Some(gap.sender);
     }
 
+    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
+    /// the vantage by how late ACKs of a flight of some size are.
+    fn queued_ns(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let behind_ns = half.rtt_last_ns.saturating_sub(self.path.rtt_ns(side.peer()));
+        let clocked = half.flight() > 4 * half.smss();
+        half.queued_ns().max(if clocked { behind_ns } else { 0 })
+    }
+
     fn own(&mut self, gap: &Gap, end: u64) {
         let slices = cause::judge(gap);
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
@@ -458,7 +508,12 @@ impl Connection {
         }
         let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
         if gap.retransmission.is_none() && slices.iter().any(timed_out) {
-            self.halves[gap.sender as usize].unseen_timeouts += 1;
+            let half = &mut self.halves[gap.sender as usize];
+            half.unseen_timeouts += 1;
+            half.unseen_packets += gap.missing_packets;
+        }
+        if gap.nagle_missed() {
+            self.halves[gap.sender as usize].nagle_missed += 1;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
@@ -479,9 +534,21 @@ impl Connection {
         let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
-        streams[side as usize].push(side, start, segment.payload_len, payload, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
-        });
+        streams[side as usize].push(
+            side,
+            start,
+            segment.payload_len,
+            payload,
+            &mut |side, bytes, missing, end| {
+                feed(
+                    framer,
+                    timeline,
+                    setup,
+                    software,
+                    Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+                );
+            },
+        );
     }
 
     fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
@@ -489,7 +556,13 @@ impl Connection {
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
         streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
-            feed(framer, timeline, setup, software, Push { side, bytes, missing, end, rtt_client_ns, positions, segment });
+            feed(
+                framer,
+                timeline,
+                setup,
+                software,
+                Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+            );
         });
     }
 
@@ -497,14 +570,38 @@ impl Connection {
         self.ending.reset = Some((side, segment.frame, segment.time_ns));
         self.resume();
         if self.timeline.front().is_some() {
-            self.accrue_to(side, segment.time_ns, segment.frame);
-            let farewell = self.ending.fin_ns[side as usize].is_some() && side == Side::Client;
-            let outcome = if self.timeline.may_be_over() && (farewell || !self.unfinished()) {
-                Outcome::Complete
-            } else {
-                Outcome::Reset { by: side }
-            };
-            self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
+            let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
+            let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
+            let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
+            if !over && !self.cut_off {
+                self.accrue_to(side, segment.time_ns, segment.frame);
+            }
+            self.timeline.close(self.last_leg_ns(), outcome);
+        }
+    }
+
+    /// The unseen leg to the client, ns: less where the server's FIN had passed before the
+    /// request did, for then it was on its way already.
+    fn last_leg_ns(&self) -> u64 {
+        let rtt_ns = self.path.rtt_ns(Side::Client);
+        let fin_ns = self.ending.fin_ns[Side::Server as usize];
+        match (fin_ns, self.timeline.front()) {
+            (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
+                rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
+            }
+            _ => rtt_ns,
+        }
+    }
+
+    /// The server closes while a request waits: its client learns now that no answer comes.
+    fn cut_off(&mut self, segment: &Segment) {
+        let waiting = self.timeline.front().is_some_and(|exchange| {
+            exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
+        });
+        if waiting {
+            self.resume();
+            self.accrue_to(Side::Server, segment.time_ns, segment.frame);
+            self.cut_off = true;
         }
     }
 
@@ -556,7 +653,7 @@ impl Connection {
     }
 
     /// What only the end of an exchange can tell.
-    fn settle(&self, exchange: &mut Exchange) {
+    fn settle(&mut self, exchange: &mut Exchange) {
         if self.setup.ignored() && exchange.connects {
             exchange.reassign(
                 (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
@@ -585,8 +682,21 @@ impl Connection {
         }
     }
 
-    /// What repeated losses of one direction have in common.
-    fn name_losses(&self, side: Side, exchange: &mut Exchange) {
+    /// What repeated losses of one direction have in common. The small window after a loss is
+    /// the loss's doing as well.
+    fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
+        let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
+        let most = exchange
+            .chains
+            .iter()
+            .filter(|chain| chain.sender == side && of_loss(chain.cause))
+            .max_by_key(|chain| chain.ns)
+            .map(|chain| chain.cause);
+        let half = &mut self.halves[side as usize];
+        half.loss_cause = most.or(half.loss_cause);
+        if let Some(cause) = half.loss_cause {
+            exchange.rename(side, Cause::CongestionWindow, cause);
+        }
         let half = &self.halves[side as usize];
         if half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
@@ -621,7 +731,15 @@ impl Connection {
         if self.timeline.front().is_some() {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.first_frame);
+                self.accrue_to(side, self.last_ns, self.last_frame);
+            }
+            // A client that closes has waited until then.
+            let unanswered = self
+                .timeline
+                .front()
+                .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
+            if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
+                self.accrue_to(Side::Server, fin_ns, self.last_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {

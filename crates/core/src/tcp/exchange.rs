@@ -254,9 +254,7 @@ impl Exchange {
     }
 
     fn join(&mut self, other: Chain) {
-        let same = |chain: &&mut Chain| {
-            chain.cause == other.cause && chain.sender == other.sender
-        };
+        let same = |chain: &&mut Chain| chain.cause == other.cause && chain.sender == other.sender;
         match self.chains.iter_mut().find(same) {
             Some(chain) => {
                 chain.ns += other.ns;

@@ -109,6 +109,8 @@ pub struct Gap {
     pub expects_continue: bool,
     /// A TLS handshake is under way.
     pub in_handshake: bool,
+    /// A TLS handshake is complete and its first request has not come.
+    pub after_handshake: bool,
 }
 
 impl Gap {
@@ -146,6 +148,7 @@ impl Gap {
             shape: Shape::Opening,
             expects_continue: false,
             in_handshake: false,
+            after_handshake: false,
         }
     }
 
@@ -167,9 +170,21 @@ impl Gap {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
-    /// What a kernel and the variation of the path may take from an ACK to what it triggers.
+    /// What a busy host and the variation of the path may take from an ACK to what it triggers.
     pub fn trigger_tolerance_ns(&self) -> u64 {
-        500_000 + self.rtt_sender_ns / 8
+        500_000 + self.rtt_sender_ns / 8 + (self.len_ns() / 32).min(1_500_000)
+    }
+
+    /// Whether it looks like Nagle's algorithm, but what followed did not follow the ACK.
+    pub fn nagle_missed(&self) -> bool {
+        let ack_of_all = self.ack.is_some_and(|ack| ack.acked_all);
+        self.turn == Turn::Continues
+            && self.retransmission.is_none()
+            && self.last_small
+            && self.next_small()
+            && ack_of_all
+            && self.flight_before > 0
+            && !self.ack_triggered()
     }
 
     /// Whether the departure that ended it is a segment below the SMSS.

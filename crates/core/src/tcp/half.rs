@@ -1,6 +1,7 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
 use crate::capture::FrameId;
+use crate::cause::Cause;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
 use crate::tcp::ceiling::Rounds;
@@ -21,6 +22,11 @@ const TIMESTAMPS_BYTES: u64 = 12;
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
+
+/// How much sooner than estimated an ACK may have reached its sender, ns.
+fn loose_ns(rtt_sender_ns: u64) -> u64 {
+    (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
+}
 
 /// Segments whose lengths are remembered until they are acknowledged.
 const SIZES_MAX: usize = 32;
@@ -122,6 +128,12 @@ pub struct Half {
     small_end: u64,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
+    /// The last round-trip sample between the vantage and the receiver, ns.
+    pub rtt_last_ns: u64,
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: u32,
+    /// How the last loss was repaired, as a cause.
+    pub loss_cause: Option<Cause>,
     /// Announced by the peer, less timestamps; 0 if unknown.
     smss_announced: u64,
     /// Length of consecutive full segments, below the announced.
@@ -158,8 +170,12 @@ pub struct Half {
     window_level: (u64, u32),
     /// Most of those.
     pub window_level_max: u32,
+    /// Keep-alive probes sent.
+    pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
+    /// Packets missing in them.
+    pub unseen_packets: u32,
     /// D-SACKs received (RFC 2883): retransmissions that were not needed.
     pub dsacks: u32,
     /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
@@ -277,12 +293,12 @@ impl Half {
         if self.counts.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
             if jump == 0 {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
-            } else if self.ip_id_trust >= 2 && jump <= 64 {
+            } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
                 self.since.missing_packets += u32::from(jump);
-                self.ip_id_trust -= 1;
+                self.ip_id_trust = (self.ip_id_trust - 1).max(0);
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
-            } else {
+            } else if self.counts.packets > 2 {
                 self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
             }
         }
@@ -355,6 +371,20 @@ impl Half {
         while let Some(ack) = self.pending.pop_until(until_ns) {
             self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
         }
+        // The estimate of the round trip may still be too long: where something was sent after
+        // a silence and nothing explains it, the next ACK may have come a little sooner.
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        if self.since.trigger.is_none() && silent_ns > 1_000_000 {
+            let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
+            if let Some(ack) = self.pending.pop_until(loose_ns) {
+                self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+            }
+        }
+    }
+
+    /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
+    fn ack_near(&self, position: u64, now_ns: u64) -> bool {
+        self.pending.covers(position, now_ns)
     }
 
     fn take_effect(&mut self, ack: Ack, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
@@ -366,9 +396,10 @@ impl Half {
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
-            let train = self.since.trigger.is_some_and(|earlier| {
-                ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS
-            });
+            let train = self
+                .since
+                .trigger
+                .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !train {
                 self.since.flight_before = self.flight();
                 self.since.room_before = self.room();
@@ -475,7 +506,8 @@ impl Half {
                 && una >= end
             {
                 self.timed = None;
-                sample = Some(segment.time_ns.saturating_sub(time_ns));
+                self.rtt_last_ns = segment.time_ns.saturating_sub(time_ns);
+                sample = Some(self.rtt_last_ns);
             }
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
@@ -524,7 +556,8 @@ impl Half {
         }
         let fin = segment.flags.has(TcpFlags::FIN);
         if small && kind == Kind::New && !fin {
-            if self.small_end > self.una && self.small_end > 0 && self.small_end <= start {
+            let outstanding = self.small_end > self.una && self.small_end <= start;
+            if outstanding && !self.ack_near(self.small_end, segment.time_ns) {
                 self.nagle_refuted += 1;
             }
             self.small_end = end;
@@ -576,9 +609,8 @@ impl Half {
         }
         self.repeated_start = start;
         if recovery == Recovery::Timer {
-            let lost = self.sizes.iter().find(|&&(end, len)| {
-                end > start && end - u64::from(len) <= start
-            });
+            let lost =
+                self.sizes.iter().find(|&&(end, len)| end > start && end - u64::from(len) <= start);
             self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
             self.sizes.clear();
         }
@@ -633,6 +665,7 @@ impl Half {
         let counts = &mut self.counts;
         if kind == Kind::Probe {
             counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
+            self.keep_alives += u64::from(self.closed_since_ns.is_none());
             self.since.probes += u32::from(self.closed_since_ns.is_some());
             return;
         }

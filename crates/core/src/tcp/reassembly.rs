@@ -47,7 +47,14 @@ impl Reassembly {
         self.push_out_of_turn(side, start, len, bytes, on);
     }
 
-    fn push_out_of_turn(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {
+    fn push_out_of_turn(
+        &mut self,
+        side: Side,
+        start: u64,
+        len: u32,
+        bytes: &[u8],
+        on: Consumer<'_>,
+    ) {
         let next = self.next.unwrap_or(start);
         let end = start + u64::from(len);
         if end <= next {
@@ -137,10 +144,16 @@ mod tests {
         reassembly.start(0);
         let mut out = Vec::new();
         for (start, bytes) in pieces {
-            reassembly.push(Side::Client, *start, bytes.len() as u32, bytes, &mut |_, b, missing, _| {
-                out.extend_from_slice(b);
-                out.extend(std::iter::repeat_n(b'?', missing as usize));
-            });
+            reassembly.push(
+                Side::Client,
+                *start,
+                bytes.len() as u32,
+                bytes,
+                &mut |_, b, missing, _| {
+                    out.extend_from_slice(b);
+                    out.extend(std::iter::repeat_n(b'?', missing as usize));
+                },
+            );
         }
         reassembly.skip_to(Side::Client, 9, &mut |_, b, missing, _| {
             out.extend_from_slice(b);

@@ -61,7 +61,8 @@ impl Setup {
             self.syn_ack_first_ns.get_or_insert(segment.time_ns);
             if self.established_ns.is_none() {
                 self.syn_ack_last_ns = segment.time_ns;
-            } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS {
+            } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS
+            {
                 self.syn_acks_after_ack += 1;
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
@@ -86,10 +87,8 @@ impl Setup {
     pub fn samples(&self) -> (Option<u64>, Option<u64>) {
         let once = self.syns == 1;
         let server = self.syn_ack_first_ns.zip(self.syn_first_ns).filter(|_| once);
-        let client = self
-            .established_ns
-            .zip(self.syn_ack_first_ns)
-            .filter(|_| once && self.syn_acks == 1);
+        let client =
+            self.established_ns.zip(self.syn_ack_first_ns).filter(|_| once && self.syn_acks == 1);
         let difference = |(later, earlier): (u64, u64)| later.saturating_sub(earlier);
         (server.map(difference), client.map(difference))
     }

@@ -71,7 +71,8 @@ impl Timeline {
         self.open.back().is_some_and(|exchange| {
             (self.open_ended || exchange.endless)
                 && exchange.response_seen
-                && exchange.response_end.is_none() && !exchange.in_handshake
+                && exchange.response_end.is_none()
+                && !exchange.in_handshake
         })
     }
 
@@ -218,8 +219,7 @@ impl Timeline {
 
     fn response_end(&mut self, at: At) {
         let retire_at = &mut self.retire_at;
-        let Some(exchange) =
-            self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
+        let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
         else {
             return;
         };

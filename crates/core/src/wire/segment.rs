@@ -187,7 +187,8 @@ impl Segment {
 
     /// SEG.LEN of RFC 9293 §3.3.1: payload plus one each for SYN and FIN.
     pub fn seg_len(&self) -> u32 {
-        let control = u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
+        let control =
+            u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
         self.payload_len.wrapping_add(control)
     }
 }

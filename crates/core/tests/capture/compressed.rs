@@ -6,10 +6,7 @@ use tcpwhy_core::capture::{Block, CaptureSet, Problem, Source};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder
-        .write_all(bytes)
-        .and_then(|()| encoder.finish())
-        .expect("in memory")
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("in memory")
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
@@ -21,12 +18,7 @@ fn noisy_frames(count: u64) -> Vec<Owned> {
     let noise = |seed: u64| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     (0..count)
         .map(|index| {
-            frame(
-                index * 1_000,
-                &(0..40)
-                    .flat_map(|n| noise(index ^ n << 20))
-                    .collect::<Vec<_>>(),
-            )
+            frame(index * 1_000, &(0..40).flat_map(|n| noise(index ^ n << 20)).collect::<Vec<_>>())
         })
         .collect()
 }
@@ -49,17 +41,10 @@ fn several_members_or_frames_are_one_file() {
     let expected = noisy_frames(100);
     let plain = nano_pcap(&expected);
     let (start, end) = plain.split_at(plain.len() / 2);
-    for stored in [
-        [gzip(start), gzip(end)].concat(),
-        [zstd(start), zstd(end)].concat(),
-    ] {
+    for stored in [[gzip(start), gzip(end)].concat(), [zstd(start), zstd(end)].concat()] {
         assert!(read(&stored).frames == expected);
     }
-    let skippable = [
-        &[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4][..],
-        &zstd(&plain),
-    ]
-    .concat();
+    let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4][..], &zstd(&plain)].concat();
     assert!(read(&skippable).frames == expected);
 }
 
@@ -83,20 +68,14 @@ fn damaged_compression_gives_what_came_before() {
     let read_middle = read(&middle);
     assert!(read_middle.frames.len() > 500 && read_middle.frames.len() < 4_500);
     // Either the decompressor sees it, or what it makes of it is no capture.
-    assert!(matches!(
-        read_middle.problem_kinds(0)[..],
-        ["read" | "damaged", ..]
-    ));
+    assert!(matches!(read_middle.problem_kinds(0)[..], ["read" | "damaged", ..]));
 
     let mut checksum = stored;
     let end = checksum.len();
     checksum[end - 8] ^= 1;
     let read_all = read(&checksum);
     assert!(read_all.frames == expected);
-    assert!(matches!(
-        read_all.inputs[0].problems[..],
-        [Problem::Read { .. }]
-    ));
+    assert!(matches!(read_all.inputs[0].problems[..], [Problem::Read { .. }]));
 }
 
 #[test]

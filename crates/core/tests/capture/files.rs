@@ -13,27 +13,15 @@ pub const ORDERS: [Order; 2] = [Order::Little, Order::Big];
 
 impl Order {
     pub fn u16(self, value: u16) -> [u8; 2] {
-        if self == Self::Little {
-            value.to_le_bytes()
-        } else {
-            value.to_be_bytes()
-        }
+        if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() }
     }
 
     pub fn u32(self, value: u32) -> [u8; 4] {
-        if self == Self::Little {
-            value.to_le_bytes()
-        } else {
-            value.to_be_bytes()
-        }
+        if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() }
     }
 
     pub fn u64(self, value: u64) -> [u8; 8] {
-        if self == Self::Little {
-            value.to_le_bytes()
-        } else {
-            value.to_be_bytes()
-        }
+        if self == Self::Little { value.to_le_bytes() } else { value.to_be_bytes() }
     }
 }
 
@@ -49,23 +37,13 @@ pub struct Owned {
 /// An Ethernet frame of `bytes`, not cut.
 pub fn frame(time_ns: u64, bytes: &[u8]) -> Owned {
     let original_len = bytes.len() as u32;
-    Owned {
-        time_ns,
-        original_len,
-        link: LinkType::ETHERNET,
-        bytes: bytes.to_vec(),
-    }
+    Owned { time_ns, original_len, link: LinkType::ETHERNET, bytes: bytes.to_vec() }
 }
 
 /// `count` frames one millisecond apart, each with bytes of its own.
 pub fn frames(count: u64) -> Vec<Owned> {
     (0..count)
-        .map(|index| {
-            frame(
-                1_700_000_000_000_000_000 + index * 1_000_000,
-                &index.to_be_bytes(),
-            )
-        })
+        .map(|index| frame(1_700_000_000_000_000_000 + index * 1_000_000, &index.to_be_bytes()))
         .collect()
 }
 
@@ -179,9 +157,7 @@ fn packet_fields(order: Order, time: u64, frame: &Owned) -> Vec<u8> {
 
 /// A pcapng file of one nanosecond interface.
 pub fn pcapng_file(order: Order, frames: &[Owned]) -> Vec<u8> {
-    let link = frames
-        .first()
-        .map_or(LinkType::ETHERNET, |frame| frame.link);
+    let link = frames.first().map_or(LinkType::ETHERNET, |frame| frame.link);
     let mut file = section(order);
     file.extend(interface(order, link, 0, &option(order, 9, &[9])));
     for frame in frames {
@@ -200,28 +176,16 @@ pub struct Read {
 impl Read {
     /// The kinds of problems of input `file`.
     pub fn problem_kinds(&self, file: usize) -> Vec<&'static str> {
-        self.inputs[file]
-            .problems
-            .iter()
-            .map(|problem| problem.kind())
-            .collect()
+        self.inputs[file].problems.iter().map(|problem| problem.kind()).collect()
     }
 }
 
 pub fn read_set(mut set: CaptureSet) -> Result<Read, CaptureError> {
-    let mut read = Read {
-        frames: Vec::new(),
-        ids: Vec::new(),
-        inputs: Vec::new(),
-    };
+    let mut read = Read { frames: Vec::new(), ids: Vec::new(), inputs: Vec::new() };
     let mut block = Block::default();
     while set.next_block(&mut block)? {
         assert!(!block.entries.is_empty(), "a block has frames");
-        assert_eq!(
-            block.frames().count(),
-            block.entries.len(),
-            "entries lie within the block"
-        );
+        assert_eq!(block.frames().count(), block.entries.len(), "entries lie within the block");
         for frame in block.frames() {
             read.ids.push((frame.id.file(), frame.id.number()));
             read.frames.push(Owned {
@@ -238,9 +202,7 @@ pub fn read_set(mut set: CaptureSet) -> Result<Read, CaptureError> {
 }
 
 pub fn read_files(files: &[(&str, &[u8])]) -> Result<Read, CaptureError> {
-    let sources = files
-        .iter()
-        .map(|(name, bytes)| Source::memory(*name, *bytes));
+    let sources = files.iter().map(|(name, bytes)| Source::memory(*name, *bytes));
     read_set(CaptureSet::new(sources.collect())?)
 }
 

@@ -20,10 +20,7 @@ fn a_foreign_file_is_told_by_what_it_looks_like() {
         (b"\x01\x02\x03\x04", "unknown binary data"),
     ] {
         let refusal = refusal(bytes);
-        assert!(
-            refusal.starts_with("t is not a packet capture (pcap or pcapng)"),
-            "{refusal}"
-        );
+        assert!(refusal.starts_with("t is not a packet capture (pcap or pcapng)"), "{refusal}");
         assert!(refusal.contains(words), "{refusal}");
     }
 }
@@ -39,24 +36,18 @@ fn empty_and_unknown_versions_are_refused_in_a_sentence() {
 
 #[test]
 fn nothing_readable_among_many_is_one_sentence() {
-    let error = read_files(&[("b", b"hello"), ("a", b"")])
-        .err()
-        .map(|error| error.to_string());
+    let error = read_files(&[("b", b"hello"), ("a", b"")]).err().map(|error| error.to_string());
     let error = error.unwrap_or_default();
-    assert!(
-        error.starts_with("none of 2 files can be read; the first: a is empty"),
-        "{error}"
-    );
+    assert!(error.starts_with("none of 2 files can be read; the first: a is empty"), "{error}");
     assert!(CaptureSet::new(Vec::new()).is_err());
 }
 
 #[test]
 fn a_cut_file_gives_the_frames_before_the_cut_and_says_where() {
     let expected = frames(4);
-    for (file, record, first) in [
-        (nano_pcap(&expected), 24, 24),
-        (pcapng_file(Order::Big, &expected), 40, 28 + 28),
-    ] {
+    for (file, record, first) in
+        [(nano_pcap(&expected), 24, 24), (pcapng_file(Order::Big, &expected), 40, 28 + 28)]
+    {
         for end in first..file.len() {
             let read = read(&file[..end]);
             let whole = (end - first) / record;
@@ -118,10 +109,7 @@ fn lengths_around_a_block_that_differ_end_the_file() {
     let end = file.len();
     file[end - 44..end - 40].copy_from_slice(&order.u32(44));
     let read = read(&file);
-    assert_eq!(
-        (read.frames.len(), read.problem_kinds(0)),
-        (1, vec!["damaged"])
-    );
+    assert_eq!((read.frames.len(), read.problem_kinds(0)), (1, vec!["damaged"]));
 }
 
 #[test]
@@ -135,10 +123,7 @@ fn interfaces_without_end_take_bounded_memory() {
     file.extend(enhanced(order, 65_535, 5, &frame(5, b"x")));
     let read = read(&file);
     assert_eq!(read.frames.len(), 1);
-    assert!(matches!(
-        read.inputs[0].problems[..],
-        [Problem::BadBlocks { blocks: 10, .. }]
-    ));
+    assert!(matches!(read.inputs[0].problems[..], [Problem::BadBlocks { blocks: 10, .. }]));
 }
 
 /// Reads to the end; the assertions are in `read_files`.

@@ -40,19 +40,14 @@ fn oracle(mut reader: impl PcapReaderIterator, resolution: u64) -> Vec<Seen> {
 
 fn ours(file: &[u8]) -> Vec<Seen> {
     let frames = read(file).frames.into_iter();
-    frames
-        .map(|frame| (frame.time_ns, frame.original_len, frame.bytes))
-        .collect()
+    frames.map(|frame| (frame.time_ns, frame.original_len, frame.bytes)).collect()
 }
 
 fn some_frames() -> impl Strategy<Value = Vec<Owned>> {
     let bytes = prop::collection::vec(any::<u8>(), 1..400);
     let one = (0_u64..1 << 60, bytes, 0_u32..2_000).prop_map(|(time_us, bytes, cut)| {
         let whole = frame(time_us / 1_000 * 1_000 % (1 << 61), &bytes);
-        Owned {
-            original_len: whole.original_len + cut,
-            ..whole
-        }
+        Owned { original_len: whole.original_len + cut, ..whole }
     });
     prop::collection::vec(one, 1..60)
 }

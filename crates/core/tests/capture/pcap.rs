@@ -36,19 +36,13 @@ fn frame_check_sequence_bits_are_no_part_of_the_link_type() {
 
 #[test]
 fn a_snap_length_cut_keeps_the_length_on_the_wire() {
-    let cut = Owned {
-        original_len: 1514,
-        ..frame(7, &[1; 96])
-    };
+    let cut = Owned { original_len: 1514, ..frame(7, &[1; 96]) };
     assert_eq!(read(&nano_pcap(std::slice::from_ref(&cut))).frames, [cut]);
 }
 
 #[test]
 fn a_frame_longer_than_its_length_on_the_wire_was_not_cut() {
-    let odd = Owned {
-        original_len: 0,
-        ..frame(7, &[1; 96])
-    };
+    let odd = Owned { original_len: 0, ..frame(7, &[1; 96]) };
     assert_eq!(read(&nano_pcap(&[odd])).frames[0].original_len, 96);
 }
 
@@ -60,35 +54,19 @@ fn zero_length_frames_are_frames() {
 
 #[test]
 fn frames_larger_than_a_read_are_whole() {
-    let expected = [
-        frame(1, &[7; 900_000]),
-        frame(2, &[8; 10]),
-        frame(3, &[9; 1 << 20]),
-    ];
+    let expected = [frame(1, &[7; 900_000]), frame(2, &[8; 10]), frame(3, &[9; 1 << 20])];
     let read = read(&nano_pcap(&expected));
     assert!(read.frames == expected && read.inputs[0].problems.is_empty());
 }
 
 #[test]
 fn a_clock_that_steps_back_is_said_and_not_sorted() {
-    let expected = [
-        frame(50, b"a"),
-        frame(90, b"b"),
-        frame(20, b"c"),
-        frame(15, b"d"),
-    ];
+    let expected = [frame(50, b"a"), frame(90, b"b"), frame(20, b"c"), frame(15, b"d")];
     let read = read(&nano_pcap(&expected));
     assert_eq!(read.frames, expected);
-    let step = Problem::ClockStep {
-        steps: 2,
-        largest_ns: 70,
-        frame: 3,
-    };
+    let step = Problem::ClockStep { steps: 2, largest_ns: 70, frame: 3 };
     assert_eq!(read.inputs[0].problems, [step]);
-    assert_eq!(
-        (read.inputs[0].first_ns, read.inputs[0].last_ns),
-        (Some(15), Some(90))
-    );
+    assert_eq!((read.inputs[0].first_ns, read.inputs[0].last_ns), (Some(15), Some(90)));
 }
 
 #[test]
@@ -109,9 +87,6 @@ fn captures_joined_with_cat_are_all_read() {
     file.extend(pcap_file(Order::Little, PCAP_MODIFIED, &expected[5..]));
     let read = read(&file);
     assert_eq!(read.frames, expected);
-    let concatenated = Problem::Concatenated {
-        captures: 2,
-        offset: second,
-    };
+    let concatenated = Problem::Concatenated { captures: 2, offset: second };
     assert_eq!(read.inputs[0].problems, [concatenated]);
 }

@@ -40,11 +40,7 @@ fn interfaces_have_their_own_link_type_and_clock() {
     file.extend(enhanced(order, 2, 104_000_000_005, &frame(0, b"c")));
     file.extend(enhanced(order, 2, 99_000_000_000, &frame(0, b"d")));
     let read = read(&file);
-    let seen: Vec<_> = read
-        .frames
-        .iter()
-        .map(|frame| (frame.time_ns, frame.link))
-        .collect();
+    let seen: Vec<_> = read.frames.iter().map(|frame| (frame.time_ns, frame.link)).collect();
     let expected = [
         (2_000_000_000, LinkType::ETHERNET),
         (3_500_000_000, LinkType::RAW),
@@ -52,14 +48,8 @@ fn interfaces_have_their_own_link_type_and_clock() {
         (0, LinkType::LINUX_SLL),
     ];
     assert_eq!(seen, expected);
-    assert_eq!(
-        read.inputs[0].link_types,
-        [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL]
-    );
-    let range = Problem::TimeRange {
-        frames: 1,
-        first_frame: 4,
-    };
+    assert_eq!(read.inputs[0].link_types, [LinkType::ETHERNET, LinkType::RAW, LinkType::LINUX_SLL]);
+    let range = Problem::TimeRange { frames: 1, first_frame: 4 };
     assert!(read.inputs[0].problems.contains(&range));
 }
 
@@ -67,25 +57,14 @@ fn interfaces_have_their_own_link_type_and_clock() {
 fn simple_packets_take_the_time_before_them_and_their_cut_from_the_snap_length() {
     for order in ORDERS {
         let mut file = section(order);
-        file.extend(interface(
-            order,
-            LinkType::ETHERNET,
-            5,
-            &option(order, 9, &[9]),
-        ));
+        file.extend(interface(order, LinkType::ETHERNET, 5, &option(order, 9, &[9])));
         file.extend(enhanced(order, 0, 1_000, &frame(0, b"first")));
-        let cut = Owned {
-            original_len: 60,
-            ..frame(1_000, b"12345")
-        };
+        let cut = Owned { original_len: 60, ..frame(1_000, b"12345") };
         file.extend(simple(order, &cut));
         file.extend(simple(order, &frame(0, b"abc")));
         let read = read(&file);
         assert_eq!(read.frames[1..], [cut, frame(1_000, b"abc")]);
-        let untimed = Problem::Untimed {
-            frames: 2,
-            first_frame: 2,
-        };
+        let untimed = Problem::Untimed { frames: 2, first_frame: 2 };
         assert_eq!(read.inputs[0].problems, [untimed]);
     }
 }
@@ -94,12 +73,7 @@ fn simple_packets_take_the_time_before_them_and_their_cut_from_the_snap_length()
 fn old_packet_blocks_are_packets() {
     for order in ORDERS {
         let mut file = section(order);
-        file.extend(interface(
-            order,
-            LinkType::ETHERNET,
-            0,
-            &option(order, 9, &[9]),
-        ));
+        file.extend(interface(order, LinkType::ETHERNET, 0, &option(order, 9, &[9])));
         file.extend(old_packet(order, 0, 77, &frame(77, b"old")));
         assert_eq!(read(&file).frames, [frame(77, b"old")]);
     }
@@ -147,10 +121,7 @@ fn drops_that_the_capturing_host_counted_are_said() {
         body.extend(option(order, 5, &order.u64(drops)));
         file.extend(block(order, 5, &body));
     }
-    assert_eq!(
-        read(&file).inputs[0].problems,
-        [Problem::CaptureDrops { frames: 8 }]
-    );
+    assert_eq!(read(&file).inputs[0].problems, [Problem::CaptureDrops { frames: 8 }]);
 }
 
 #[test]
@@ -168,14 +139,8 @@ fn packets_of_undescribed_interfaces_and_bad_blocks_cost_only_themselves() {
     assert_eq!(read.frames, expected);
     assert_eq!(read.ids, [(0, 1), (0, 4)]);
     let problems = [
-        Problem::UnknownInterface {
-            frames: 1,
-            first_frame: 2,
-        },
-        Problem::BadBlocks {
-            blocks: 1,
-            offset: bad_at as u64,
-        },
+        Problem::UnknownInterface { frames: 1, first_frame: 2 },
+        Problem::BadBlocks { blocks: 1, offset: bad_at as u64 },
     ];
     assert_eq!(read.inputs[0].problems, problems);
 }

@@ -10,25 +10,16 @@ fn numbers(read: &Read) -> Vec<u8> {
 }
 
 fn small(times: &[(u64, u8)]) -> Vec<u8> {
-    let frames: Vec<_> = times
-        .iter()
-        .map(|(time_ns, name)| frame(*time_ns, &[*name]))
-        .collect();
+    let frames: Vec<_> = times.iter().map(|(time_ns, name)| frame(*time_ns, &[*name])).collect();
     nano_pcap(&frames)
 }
 
 #[test]
 fn rotated_files_come_in_time_order_whatever_the_order_given() {
-    let files = [
-        small(&[(10, 1), (20, 2)]),
-        small(&[(30, 3)]),
-        small(&[(40, 4), (50, 5)]),
-    ];
+    let files = [small(&[(10, 1), (20, 2)]), small(&[(30, 3)]), small(&[(40, 4), (50, 5)])];
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
-        let given: Vec<_> = order
-            .iter()
-            .map(|index| (["c", "b", "a"][*index], &files[*index][..]))
-            .collect();
+        let given: Vec<_> =
+            order.iter().map(|index| (["c", "b", "a"][*index], &files[*index][..])).collect();
         let read = read_files(&given).expect("readable");
         assert_eq!(numbers(&read), [1, 2, 3, 4, 5]);
         assert_eq!(read.ids, [(0, 1), (0, 2), (1, 1), (2, 1), (2, 2)]);
@@ -67,9 +58,8 @@ fn a_bad_file_never_costs_another_anything() {
     ];
     let read = read_files(&files).expect("readable");
     assert_eq!(numbers(&read), [0, 1, 2]);
-    let told: Vec<_> = (0..5)
-        .map(|file| (&read.inputs[file].path[..], read.problem_kinds(file)))
-        .collect();
+    let told: Vec<_> =
+        (0..5).map(|file| (&read.inputs[file].path[..], read.problem_kinds(file))).collect();
     let expected = [
         ("cut", vec!["cut"]),
         ("good", vec![]),
@@ -84,12 +74,11 @@ fn a_bad_file_never_costs_another_anything() {
 fn a_file_that_goes_away_is_said() {
     let bytes = small(&[(10, 1)]);
     let opened = AtomicUsize::new(0);
-    let vanishing = Source::file("gone", None, move || {
-        match opened.fetch_add(1, Ordering::Relaxed) {
+    let vanishing =
+        Source::file("gone", None, move || match opened.fetch_add(1, Ordering::Relaxed) {
             0 => Ok(Cursor::new(bytes.clone())),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
-        }
-    });
+        });
     let stays = Source::memory("stays", small(&[(20, 2)]));
     let read =
         read_set(CaptureSet::new(vec![vanishing, stays]).expect("readable")).expect("one stays");
@@ -119,11 +108,7 @@ fn a_stream_is_read_once_and_merged_with_files() {
 
 #[test]
 fn a_stream_hands_on_frames_as_they_come() {
-    let packets = [
-        frame(1, &[1; 100]),
-        frame(2, &[2; 100]),
-        frame(3, &[3; 100]),
-    ];
+    let packets = [frame(1, &[1; 100]), frame(2, &[2; 100]), frame(3, &[3; 100])];
     let stream = Trickle(Cursor::new(nano_pcap(&packets)));
     let mut set = CaptureSet::new(vec![Source::stream("-", stream)]).expect("readable");
     let mut block = Block::default();
@@ -151,10 +136,7 @@ fn a_thousand_files_are_open_one_at_a_time() {
         let (open, open_max) = (Arc::clone(&open), Arc::clone(&open_max));
         Source::file(format!("t{index}"), None, move || {
             open_max.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            Ok(Held(
-                Cursor::new(small(&[(index * 10, 1), (index * 10 + 5, 2)])),
-                Arc::clone(&open),
-            ))
+            Ok(Held(Cursor::new(small(&[(index * 10, 1), (index * 10 + 5, 2)])), Arc::clone(&open)))
         })
     };
     let set = CaptureSet::new((0..1_000).rev().map(source).collect()).expect("readable");
@@ -233,8 +215,6 @@ proptest! {
 }
 
 fn longer_time(copy: u64, frame: &Owned) -> u64 {
-    let index = frame.bytes[..8]
-        .iter()
-        .fold(0, |index, byte| index << 8 | u64::from(*byte));
+    let index = frame.bytes[..8].iter().fold(0, |index, byte| index << 8 | u64::from(*byte));
     copy * 1_000 + index
 }

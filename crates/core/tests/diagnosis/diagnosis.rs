@@ -15,7 +15,7 @@ pub fn diagnose_files(files: &[(&str, &[u8])]) -> Report {
     let sources = files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec())).collect();
     let mut capture = CaptureSet::new(sources).expect("a readable capture");
     let mut analysis = Analysis::new(Options::default());
-    analysis.run(&mut capture).expect("a readable capture");
+    analysis.run(&mut capture, &mut |_| true).expect("a readable capture");
     analysis.finish(capture.inputs())
 }
 
@@ -56,7 +56,9 @@ pub fn render(report: &Report) -> String {
         let kinds: Vec<_> = endpoint
             .kinds
             .iter()
-            .map(|kind| format!("{} x{} p50 {}", kind.kind, kind.exchanges, ms(kind.latency.p50_ns)))
+            .map(|kind| {
+                format!("{} x{} p50 {}", kind.kind, kind.exchanges, ms(kind.latency.p50_ns))
+            })
             .collect();
         let _ = writeln!(text, "{:?} {}", endpoint.protocol, kinds.join("; "));
     }

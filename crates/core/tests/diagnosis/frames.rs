@@ -78,8 +78,8 @@ impl Packet {
 
     fn tcp(&self) -> TcpHeader {
         use TcpOptionElement::{
-            MaximumSegmentSize, Noop, SelectiveAcknowledgement,
-            SelectiveAcknowledgementPermitted, Timestamp, WindowScale,
+            MaximumSegmentSize, Noop, SelectiveAcknowledgement, SelectiveAcknowledgementPermitted,
+            Timestamp, WindowScale,
         };
         let (source, destination) = (self.source.port(), self.destination.port());
         let mut tcp = TcpHeader::new(source, destination, self.seq, self.window);

@@ -41,10 +41,8 @@ pub fn packets(trace: &Trace, place: Place) -> Vec<(u64, Packet)> {
 
 /// When a packet sent at `at_ns` passes `place`, if it gets there.
 fn passes(trace: &Trace, line: &Line, place: Place, at_ns: u64) -> Option<u64> {
-    let near = matches!(
-        (place, line.side),
-        (Place::Client, Side::Client) | (Place::Server, Side::Server)
-    );
+    let near =
+        matches!((place, line.side), (Place::Client, Side::Client) | (Place::Server, Side::Server));
     match place {
         _ if near => Some(at_ns),
         Place::Middle => Some(at_ns + trace.one_way_ns / 2),

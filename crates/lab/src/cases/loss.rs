@@ -42,12 +42,7 @@ pub const SINGLE: Case = Case {
         // so that enough follow to reveal the loss.
         let per_response = (message_bytes(p)?).div_ceil(1_448);
         let first = per_response + 3 + seed % 4;
-        with_rule(
-            p,
-            v,
-            seed,
-            DropRule::new(TO_CLIENT, Kind::Data, first, 3 * per_response),
-        )
+        with_rule(p, v, seed, DropRule::new(TO_CLIENT, Kind::Data, first, 3 * per_response))
     },
     act,
     truth: single_truth,
@@ -127,35 +122,20 @@ fn message_bytes(p: &Params) -> Result<u64, LabError> {
 }
 
 fn tail_link(p: &Params, v: Variant, seed: u64, copies: u32) -> Result<Link, LabError> {
-    let kind = Kind::MessageTail {
-        message_bytes: message_bytes(p)?,
-    };
-    with_rule(
-        p,
-        v,
-        seed,
-        DropRule::new(TO_CLIENT, kind, 2, 3).copies(copies),
-    )
+    let kind = Kind::MessageTail { message_bytes: message_bytes(p)? };
+    with_rule(p, v, seed, DropRule::new(TO_CLIENT, kind, 2, 3).copies(copies))
 }
 
 fn with_rule(p: &Params, v: Variant, seed: u64, rule: DropRule) -> Result<Link, LabError> {
     let link = RelayParams::symmetric(p.get("rtt_ns")?, p.get("rate_bps")?, seed);
-    Ok(Link::Relay(if v == Variant::Faulty {
-        link.dropping(rule)
-    } else {
-        link
-    }))
+    Ok(Link::Relay(if v == Variant::Faulty { link.dropping(rule) } else { link }))
 }
 
 fn random_link(p: &Params, v: Variant, seed: u64) -> Result<Link, LabError> {
     let Link::Relay(link) = plain_link(p, v, seed)? else {
         return Ok(Link::Veth);
     };
-    let loss_ppm = if v == Variant::Faulty {
-        p.get("loss_ppm")?
-    } else {
-        0
-    };
+    let loss_ppm = if v == Variant::Faulty { p.get("loss_ppm")? } else { 0 };
     Ok(Link::Relay(link.both(|path| path.loss_ppm = loss_ppm)))
 }
 
@@ -184,10 +164,7 @@ fn recovered(ran: &Ran, cause: &'static str, counter: &str) -> Result<Vec<Cause>
 /// A recovered loss halves the congestion window, which costs the following responses too.
 fn single_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let causes = recovered(ran, "fast_recovery", "TCPSackRecovery")?;
-    Ok(causes
-        .into_iter()
-        .map(|c| c.or(&["congestion_window"]))
-        .collect())
+    Ok(causes.into_iter().map(|c| c.or(&["congestion_window"])).collect())
 }
 
 /// Chance decides how each loss is recovered: the kernel's counters say which was more frequent.
@@ -195,17 +172,11 @@ fn random_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let count = |name| ran.stage.server_counters.of(name) + ran.stage.client_counters.of(name);
     let timers = count("TCPTimeouts") + count("TCPLossProbes");
     let kinds = ["fast_recovery", "retransmission_timeout"];
-    let [first, second] = if timers > count("TCPSackRecovery") {
-        [1, 0]
-    } else {
-        [0, 1]
-    };
+    let [first, second] = if timers > count("TCPSackRecovery") { [1, 0] } else { [0, 1] };
     let mut causes = recovered(ran, kinds[first], "RetransSegs")?;
     for cause in &mut causes {
         cause.lost_ns_how = "client's total time less the healthy twin's; shared with also_right";
-        cause
-            .also_right
-            .extend([kinds[second], "congestion_window", "syn_retransmit"]);
+        cause.also_right.extend([kinds[second], "congestion_window", "syn_retransmit"]);
     }
     Ok(causes)
 }

@@ -1,10 +1,35 @@
 //! The cases, one file per mechanism.
 
+mod accept_queue_overflow;
+mod bottleneck;
+mod client_buffers;
+mod client_nagle;
+mod client_nagle_databases;
+mod client_think;
+mod distance;
+mod distance_tls;
+mod dns;
+mod healthy;
+mod healthy_programs;
+mod http_100_continue;
+mod jdk_httpserver;
 mod loss;
+mod mixture;
+mod nagle_servers;
+mod nat;
 mod nginx_nodelay_off;
+mod path_faults;
+mod programs;
 mod receive_window;
+mod refused;
+mod reset;
 mod send_buffer;
+mod slow_reader;
+mod slow_start;
+mod syn_flood;
 mod think;
+mod think_real;
+mod tls;
 
 use crate::case::Case;
 
@@ -22,6 +47,71 @@ pub const CASES: &[Case] = &[
     loss::TAIL_PROBED,
     loss::SYN,
     loss::SYN_ACK,
+    client_think::BETWEEN_EXCHANGES,
+    client_think::IN_UPLOAD,
+    refused::REFUSED,
+    refused::FILTERED,
+    accept_queue_overflow::CASE,
+    reset::MID_STREAM,
+    reset::IDLE,
+    http_100_continue::CASE,
+    dns::SLOW,
+    dns::UNCACHED,
+    dns::DEAD_FIRST,
+    dns::SERVFAIL,
+    dns::LOST,
+    dns::IGNORED,
+    dns::SEARCH,
+    dns::PING,
+    dns::POSTGRES,
+    think_real::NGINX,
+    think_real::POSTGRES,
+    think_real::REDIS,
+    think_real::SCRIPT,
+    tls::FULL,
+    tls::LARGE_CHAIN,
+    syn_flood::CASE,
+    nat::FULL,
+    nagle_servers::OWN,
+    nagle_servers::PYTHON,
+    nagle_servers::NODE,
+    nagle_servers::JAVA,
+    nagle_servers::C,
+    nagle_servers::GO,
+    jdk_httpserver::JDK_17,
+    jdk_httpserver::JDK_25,
+    client_nagle::CASE,
+    client_nagle_databases::REDIS,
+    client_nagle_databases::POSTGRES,
+    slow_reader::CASE,
+    slow_reader::UNANSWERED,
+    client_buffers::RECEIVE,
+    client_buffers::SEND,
+    client_buffers::SLOW_SERVER,
+    slow_start::NEW_CONNECTIONS,
+    slow_start::AFTER_IDLE,
+    distance::PLAIN,
+    distance_tls::CASE,
+    bottleneck::SHALLOW,
+    bottleneck::DEEP,
+    path_faults::MTU_BLACK_HOLE,
+    path_faults::REORDERING,
+    path_faults::DUPLICATES,
+    mixture::CASE,
+    healthy::KEEP_ALIVE,
+    healthy::DOWNLOADS,
+    healthy::UPLOADS,
+    healthy::SHORT_CONNECTIONS,
+    healthy::LAN,
+    healthy::NAGLE_ON,
+    healthy::PACED_STREAM,
+    healthy_programs::NGINX,
+    healthy_programs::REDIS,
+    healthy_programs::PSQL,
+    healthy_programs::POSTGRES,
+    healthy_programs::TLS,
+    healthy_programs::PIPELINING,
+    healthy_programs::CHAT,
 ];
 
 #[cfg(test)]
@@ -32,11 +122,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_parameters_do_not_depend_on_anything_but_the_seed() {
         for (index, case) in CASES.iter().enumerate() {
-            assert!(
-                CASES[..index].iter().all(|other| other.name != case.name),
-                "{}",
-                case.name
-            );
+            assert!(CASES[..index].iter().all(|other| other.name != case.name), "{}", case.name);
             let draw = |seed| (case.params)(&mut Rng::new(seed));
             assert_eq!(draw(7), draw(7), "{}", case.name);
         }

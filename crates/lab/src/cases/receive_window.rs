@@ -54,20 +54,12 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     }
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
     stage.start_captures()?;
-    let load = Load::post(
-        server.endpoint(),
-        p.get("requests")?,
-        p.get("upload_bytes")?,
-    );
+    let load = Load::post(server.endpoint(), p.get("requests")?, p.get("upload_bytes")?);
     let loaded = client::run(&stage.client, &load)?;
     Ok(Observed::with_server(loaded, &server))
 }
 
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
-    Ok(vec![Cause::by_twin(
-        "receive_window",
-        Role::Server,
-        endpoint,
-    )])
+    Ok(vec![Cause::by_twin("receive_window", Role::Server, endpoint)])
 }

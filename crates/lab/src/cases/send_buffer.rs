@@ -24,10 +24,7 @@ pub const CASE: Case = Case {
 fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("rtt_ns", rng.between(15, 40) * 1_000_000)
-        .with(
-            "rate_bps",
-            rng.pick(&[100_000_000, 100_000_000, 200_000_000]),
-        )
+        .with("rate_bps", rng.pick(&[100_000_000, 100_000_000, 200_000_000]))
         .with("sndbuf_bytes", rng.pick(&[8, 16, 16, 24]) * 1024)
         // A single large write would overshoot the buffer by a whole GSO packet of 64 KiB.
         .with("write_bytes", rng.pick(&[4, 8, 8, 16]) * 1024)

@@ -36,10 +36,7 @@ pub const BETWEEN_HEADER_AND_BODY: Case = Case {
 
 fn params(rng: &mut Rng) -> Params {
     Params::default()
-        .with(
-            "rtt_ns",
-            rng.pick(&[0, 0, 2_000_000, 10_000_000, 26_000_000]),
-        )
+        .with("rtt_ns", rng.pick(&[0, 0, 2_000_000, 10_000_000, 26_000_000]))
         .with("rate_bps", 0)
         .with("requests", rng.between(25, 40))
         .with("connections", rng.pick(&[1, 1, 3]))
@@ -56,11 +53,7 @@ fn act(
     let mut behaviour = Behaviour::healthy(p.get("response_bytes")?);
     behaviour.split = between;
     if variant == Variant::Faulty {
-        let slot = if between {
-            &mut behaviour.think_before_body
-        } else {
-            &mut behaviour.think
-        };
+        let slot = if between { &mut behaviour.think_before_body } else { &mut behaviour.think };
         *slot = p.duration("think_ns")?;
     }
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;

@@ -41,11 +41,7 @@ pub struct RelayParams {
 impl RelayParams {
     /// The same delay and rate (bit/s, 0 = unlimited) both ways.
     pub fn symmetric(rtt_ns: u64, rate_bps: u64, seed: u64) -> RelayParams {
-        let path = PathParams {
-            delay_ns: rtt_ns / 2,
-            rate_bps,
-            ..Default::default()
-        };
+        let path = PathParams { delay_ns: rtt_ns / 2, rate_bps, ..Default::default() };
         RelayParams {
             client_to_server: path.clone(),
             server_to_client: path,
@@ -180,15 +176,8 @@ impl Relay {
         let thread = std::thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || worker.run(&flag))
-            .map_err(|source| LabError::Io {
-                what: "start the relay".to_owned(),
-                source,
-            })?;
-        Ok(Relay {
-            stop,
-            outage,
-            thread: Some(thread),
-        })
+            .map_err(|source| LabError::Io { what: "start the relay".to_owned(), source })?;
+        Ok(Relay { stop, outage, thread: Some(thread) })
     }
 
     /// The switches for an outage.
@@ -199,10 +188,7 @@ impl Relay {
     /// Stops and reports.
     pub fn stop(&mut self) -> RelayReport {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread
-            .take()
-            .and_then(|t| t.join().ok())
-            .unwrap_or_default()
+        self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
     }
 }
 
@@ -302,9 +288,8 @@ impl Worker {
 
     fn report(&mut self, realtime: bool) -> RelayReport {
         let [mut client_to_server, mut server_to_client] = std::mem::take(&mut self.carried);
-        for (carried, path) in [&mut client_to_server, &mut server_to_client]
-            .into_iter()
-            .zip(&self.paths)
+        for (carried, path) in
+            [&mut client_to_server, &mut server_to_client].into_iter().zip(&self.paths)
         {
             carried.reordered = path.reordered;
             carried.duplicated = path.duplicated;
@@ -320,11 +305,7 @@ impl Worker {
 }
 
 fn direction_of(way: usize) -> Direction {
-    if way == 0 {
-        Direction::ClientToServer
-    } else {
-        Direction::ServerToClient
-    }
+    if way == 0 { Direction::ClientToServer } else { Direction::ServerToClient }
 }
 
 fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedPacket {
@@ -349,11 +330,7 @@ fn describe(direction: Direction, reason: DropReason, packet: &[u8]) -> DroppedP
             dropped.payload_bytes = Some(segment.payload_bytes);
             (segment.source_port, segment.destination_port)
         }
-        Transport::Udp {
-            source_port,
-            destination_port,
-            ..
-        } => (source_port, destination_port),
+        Transport::Udp { source_port, destination_port, .. } => (source_port, destination_port),
         Transport::Other(_) => (0, 0),
     };
     dropped.source = std::net::SocketAddr::new(header.source, ports.0).to_string();
@@ -372,10 +349,7 @@ const STEP_NS: u64 = 10_000;
 
 impl Default for Lateness {
     fn default() -> Lateness {
-        Lateness {
-            steps: vec![0; 5_000],
-            max_ns: 0,
-        }
+        Lateness { steps: vec![0; 5_000], max_ns: 0 }
     }
 }
 

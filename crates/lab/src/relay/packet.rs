@@ -66,11 +66,7 @@ impl Header {
                     Some(IpAddr::V4(Ipv4Addr::from(octets)))
                 };
                 let transport = transport(packet, *packet.get(9)?, ihl)?;
-                Some(Header {
-                    source: address(12)?,
-                    destination: address(16)?,
-                    transport,
-                })
+                Some(Header { source: address(12)?, destination: address(16)?, transport })
             }
             6 => {
                 let address = |at: usize| {
@@ -78,11 +74,7 @@ impl Header {
                     Some(IpAddr::V6(Ipv6Addr::from(octets)))
                 };
                 let transport = transport(packet, *packet.get(6)?, 40)?;
-                Some(Header {
-                    source: address(8)?,
-                    destination: address(24)?,
-                    transport,
-                })
+                Some(Header { source: address(8)?, destination: address(24)?, transport })
             }
             _ => None,
         }
@@ -123,10 +115,7 @@ pub fn dns_question(message: &[u8]) -> Option<(u16, bool)> {
             len => at += usize::from(len) + 1,
         }
     }
-    Some((
-        u16::from_be_bytes(message.get(at + 1..at + 3)?.try_into().ok()?),
-        answer,
-    ))
+    Some((u16::from_be_bytes(message.get(at + 1..at + 3)?.try_into().ok()?), answer))
 }
 
 #[cfg(test)]
@@ -135,9 +124,7 @@ pub(crate) mod tests {
 
     /// An IPv4 TCP packet between two fixed hosts, from `port` to 80.
     pub(crate) fn tcp(port: u16, seq: u32, flags: u8, payload: usize) -> Vec<u8> {
-        let mut p = vec![
-            0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-        ];
+        let mut p = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         p.extend(port.to_be_bytes());
         p.extend(80u16.to_be_bytes());
         p.extend(seq.to_be_bytes());

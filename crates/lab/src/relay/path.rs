@@ -127,11 +127,7 @@ impl Path {
 
     fn push(&mut self, due_ns: u64, packet: &[u8]) {
         self.order += 1;
-        let waiting = Waiting {
-            due_ns,
-            order: self.order,
-            packet: packet.to_vec(),
-        };
+        let waiting = Waiting { due_ns, order: self.order, packet: packet.to_vec() };
         self.waiting.push(Reverse(waiting));
     }
 
@@ -163,11 +159,7 @@ mod tests {
 
     #[test]
     fn the_bottleneck_spaces_a_burst_by_its_serialisation_time() {
-        let params = PathParams {
-            delay_ns: 5_000,
-            rate_bps: 8_000_000,
-            ..Default::default()
-        };
+        let params = PathParams { delay_ns: 5_000, rate_bps: 8_000_000, ..Default::default() };
         // 1000 bytes at 8 Mbit/s take 1 ms.
         let want = vec![1_006_000, 2_006_000, 3_006_000];
         assert_eq!(due_times(params, 3, 1000), want);
@@ -175,33 +167,20 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_the_tail() {
-        let params = PathParams {
-            rate_bps: 8_000_000,
-            queue_bytes: 2_500,
-            ..Default::default()
-        };
+        let params = PathParams { rate_bps: 8_000_000, queue_bytes: 2_500, ..Default::default() };
         assert_eq!(due_times(params, 5, 1000).len(), 2);
     }
 
     #[test]
     fn packets_above_the_mtu_vanish() {
-        let params = PathParams {
-            mtu_bytes: 1_400,
-            ..Default::default()
-        };
+        let params = PathParams { mtu_bytes: 1_400, ..Default::default() };
         assert_eq!(due_times(params.clone(), 1, 1_401), Vec::<u64>::new());
         assert_eq!(due_times(params, 1, 1_400).len(), 1);
     }
 
     #[test]
     fn order_is_kept_without_reordering() {
-        let mut path = Path::new(
-            PathParams {
-                delay_ns: 10,
-                ..Default::default()
-            },
-            1,
-        );
+        let mut path = Path::new(PathParams { delay_ns: 10, ..Default::default() }, 1);
         for byte in 0..50u8 {
             assert_eq!(path.take(7, &[byte]), Ok(()));
         }

@@ -74,14 +74,7 @@ impl DropRule {
     /// Drops the original of occurrence `first` and of every `every`th after it, over all
     /// connections.
     pub fn new(direction: Direction, kind: Kind, first: u64, every: u64) -> DropRule {
-        DropRule {
-            direction,
-            kind,
-            first,
-            every,
-            copies: 1,
-            per_connection: false,
-        }
+        DropRule { direction, kind, first, every, copies: 1, per_connection: false }
     }
 
     /// Drops the repetitions too, up to `copies` times in all.
@@ -134,12 +127,7 @@ pub struct Rules {
 impl Rules {
     /// Rules that have seen nothing.
     pub fn new(rules: Vec<DropRule>) -> Rules {
-        Rules {
-            rules,
-            flows: HashMap::new(),
-            occurrences: HashMap::new(),
-            chosen: HashMap::new(),
-        }
+        Rules { rules, flows: HashMap::new(), occurrences: HashMap::new(), chosen: HashMap::new() }
     }
 
     /// Whether a rule drops this packet, and which.
@@ -150,11 +138,7 @@ impl Rules {
         let header = Header::parse(packet)?;
         match header.transport {
             Transport::Tcp(segment) => self.drops_segment(direction, &header, segment),
-            Transport::Udp {
-                source_port,
-                destination_port,
-                payload_at,
-            } => {
+            Transport::Udp { source_port, destination_port, payload_at } => {
                 let flow = flow_of(&header, source_port, destination_port);
                 let dns = dns_question(packet.get(payload_at..)?);
                 let hit = |kind| match kind {
@@ -254,10 +238,7 @@ fn note(state: &mut FlowState, segment: Segment) -> bool {
     if segment.flags & SYN != 0 {
         let is_new = state.isn != segment.seq || state.sent_bytes > 0;
         if is_new {
-            *state = FlowState {
-                isn: segment.seq,
-                sent_bytes: 0,
-            };
+            *state = FlowState { isn: segment.seq, sent_bytes: 0 };
         }
         return is_new;
     }

@@ -1,0 +1,145 @@
+//! What can be asked for.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use tcpwhy_core::cause::Cause;
+use tcpwhy_core::filter::{Filter, FilterError, Pick};
+
+const EXAMPLES: &str = "\
+Examples:
+  tcpwhy slow.pcap                           why was it slow?
+  tcpwhy /var/captures/edge-*.pcapng.gz      a rotated set, in any order
+  tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows what is known
+  tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
+  tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
+  tcpwhy slow.pcap --json | jq '.findings[0]'
+  tcpwhy explain --cause nagle_delayed_ack   the manual of a cause
+  tcpwhy explain --cause list                all causes
+
+Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
+
+/// Says why it was slow, how much each cause cost, and who has to change what.
+#[derive(Debug, Parser)]
+#[command(name = "tcpwhy", version, about, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub explain: Explain,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Reads captures and names what made them slow (the default)
+    #[command(after_help = EXAMPLES, arg_required_else_help = true)]
+    Explain(Box<Explain>),
+    /// Prints a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "cause")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Print the report as JSON (docs/report.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Look at a part: host, port, time, cause, as in 'host 10.0.0.1 and port 80 and +2s..+5s'
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Draw one connection: its number by first frame, or one end as ADDRESS:PORT
+    #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
+    pub connection: Option<Pick>,
+
+    /// Draw one exchange: its number in the capture, or in the --connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub exchange: Option<u64>,
+
+    /// Print the manual of a cause; `list` names them all
+    #[arg(long, value_name = "CAUSE", value_parser = cause_names(), hide_possible_values = true)]
+    pub cause: Option<String>,
+
+    /// Show values (paths, keys) that are otherwise left out of request kinds
+    #[arg(long)]
+    pub show_values: bool,
+
+    /// Show lists to their end: findings, endpoints, connections; not only the worst
+    #[arg(long)]
+    pub all: bool,
+
+    /// A cost is a finding from this share of the time on, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_share: Option<f64>,
+
+    /// A cost is a finding from this long per exchange on, as in 20ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub min_lost: Option<u64>,
+
+    /// Threads; the answer does not depend on it [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+
+    /// Columns of the report [default: the terminal's, or 80]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    pub width: Option<u16>,
+
+    /// Show no progress bar
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+const FILTER_HELP: &str = "\
+Look at a part. Terms are joined by `and`; a list `a,b` matches any of its values:
+  host 10.0.0.1 | host 10.0.0.0/8,2001:db8::/32 | not host …
+  port 80 | port 80,8000-8099 | not port …
+  after TIME | before TIME | TIME..TIME     TIME: +2s, +150ms, 10:00:05 (UTC),
+                                            2026-01-31T10:00:05Z
+  cause nagle_delayed_ack,send_buffer";
+
+fn parse_filter(text: &str) -> Result<Filter, FilterError> {
+    Filter::parse(text)
+}
+
+fn cause_names() -> clap::builder::PossibleValuesParser {
+    let ids = Cause::ALL.iter().map(|cause| cause.id());
+    clap::builder::PossibleValuesParser::new(ids.chain(["list"]))
+}
+
+/// A share of one.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent: Option<f64> = text.trim_end_matches(['%', ' ']).parse().ok();
+    match percent {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("write a number from 0 to 100".into()),
+    }
+}
+
+/// Nanoseconds.
+fn parse_duration(text: &str) -> Result<u64, String> {
+    let ns = tcpwhy_core::filter::parse_duration_ns(text);
+    ns.ok_or_else(|| "write a time with its unit, as in 20ms or 1.5s".into())
+}

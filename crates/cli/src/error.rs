@@ -1,0 +1,46 @@
+//! What can go wrong at the edge: what, where, what to do; one sentence each.
+
+use std::io;
+use tcpwhy_core::capture::CaptureError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "{path}: there is no such file; check the name, or let the shell list it: ls -l {folder}"
+    )]
+    Missing { path: String, folder: String },
+    #[error("{path}: is a directory; name the captures in it: tcpwhy {path}/*.pcap*")]
+    Directory { path: String },
+    #[error("{path}: you may not read it; read it as its owner, or: sudo chmod a+r {path}")]
+    Permission { path: String },
+    #[error("{path}: cannot be opened")]
+    Open { path: String, source: io::Error },
+    #[error("standard input is a terminal; pipe a capture into it: tcpdump -w - | tcpwhy -")]
+    Terminal,
+    #[error("standard input can be read only once; name `-` once")]
+    StandardInputTwice,
+    #[error("{0}")]
+    Capture(#[from] CaptureError),
+    #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]
+    NotFound { what: String },
+    #[error("the report cannot be written")]
+    Write(#[source] io::Error),
+    #[error("the report cannot be put into JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// The whole chain in one line, as it is printed.
+    pub fn sentences(&self) -> String {
+        let mut text = format!("tcpwhy: {self}");
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            let words = error.to_string();
+            if !text.ends_with(&words) {
+                text += &format!(": {words}");
+            }
+            source = error.source();
+        }
+        text
+    }
+}

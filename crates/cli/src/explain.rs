@@ -1,0 +1,100 @@
+//! `tcpwhy explain`: captures in, a report out.
+
+use crate::analysis::{self, Answer, Wanted};
+use crate::args::Explain;
+use crate::error::Error;
+use crate::progress::Bar;
+use crate::{output, sources, terminal};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tcpwhy_core::cause::{Cause, Class, words};
+use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::report::{Look, Report, json, render_manual, text};
+
+/// Reads, analyses, prints; the exit status says whether there are faults.
+///
+/// # Errors
+/// [`Error`]: nothing could be read, or what was asked for is not there.
+pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
+    let look = terminal::look(asked);
+    if let Some(name) = &asked.cause
+        && asked.files.is_empty()
+    {
+        output::print(&manual(name, &look))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sources = sources::open(&asked.files)?;
+    let interrupted = interruptible();
+    let mut bar = Bar::new(!asked.no_progress);
+    let answer = analysis::analyse(sources, wanted(asked), |at| bar.update(at), &interrupted);
+    drop(bar);
+    let answer = answer?;
+    if !answer.complete {
+        eprintln!("tcpwhy: interrupted; this is what is known so far");
+    }
+    output::print(&shown(asked, &answer, &look)?)?;
+    Ok(ExitCode::from(u8::from(has_faults(&answer.report))))
+}
+
+fn wanted(asked: &Explain) -> Wanted {
+    let filter = asked.filter.clone().unwrap_or_default();
+    let mut options = Options { filter, ..Options::default() };
+    // With files, --cause asks for that cause only.
+    options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
+    let floors = &mut options.floors;
+    floors.cost_share = asked.min_share.unwrap_or(floors.cost_share);
+    floors.cost_ns = asked.min_lost.unwrap_or(floors.cost_ns);
+    Wanted {
+        options,
+        connection: asked.connection,
+        exchange: asked.exchange,
+        threads: asked.threads.map(usize::from),
+    }
+}
+
+/// Sets the flag at the first Ctrl-C and ends the program at the second.
+fn interruptible() -> Arc<AtomicBool> {
+    const EXIT_INTERRUPTED: i32 = 130;
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    let handler = move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+    };
+    // Without a handler Ctrl-C simply ends the program, as it would have.
+    let _ = ctrlc::set_handler(handler);
+    flag
+}
+
+fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {
+    match (&answer.ladder, asked.json) {
+        (Some(ladder), true) => {
+            let mut text = serde_json::to_string_pretty(&json::ladder(ladder))?;
+            text.push('\n');
+            Ok(text)
+        }
+        (Some(ladder), false) => Ok(ladder.render(look)),
+        (None, true) => Ok(json::render(&answer.report, env!("CARGO_PKG_VERSION"))?),
+        (None, false) => Ok(text::render(&answer.report, look)),
+    }
+}
+
+fn has_faults(report: &Report) -> bool {
+    report.findings.iter().any(|finding| finding.cause.class() == Class::Fault)
+}
+
+/// The manual of one cause, or one line for each.
+fn manual(name: &str, look: &Look) -> String {
+    match Cause::from_id(name) {
+        Some(cause) => render_manual(cause, look),
+        None => {
+            let row = |cause: &Cause| {
+                let (id, class) = (cause.id(), cause.class().id());
+                format!("{id:<24} {class:<6} {}\n", words(*cause).title)
+            };
+            Cause::ALL.iter().map(row).collect()
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A progress bar on standard error, for people who wait at a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use tcpwhy_core::capture::Progress;
+
+/// Shorter waits need no bar.
+const DELAY: Duration = Duration::from_millis(500);
+
+/// The bar; nothing is drawn where nobody looks.
+pub struct Bar {
+    started: Instant,
+    wanted: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    /// A bar, if it is `wanted` and standard error is a terminal.
+    pub fn new(wanted: bool) -> Self {
+        let wanted = wanted && std::io::stderr().is_terminal();
+        Self { started: Instant::now(), wanted, bar: None }
+    }
+
+    /// So much was read.
+    pub fn update(&mut self, progress: Progress) {
+        if !self.wanted || self.started.elapsed() < DELAY {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| draw(progress.total_bytes));
+        bar.set_position(progress.consumed_bytes);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn draw(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{bar:40} {percent} %  {bytes} of {total_bytes}, {eta} left (Ctrl-C: what is known)",
+        ),
+        None => (ProgressBar::no_length(), "{spinner} {bytes} read (Ctrl-C: what is known)"),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

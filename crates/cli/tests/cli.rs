@@ -1,0 +1,212 @@
+//! The command as users meet it: help, errors, exit codes, pipes, colours.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn tcpwhy(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.args(arguments).stdin(Stdio::null());
+    for name in ["NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG", "TERM"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    tcpwhy(arguments).output().expect("tcpwhy runs")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder for one test's files.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// A capture with one ARP-sized frame of zeros.
+fn pcap() -> Vec<u8> {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    bytes.extend([0; 8]);
+    bytes.extend(65_535_u32.to_le_bytes());
+    bytes.extend(1_u32.to_le_bytes());
+    for field in [1_769_853_600_u32, 0, 60, 60] {
+        bytes.extend(field.to_le_bytes());
+    }
+    bytes.extend([0; 60]);
+    bytes
+}
+
+fn capture(name: &str) -> String {
+    let path = folder(name).join("one.pcap");
+    fs::write(&path, pcap()).expect("a file");
+    path.display().to_string()
+}
+
+/// The error is one line on standard error, the status 2, and nothing is on standard output.
+fn fails_with(arguments: &[&str], words: &[&str]) {
+    let output = run(arguments);
+    let text = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "{arguments:?}: {}", out(&output));
+    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn help_shows_examples_and_exit_status() {
+    let output = run(&["--help"]);
+    assert!(output.status.success());
+    let text = out(&output);
+    for words in ["Examples:", "tcpwhy slow.pcap", "--filter", "Exit status: 0 no fault"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(out(&run(&["--version"])).starts_with("tcpwhy "));
+}
+
+#[test]
+fn without_arguments_help_is_shown() {
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("Usage:"));
+}
+
+#[test]
+fn errors_say_what_where_and_what_to_do() {
+    let folder = folder("errors");
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("empty.pcap"), []).expect("a file");
+    fs::write(path("notes.txt"), "not a capture at all, just text\n").expect("a file");
+    fails_with(&["nowhere/none.pcap"], &["nowhere/none.pcap", "no such file", "ls -l nowhere"]);
+    fails_with(&[&folder.display().to_string()], &["is a directory", "/*.pcap*"]);
+    fails_with(&[&path("empty.pcap")], &["empty.pcap", "is empty"]);
+    fails_with(&[&path("notes.txt")], &["notes.txt", "is not a packet capture"]);
+    fails_with(&["-", "-"], &["only once"]);
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_named() {
+    for (arguments, words) in [
+        (["x.pcap", "--filter", "hots 1.2.3.4"], "`hots` is no filter"),
+        (["x.pcap", "--connection", "one"], "`one` is no connection"),
+        (["x.pcap", "--cause", "nagle_delayed_akc"], "nagle_delayed_ack"),
+        (["x.pcap", "--min-share", "200"], "from 0 to 100"),
+        (["x.pcap", "--min-lost", "soon"], "as in 20ms"),
+        (["x.pcap", "--threads", "0"], "--threads"),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&output).contains(words), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_capture_without_fault_ends_with_status_0() {
+    let path = capture("healthy");
+    for arguments in [vec![path.as_str()], vec!["explain", &path]] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert!(out(&output).contains("1 packet"), "{}", out(&output));
+        assert!(err(&output).is_empty(), "{}", err(&output));
+    }
+}
+
+#[test]
+fn standard_input_is_read() {
+    let mut child =
+        tcpwhy(&["-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tcpwhy runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&pcap()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(out(&output).starts_with("standard input"), "{}", out(&output));
+}
+
+#[test]
+fn a_cut_capture_still_gets_its_report() {
+    let path = folder("cut").join("cut.pcap");
+    let mut bytes = pcap();
+    bytes.extend_from_within(24..84);
+    fs::write(&path, bytes).expect("a file");
+    let output = run(&[&path.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("ends within the record"), "{}", out(&output));
+}
+
+#[test]
+fn json_follows_the_schema() {
+    let output = run(&[&capture("json"), "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let schema = include_str!("../../../docs/report.schema.json");
+    let schema = serde_json::from_str(schema).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is a schema");
+    let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(value["schema_version"], 1);
+    assert_eq!(value["inputs"][0]["packets"], 1);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let mut child = tcpwhy(&["explain", "--cause", "nagle_delayed_ack"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tcpwhy runs");
+    drop(child.stdout.take());
+    let mut words = String::new();
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stderr.read_to_string(&mut words).expect("it ends");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(words.is_empty(), "{words}");
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    let manual = ["explain", "--cause", "refused"];
+    let coloured =
+        |command: &mut Command| out(&command.output().expect("tcpwhy runs")).contains('\u{1b}');
+    assert!(!coloured(&mut tcpwhy(&manual)), "a pipe");
+    let always = ["explain", "--cause", "refused", "--color", "always"];
+    assert!(coloured(&mut tcpwhy(&always)));
+    assert!(!coloured(tcpwhy(&manual).env("NO_COLOR", "1")));
+    assert!(coloured(tcpwhy(&always).env("NO_COLOR", "1")), "what is asked for wins");
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let mut command = tcpwhy(&["explain", "--cause", "nagle_delayed_ack"]);
+    let output = command.env("LC_ALL", "C").output().expect("tcpwhy runs");
+    assert!(out(&output).is_ascii(), "{}", out(&output));
+}
+
+#[test]
+fn every_cause_is_listed() {
+    let text = out(&run(&["explain", "--cause", "list"]));
+    assert!(text.lines().count() > 30 && text.contains("conntrack_race"), "{text}");
+}
+
+#[test]
+fn completions_are_made_for_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success() && out(&output).contains("tcpwhy"), "{shell}");
+    }
+}
+
+#[test]
+fn a_connection_that_is_not_there_is_an_error() {
+    fails_with(&[&capture("pick"), "--connection", "7"], &["connection 7 is not in this capture"]);
+}

@@ -1,0 +1,199 @@
+//! Name look-ups (RFC 1035) and the exchanges that had to wait for them.
+//!
+//! Look-ups are seen on other flows than the exchanges they hold up, so they are joined when
+//! all is known: a look-up belongs to the connections that its client opened, right after it
+//! ended, to an address it answered. A look-up that no connection followed is an exchange of
+//! its own, with the resolver.
+
+use super::tally::{CauseTally, First, Instance, Key, Tally};
+use super::{Cause, Owner, Role};
+use crate::app::{Protocol, Side};
+use crate::dns::{Lookup, Query};
+use crate::report::{Culprit, Ledger, Vantage};
+use crate::tcp::{Chain, Gap};
+use crate::wire::Endpoint;
+use std::collections::HashMap;
+
+/// A connection opened later than this after the answer was not opened because of it.
+const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
+
+/// Joins look-ups with the exchanges they held up, and adds up what they cost.
+pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
+    lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
+    let answering = answering(&lookups);
+    let mut firsts = std::mem::take(&mut tally.firsts);
+    firsts.sort_by_key(|first| (first.start_ns, first.frame));
+    let mut followed = vec![false; lookups.len()];
+    for first in &firsts {
+        if let Some(index) = waited_for(&lookups, first) {
+            followed[index] = true;
+            hold_up(&lookups[index], first, &answering, tally);
+        }
+    }
+    for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
+        match held_up_server(lookup, &firsts) {
+            Some(first) => within(lookup, first, &answering, tally),
+            None => stand_alone(lookup, &answering, tally),
+        }
+    }
+}
+
+/// The last look-up of the same client that answered this server's address just before.
+fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
+    let end = lookups.partition_point(|lookup| {
+        (lookup.client, lookup.start_ns) <= (first.client, first.start_ns)
+    });
+    let candidates = lookups[..end].iter().enumerate().rev();
+    candidates
+        .take_while(|(_, lookup)| lookup.client == first.client)
+        .take(64)
+        .find(|(_, lookup)| {
+            let pause_ns = first.start_ns.checked_sub(lookup.end_ns);
+            pause_ns.is_some_and(|pause_ns| pause_ns <= FOLLOWS_WITHIN_NS)
+                && lookup.addresses.contains(&first.server.address)
+        })
+        .map(|(index, _)| index)
+}
+
+/// How many queries of a type each server answered.
+type Answering = HashMap<(Endpoint, u16), u64>;
+
+fn answering(lookups: &[Lookup]) -> Answering {
+    let mut answering = HashMap::new();
+    for query in lookups.iter().flat_map(|lookup| &lookup.queries) {
+        let answered = answering.entry((query.server, query.qtype)).or_insert(0);
+        *answered += u64::from(query.answered_ns.is_some());
+    }
+    answering
+}
+
+/// The exchange of a server that looked something up itself (the name of its client, say)
+/// while the client waited for it.
+fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
+    let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
+    firsts[..end].iter().rev().take(256).find(|first| {
+        first.server.address == lookup.client
+            && lookup.end_ns <= first.start_ns + first.wall_ns + first.rtt_base_ns
+    })
+}
+
+fn hold_up(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
+    ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
+    let wall_ns = first.wall_ns + ledger.total_ns();
+    let endpoint = tally.endpoints.entry(first.server).or_default();
+    endpoint.all.ledger.merge(&ledger);
+    endpoint.all.latency.replace(first.wall_ns, wall_ns);
+    blame(lookup, first.server, wall_ns, first.rtt_base_ns, answering, tally);
+}
+
+/// The server's time was the resolver's.
+fn within(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
+    let endpoint = tally.endpoints.entry(first.server).or_default();
+    let looked_up_ns = lookup.end_ns - lookup.start_ns;
+    endpoint.all.ledger.transfer(Owner::Server, Owner::Dns, looked_up_ns);
+    blame(lookup, first.server, first.wall_ns, 0, answering, tally);
+}
+
+fn stand_alone(lookup: &Lookup, answering: &Answering, tally: &mut Tally) {
+    let wall_ns = lookup.end_ns - lookup.start_ns;
+    let resolver = lookup.queries[0].server;
+    let endpoint = tally.endpoints.entry(resolver).or_default();
+    endpoint.protocol = Protocol::Dns;
+    let kind = if lookup.is_reverse { "reverse look-up" } else { "look-up" };
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Dns, wall_ns);
+    endpoint.add(kind, &ledger);
+    blame(lookup, resolver, wall_ns, 0, answering, tally);
+}
+
+fn blame(
+    lookup: &Lookup,
+    server: Endpoint,
+    wall_ns: u64,
+    rtt_base_ns: u64,
+    answering: &Answering,
+    tally: &mut Tally,
+) {
+    let parts = lookup.split();
+    for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
+        if ns == 0 {
+            continue;
+        }
+        let Some(query) = guilty(lookup, cause) else { continue };
+        let taken_ns = query.answered_ns.map_or(0, |answered_ns| answered_ns - query.sent_ns);
+        if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
+            // No slower than the way to the server itself: distance, not the resolver.
+            continue;
+        }
+        let culprit = culprit(cause, lookup, query, answering);
+        let key = Key { cause, sender: Side::Client, server, culprit };
+        let cost = tally.causes.entry(key).or_default();
+        cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance(lookup, query, cause, ns));
+    }
+}
+
+/// The query that shows the cause.
+fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
+    let shows = |query: &&Query| match cause {
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => query.answered_ns.is_none(),
+        Cause::DnsSlow => query.answered_ns.is_some(),
+        _ => query.rcode.is_some_and(|rcode| rcode != 0),
+    };
+    let taken_ns = |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at - query.sent_ns);
+    lookup.queries.iter().filter(shows).max_by_key(taken_ns).or(lookup.queries.first())
+}
+
+fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
+    let unanswered = lookup.queries.iter().filter(|query| query.answered_ns.is_none()).count();
+    match cause {
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => unanswered as u64,
+        Cause::DnsSearch => u64::from(lookup.search_steps),
+        _ => 1,
+    }
+}
+
+/// A server that answers others of its kind and not this one: a packet was lost on the way; one
+/// that answers none is itself to blame. Search domains are the client's.
+fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+    let answers = answering.get(&(query.server, query.qtype)).copied().unwrap_or(0) > 0;
+    let role = match cause {
+        Cause::DnsSearch => Role::Client,
+        Cause::DnsTimeout if answers => Role::Network,
+        _ => Role::Resolver,
+    };
+    let client = Endpoint { address: lookup.client, port: 0 };
+    Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }
+}
+
+fn instance(lookup: &Lookup, query: &Query, cause: Cause, ns: u64) -> Instance {
+    let next = lookup.queries.iter().find(|other| other.sent_ns > query.sent_ns);
+    let end_ns = query.answered_ns.or(next.map(|next| next.sent_ns)).unwrap_or(lookup.end_ns);
+    let next_frame =
+        query.answer_frame.or(next.map(|next| next.query_frame)).unwrap_or(query.query_frame);
+    let gap = Gap::between(Side::Client, query.sent_ns, end_ns, query.query_frame, next_frame);
+    Instance {
+        chain: Chain { cause, sender: Side::Client, ns, count: 1, longest_ns: ns, gap },
+        client: Endpoint { address: lookup.client, port: query.client_port },
+        server: query.server,
+        rtt_base_ns: query.baseline_ns.unwrap_or(0),
+        vantage: Vantage::Client,
+        software: None,
+        protocol: Protocol::Dns,
+    }
+}
+
+impl CauseTally {
+    fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
+        self.exchanges += 1;
+        self.count += count;
+        self.lost_ns += ns;
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(ns));
+        self.waits.record(ns);
+        self.note_share(ns, wall_ns);
+        self.offer(instance);
+    }
+}

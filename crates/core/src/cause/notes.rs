@@ -1,0 +1,107 @@
+//! What limits the answer, and what was noticed and cost nobody anything.
+
+use crate::app::Side;
+use crate::report::{Fact, Observation};
+use crate::tcp::Connection;
+
+/// Counts behind the observations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes {
+    missing_bytes: u64,
+    holed_connections: u64,
+    duplicates: u64,
+    one_sided: u64,
+    truncated: u64,
+    super_packets: u64,
+    mid_stream: u64,
+    unscaled: u64,
+    retransmissions: u64,
+    spurious: u64,
+    reordered: u64,
+    duplicate_acks: u64,
+    zero_windows: u64,
+    keep_alives: u64,
+    /// Connections that reused the addresses and ports of another.
+    pub port_reuses: u64,
+}
+
+impl Notes {
+    /// Takes what a connection that is over shows.
+    pub fn connection(&mut self, connection: &Connection) {
+        let faults = &connection.faults;
+        self.missing_bytes += faults.missing_bytes;
+        self.holed_connections += u64::from(faults.missing_bytes > 0);
+        self.duplicates += faults.duplicates;
+        self.truncated += faults.truncated;
+        self.super_packets += faults.super_packets;
+        self.mid_stream += u64::from(connection.mid_stream);
+        let halves = &connection.halves;
+        let packets = Side::ALL.map(|side| halves[side as usize].counts.packets);
+        let one_sided = packets.contains(&0) && packets.iter().sum::<u64>() > 2;
+        self.one_sided += u64::from(one_sided && connection.setup.syns == 0);
+        let unscaled = halves.iter().all(|half| half.window_scale.is_none());
+        self.unscaled += u64::from(unscaled && !connection.mid_stream);
+        for half in halves {
+            self.retransmissions += half.counts.rexmt_data_packets;
+            self.spurious += u64::from(half.dsacks);
+            self.reordered += half.counts.out_of_order_packets;
+            self.duplicate_acks += half.counts.duplicate_acks;
+            self.zero_windows += half.counts.zero_window_advertisements;
+            self.keep_alives += half.keep_alives;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.missing_bytes += other.missing_bytes;
+        self.holed_connections += other.holed_connections;
+        self.duplicates += other.duplicates;
+        self.one_sided += other.one_sided;
+        self.truncated += other.truncated;
+        self.super_packets += other.super_packets;
+        self.mid_stream += other.mid_stream;
+        self.unscaled += other.unscaled;
+        self.retransmissions += other.retransmissions;
+        self.spurious += other.spurious;
+        self.reordered += other.reordered;
+        self.duplicate_acks += other.duplicate_acks;
+        self.zero_windows += other.zero_windows;
+        self.keep_alives += other.keep_alives;
+        self.port_reuses += other.port_reuses;
+    }
+
+    /// The observations, limits of the trace first.
+    pub fn observations(&self) -> Vec<Observation> {
+        let mut all = Vec::new();
+        let mut note = |id, facts: Vec<(&'static str, Fact)>| {
+            all.push(Observation { id, facts, frames: Vec::new() });
+        };
+        if self.missing_bytes > 0 {
+            note(
+                "capture_drops",
+                vec![
+                    ("bytes", Fact::Bytes(self.missing_bytes)),
+                    ("connections", Fact::Count(self.holed_connections)),
+                ],
+            );
+        }
+        let counts = [
+            ("capture_duplicates", "count", self.duplicates),
+            ("asymmetric_capture", "connections", self.one_sided),
+            ("truncated_payload", "count", self.truncated),
+            ("super_packets", "count", self.super_packets),
+            ("mid_stream_start", "connections", self.mid_stream),
+            ("window_scale_unknown", "connections", self.unscaled),
+            ("port_reuse", "count", self.port_reuses),
+            ("one_off_retransmissions", "count", self.retransmissions),
+            ("spurious_retransmissions", "count", self.spurious),
+            ("reordering", "count", self.reordered),
+            ("zero_windows", "count", self.zero_windows),
+            ("keep_alives", "count", self.keep_alives),
+        ];
+        for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
+            note(id, vec![(name, Fact::Count(count))]);
+        }
+        all
+    }
+}

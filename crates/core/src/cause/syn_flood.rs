@@ -1,0 +1,130 @@
+//! Many half-open connections (RFC 4987).
+
+use super::tally::EndpointTally;
+use super::{Cause, Role};
+use crate::app::Side;
+use crate::report::{Affected, Culprit, Fact, Finding};
+use crate::tcp::Connection;
+use crate::wire::Endpoint;
+use std::collections::BTreeSet;
+
+/// Fewer unfinished handshakes than this are not a flood.
+const HALF_OPEN_FLOOR: u64 = 100;
+
+/// A flood is at least this much faster than one per second.
+const RATE_FLOOR: u64 = 20;
+
+/// Distinct sources counted; more are as good as any number.
+const SOURCES_MAX: usize = 4096;
+
+/// Handshakes at one endpoint that were begun and never completed.
+#[derive(Clone, Debug, Default)]
+pub struct Flood {
+    /// How many.
+    pub count: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    sources: BTreeSet<[u8; 16]>,
+    frames: Option<(crate::capture::FrameId, crate::capture::FrameId)>,
+}
+
+impl Flood {
+    /// Counts an unfinished handshake.
+    pub fn add(&mut self, connection: &Connection) {
+        self.count += 1;
+        let at_ns = connection.first_ns;
+        self.first_ns = Some(self.first_ns.map_or(at_ns, |first_ns| first_ns.min(at_ns)));
+        self.last_ns = self.last_ns.max(at_ns);
+        if self.sources.len() < SOURCES_MAX {
+            self.sources.insert(connection.client().address);
+        }
+        let frame = connection.first_frame;
+        let (first, last) = self.frames.unwrap_or((frame, frame));
+        self.frames = Some((first.min(frame), last.max(frame)));
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.first_ns = match (self.first_ns, other.first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.last_ns = self.last_ns.max(other.last_ns);
+        let room = SOURCES_MAX.saturating_sub(self.sources.len());
+        self.sources.extend(other.sources.iter().take(room).copied());
+        self.frames = match (self.frames, other.frames) {
+            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns)
+    }
+
+    fn per_second(&self) -> u64 {
+        (u128::from(self.count) * 1_000_000_000 / u128::from(self.duration_ns().max(1_000_000_000)))
+            as u64
+    }
+}
+
+/// Many SYNs in a short time, hardly any of them completed. `repeated` exchanges of others had
+/// to repeat their SYN meanwhile, which cost them `lost_ns`.
+pub(super) fn recognise(
+    server: Endpoint,
+    endpoint: &EndpointTally,
+    repeated: u64,
+    lost_ns: u64,
+) -> Option<Finding> {
+    let flood = &endpoint.flood;
+    let many = flood.count >= HALF_OPEN_FLOOR && flood.per_second() >= RATE_FLOOR;
+    let hardly_completed = endpoint.established < flood.count / 4;
+    if !many || !hardly_completed {
+        return None;
+    }
+    let latency = endpoint.all.latency.latency();
+    let facts = vec![
+        ("syns", Fact::Count(flood.count)),
+        ("duration_ns", Fact::Ns(flood.duration_ns())),
+        ("sources", Fact::Count(flood.sources.len() as u64)),
+        ("completed", Fact::Count(endpoint.established)),
+        ("rate", Fact::Count(flood.per_second())),
+        ("rate_bps", Fact::BitsPerSecond(flood.per_second() * 60 * 8)),
+        ("half_open", Fact::Count(flood.count)),
+    ];
+    let victims = (repeated > 0).then_some(("victims", Fact::Count(repeated)));
+    Some(Finding {
+        cause: Cause::SynFlood,
+        culprit: Culprit { role: Role::Network, endpoint: server },
+        affected: Affected {
+            exchanges: repeated,
+            of_exchanges: endpoint.all.exchanges,
+            connections: flood.count,
+        },
+        lost_ns,
+        share: 0.0,
+        latency,
+        counterfactual: latency,
+        confidence: 0.95,
+        evidence: flood
+            .frames
+            .map(|(first, last)| {
+                [("first_syn", first), ("last_syn", last)]
+                    .map(|(part, frame)| crate::report::Evidence {
+                        frame,
+                        part,
+                        from: Side::Client,
+                        payload_bytes: 0,
+                        after_ns: 0,
+                    })
+                    .to_vec()
+            })
+            .unwrap_or_default(),
+        evidence_flow: None,
+        ruled_out: Vec::new(),
+        facts: facts.into_iter().chain(victims).collect(),
+        software: endpoint.software.clone().map(String::from),
+        protocol: endpoint.protocol,
+    })
+}

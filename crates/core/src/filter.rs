@@ -1,0 +1,352 @@
+//! What part of a capture to look at: `host 10.0.0.1 and port 80 and +2s..+5s`.
+//!
+//! Terms are joined by `and` (or nothing); values of one term by `,`, any of which may match.
+//!
+//! | term | keeps |
+//! |---|---|
+//! | `host ADDRESS[/BITS]`, `not host …` | connections with such an end |
+//! | `port PORT[-PORT]`, `not port …` | connections with such an end |
+//! | `after TIME`, `before TIME`, `TIME..TIME` | what happened then; either end may be left out |
+//! | `cause CAUSE` | findings of that cause |
+//!
+//! A time is `+2s`, `+150ms` (since the first frame), `10:00:05[.25]` (UTC, on the day of the
+//! first frame or the next), or `2026-01-31T10:00:05Z`.
+
+mod time;
+
+use crate::cause::Cause;
+use crate::wire::{Endpoint, FlowKey};
+use std::fmt;
+use std::net::IpAddr;
+use time::Time;
+
+pub use time::parse_duration_ns;
+
+/// A parsed filter; the default keeps everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    ends: Vec<Ends>,
+    after: Option<Time>,
+    before: Option<Time>,
+    causes: Vec<Cause>,
+}
+
+/// What cannot be understood in a filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// A word that begins no term.
+    #[error(
+        "`{0}` is no filter: write host ADDRESS, port PORT, after TIME, before TIME, TIME..TIME \
+         or cause CAUSE, joined by `and`"
+    )]
+    Term(String),
+    /// A term without its value.
+    #[error("`{0}` lacks its value: write it after it, as in `{0} {1}`")]
+    Missing(&'static str, &'static str),
+    /// Not an address.
+    #[error("`{0}` is no address: write it as 10.0.0.1, 10.0.0.0/8 or 2001:db8::1")]
+    Address(String),
+    /// Not a port.
+    #[error("`{0}` is no port: write a number up to 65535, or a range as in 8000-8099")]
+    Port(String),
+    /// Not a time.
+    #[error("`{0}` is no time: write +2s, +150ms, 10:00:05 (UTC) or 2026-01-31T10:00:05Z")]
+    Time(String),
+    /// Not a cause.
+    #[error("`{0}` is no cause: `tcpwhy explain --cause list` shows them all")]
+    Cause(String),
+    /// Not a connection.
+    #[error("`{0}` is no connection: write its number, or one end as 10.0.0.1:50112")]
+    Connection(String),
+    /// A time asked for twice.
+    #[error("`{0}` is given twice: one time window is kept, from one `after` to one `before`")]
+    Twice(&'static str),
+}
+
+/// One host or port term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ends {
+    wanted: bool,
+    any: AnyOf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum AnyOf {
+    /// Network and prefix length in the IPv6 (IPv4-mapped) space.
+    Hosts(Vec<(u128, u32)>),
+    Ports(Vec<(u16, u16)>),
+}
+
+impl Filter {
+    /// Reads a filter.
+    ///
+    /// # Errors
+    /// [`FilterError`] names the word that cannot be understood and what would be.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        let mut filter = Self::default();
+        let mut words = text.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            match word {
+                "and" | "&&" => {}
+                "host" | "port" => {
+                    filter.ends.push(Ends { wanted: true, any: AnyOf::parse(word, words.next())? });
+                }
+                "not" | "!" => {
+                    let term = words.next().ok_or(FilterError::Missing("not", "host 10.0.0.1"))?;
+                    let any = AnyOf::parse(term, words.next())?;
+                    filter.ends.push(Ends { wanted: false, any });
+                }
+                "cause" => {
+                    let value = words.next();
+                    let value = value.ok_or(FilterError::Missing("cause", "nagle_delayed_ack"))?;
+                    for id in value.split(',') {
+                        let cause = Cause::from_id(id);
+                        filter.causes.push(cause.ok_or_else(|| FilterError::Cause(id.into()))?);
+                    }
+                }
+                "after" => {
+                    let value = words.next().ok_or(FilterError::Missing("after", "+2s"))?;
+                    once(&mut filter.after, value, "after")?;
+                }
+                "before" => {
+                    let value = words.next().ok_or(FilterError::Missing("before", "+5s"))?;
+                    once(&mut filter.before, value, "before")?;
+                }
+                _ => match word.split_once("..") {
+                    Some((from, to)) if from.len() + to.len() > 0 => {
+                        if !from.is_empty() {
+                            once(&mut filter.after, from, "after")?;
+                        }
+                        if !to.is_empty() {
+                            once(&mut filter.before, to, "before")?;
+                        }
+                    }
+                    _ => return Err(FilterError::Term(word.into())),
+                },
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Whether connections of this flow are kept.
+    pub fn matches_flow(&self, flow: &FlowKey) -> bool {
+        self.ends.iter().all(|ends| ends.any.matches(flow) == ends.wanted)
+    }
+
+    /// Whether the time `ns` since the epoch is kept, in a capture that begins at `first_ns`.
+    /// The end of a window is not part of it.
+    pub fn matches_time(&self, ns: u64, first_ns: u64) -> bool {
+        let window = self.window(first_ns);
+        window.0 <= ns && ns < window.1
+    }
+
+    /// The window kept, nanoseconds since the epoch: from the first up to the second.
+    pub fn window(&self, first_ns: u64) -> (u64, u64) {
+        let after = self.after.map_or(0, |time| time.at(first_ns));
+        (after, self.before.map_or(u64::MAX, |time| time.at(first_ns)))
+    }
+
+    /// Whether findings of `cause` are kept.
+    pub fn matches_cause(&self, cause: Cause) -> bool {
+        self.causes.is_empty() || self.causes.contains(&cause)
+    }
+
+    /// Asks for `cause` too.
+    pub fn also_causes(&mut self, cause: impl IntoIterator<Item = Cause>) {
+        self.causes.extend(cause);
+    }
+
+    /// The causes asked for; none means all.
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
+    }
+}
+
+fn once(place: &mut Option<Time>, value: &str, name: &'static str) -> Result<(), FilterError> {
+    let time = Time::parse(value).ok_or_else(|| FilterError::Time(value.into()))?;
+    match place.replace(time) {
+        Some(_) => Err(FilterError::Twice(name)),
+        None => Ok(()),
+    }
+}
+
+impl AnyOf {
+    fn parse(term: &str, value: Option<&str>) -> Result<Self, FilterError> {
+        match term {
+            "host" => {
+                let value = value.ok_or(FilterError::Missing("host", "10.0.0.1"))?;
+                let network = |text| network(text).ok_or_else(|| FilterError::Address(text.into()));
+                Ok(Self::Hosts(value.split(',').map(network).collect::<Result<_, _>>()?))
+            }
+            "port" => {
+                let value = value.ok_or(FilterError::Missing("port", "80"))?;
+                let ports = |text| ports(text).ok_or_else(|| FilterError::Port(text.into()));
+                Ok(Self::Ports(value.split(',').map(ports).collect::<Result<_, _>>()?))
+            }
+            other => Err(FilterError::Term(other.into())),
+        }
+    }
+
+    fn matches(&self, flow: &FlowKey) -> bool {
+        [&flow.low, &flow.high].into_iter().any(|end| match self {
+            Self::Hosts(hosts) => {
+                let address = u128::from_be_bytes(end.address);
+                hosts.iter().any(|&(network, bits)| (address ^ network) & mask(bits) == 0)
+            }
+            Self::Ports(ports) => ports.iter().any(|&(from, to)| (from..=to).contains(&end.port)),
+        })
+    }
+}
+
+fn mask(bits: u32) -> u128 {
+    if bits == 0 { 0 } else { u128::MAX << (128 - bits.min(128)) }
+}
+
+fn network(text: &str) -> Option<(u128, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let address = address.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+    let (address, whole) = match address {
+        IpAddr::V4(address) => (address.to_ipv6_mapped(), 32),
+        IpAddr::V6(address) => (address, 128),
+    };
+    let bits = bits.unwrap_or(whole);
+    (bits <= whole).then(|| (u128::from(address), 128 - whole + bits))
+}
+
+fn ports(text: &str) -> Option<(u16, u16)> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+    (from <= to).then_some((from, to))
+}
+
+/// One connection, as users point at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// By number: 1 is the one whose first frame comes first.
+    Number(u64),
+    /// By one of its ends.
+    End(Endpoint),
+}
+
+impl Pick {
+    /// Reads `7`, `10.0.0.1:50112` or `[2001:db8::1]:443`.
+    ///
+    /// # Errors
+    /// [`FilterError::Connection`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        if let Some(number) = text.parse().ok().filter(|&number| number > 0) {
+            return Ok(Self::Number(number));
+        }
+        let address: Option<std::net::SocketAddr> = text.parse().ok();
+        let address = address.ok_or_else(|| FilterError::Connection(text.into()))?;
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        Ok(Self::End(Endpoint { address: ip.octets(), port: address.port() }))
+    }
+
+    /// Whether it is the connection `number` (1-based) on `flow`.
+    pub fn matches(&self, number: u64, flow: &FlowKey) -> bool {
+        match self {
+            Self::Number(wanted) => *wanted == number,
+            Self::End(end) => flow.low == *end || flow.high == *end,
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "connection {number}"),
+            Self::End(end) => write!(f, "a connection of {end}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time::{DAY_NS, SECOND_NS, days_since_epoch};
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    fn end(address: &str, port: u16) -> Endpoint {
+        let address = match address.parse().expect("an address") {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        Endpoint { address: Ipv6Addr::octets(&address), port }
+    }
+
+    fn keeps(filter: &str, low: (&str, u16), high: (&str, u16)) -> bool {
+        let flow = FlowKey { low: end(low.0, low.1), high: end(high.0, high.1) };
+        Filter::parse(filter).expect(filter).matches_flow(&flow)
+    }
+
+    #[test]
+    fn hosts_and_ports_select_connections() {
+        let (client, server) = (("10.0.0.1", 50_000), ("10.0.0.2", 80));
+        assert!(keeps("host 10.0.0.1 and port 80", client, server));
+        assert!(keeps("host 10.0.0.0/30 port 80,443", client, server));
+        assert!(!keeps("host 10.0.0.4/30", client, server));
+        assert!(!keeps("host 10.0.0.1 and not port 79-81", client, server));
+        assert!(keeps("", client, server));
+        assert!(keeps("host 2001:db8::/32", ("2001:db8::7", 1), ("2001:db9::1", 2)));
+        assert!(!keeps("host 0.0.0.0/0", ("2001:db8::7", 1), ("2001:db9::1", 2)));
+    }
+
+    #[test]
+    fn times_are_since_the_first_frame_or_of_the_day() {
+        let first = days_since_epoch("2026-01-31").expect("a date") * DAY_NS + 36_000 * SECOND_NS;
+        let keeps = |filter: &str, seconds: f64| {
+            let filter = Filter::parse(filter).expect(filter);
+            filter.matches_time(first + (seconds * 1e9) as u64, first)
+        };
+        assert!(keeps("+2s..+5s", 2.0) && !keeps("+2s..+5s", 5.0) && !keeps("+2s..+5s", 1.9));
+        assert!(keeps("after +150ms", 0.15) && !keeps("after +150ms", 0.149));
+        assert!(keeps("after 10:00:05", 5.0) && !keeps("after 10:00:05", 4.9));
+        assert!(keeps("before 2026-01-31T10:00:05.5Z", 5.4));
+        assert!(!keeps("before 2026-01-31T10:00:05.5Z", 5.5));
+        assert!(keeps("..+1s", 0.5) && !keeps("..+1s", 1.0));
+    }
+
+    #[test]
+    fn a_time_after_midnight_is_the_next_days() {
+        let first = 10 * DAY_NS + DAY_NS - 600 * SECOND_NS;
+        let filter = Filter::parse("after 00:10").expect("a filter");
+        assert_eq!(filter.window(first).0, 11 * DAY_NS + 600 * SECOND_NS);
+    }
+
+    #[test]
+    fn causes_select_findings() {
+        let filter = Filter::parse("cause nagle_delayed_ack,refused").expect("a filter");
+        assert!(filter.matches_cause(Cause::Refused) && !filter.matches_cause(Cause::Reset));
+    }
+
+    #[test]
+    fn a_connection_is_picked_by_number_or_end() {
+        let flow = FlowKey { low: end("10.0.0.1", 50_000), high: end("10.0.0.2", 80) };
+        let picks = |text: &str| Pick::parse(text).expect(text).matches(3, &flow);
+        assert!(picks("3") && picks("10.0.0.1:50000") && picks("10.0.0.2:80"));
+        assert!(!picks("4") && !picks("10.0.0.1:80") && !picks("[::1]:80"));
+        assert!(Pick::parse("0").is_err() && Pick::parse("10.0.0.1").is_err());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
+        assert!(error("hots 10.0.0.1").starts_with("`hots` is no filter"));
+        assert!(error("host").starts_with("`host` lacks its value"));
+        assert!(error("host example.org").contains("is no address"));
+        assert!(error("port 70000").contains("is no port"));
+        assert!(error("after 25:00").contains("is no time"));
+        assert!(error("cause nagle").contains("is no cause"));
+        assert!(error("after +1s after +2s").contains("given twice"));
+        for text in ["not", "..", "host 1.2.3.4/99", "+1s...", "after +é", "port 9-1"] {
+            error(text);
+        }
+    }
+}

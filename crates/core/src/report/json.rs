@@ -1,0 +1,380 @@
+//! The report as JSON, schema version 1 (`docs/report.schema.json`).
+//!
+//! Names are those of the model. Times are integers of nanoseconds; those since the epoch exceed
+//! 2⁵³, so readers must not take them for doubles.
+
+use super::phrases::{self, Fix, Phrases, endpoint};
+use super::{
+    Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
+    Ledger, Observation, Report, SCHEMA_VERSION, Step, protocol_id, vantage_id,
+};
+use crate::app::Side;
+use crate::capture::{FrameId, InputSummary, LinkType};
+use crate::cause::Owner;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The whole report, indented; ends with a line feed.
+///
+/// # Errors
+/// None that is known: every value of a report has a JSON form.
+pub fn render(report: &Report, tool_version: &str) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&View::of(report, tool_version))?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// A ladder as JSON: `client`, `server`, `steps[]`.
+pub fn ladder(ladder: &Ladder) -> Value {
+    let step = |step: &super::LadderStep| match &step.step {
+        Step::Segment { from, frame, label } => json!({
+            "time_ns": step.time_ns, "step": "segment", "from": side(*from),
+            "frame": frame.number(), "label": label,
+        }),
+        Step::Gap { duration_ns, owner, cause } => json!({
+            "time_ns": step.time_ns, "step": "gap", "duration_ns": duration_ns,
+            "owner": owner.id(), "cause": cause.map(|cause| cause.id()),
+        }),
+        Step::Mark(text) => json!({ "time_ns": step.time_ns, "step": "mark", "label": text }),
+    };
+    json!({
+        "client": endpoint(&ladder.client),
+        "server": endpoint(&ladder.server),
+        "steps": ladder.steps.iter().map(step).collect::<Vec<_>>(),
+    })
+}
+
+#[derive(serde::Serialize)]
+struct View<'a> {
+    schema_version: u32,
+    tool_version: &'a str,
+    inputs: Vec<InputView<'a>>,
+    totals: TotalsView,
+    ledger: LedgerView<'a>,
+    latency: Latency,
+    endpoints: Vec<EndpointView<'a>>,
+    findings: Vec<FindingView<'a>>,
+    observations: Vec<ObservationView<'a>>,
+    connections: Vec<ConnectionView<'a>>,
+    connections_omitted: u64,
+}
+
+impl<'a> View<'a> {
+    fn of(report: &'a Report, tool_version: &'a str) -> Self {
+        let totals = &report.totals;
+        let errors = totals.decode_errors.errors().map(|(kind, count)| (kind.name(), count));
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool_version,
+            inputs: report.inputs.iter().map(InputView::of).collect(),
+            totals: TotalsView {
+                connections: totals.connections,
+                exchanges: totals.exchanges,
+                lookups: totals.lookups,
+                segments: totals.segments,
+                wall_ns: totals.wall_ns,
+                first_ns: totals.first_ns,
+                last_ns: totals.last_ns,
+                vantage: vantage_id(totals.vantage),
+                decode_errors: errors.collect(),
+            },
+            ledger: LedgerView(&report.ledger),
+            latency: report.latency,
+            endpoints: report.endpoints.iter().map(EndpointView::of).collect(),
+            findings: report.findings.iter().map(|it| FindingView::of(it, report)).collect(),
+            observations: report
+                .observations
+                .iter()
+                .map(|it| ObservationView::of(it, report))
+                .collect(),
+            connections: report
+                .connections
+                .iter()
+                .map(|it| ConnectionView::of(it, report))
+                .collect(),
+            connections_omitted: report.connections_omitted,
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct InputView<'a> {
+    path: &'a str,
+    packets: u64,
+    bytes: u64,
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    link_type: String,
+    problems: Vec<Value>,
+}
+
+impl<'a> InputView<'a> {
+    fn of(input: &'a InputSummary) -> Self {
+        let names: Vec<String> = input.link_types.iter().copied().map(link_type).collect();
+        let problem = |problem: &crate::capture::Problem| {
+            json!({
+                "kind": problem.kind(),
+                "what": problem.to_string(),
+                "loses_frames": problem.loses_frames(),
+            })
+        };
+        Self {
+            path: &input.path,
+            packets: input.packets,
+            bytes: input.bytes,
+            first_ns: input.first_ns,
+            last_ns: input.last_ns,
+            link_type: names.join(","),
+            problems: input.problems.iter().map(problem).collect(),
+        }
+    }
+}
+
+/// The registered name in lower case, `linktype_<number>` where it is none we read.
+fn link_type(link: LinkType) -> String {
+    let name = match link {
+        LinkType::NULL => "null",
+        LinkType::ETHERNET => "ethernet",
+        LinkType::PPP => "ppp",
+        LinkType::RAW_BSD | LinkType::RAW => "raw",
+        LinkType::PPP_ETHER => "ppp_ether",
+        LinkType::LOOP => "loop",
+        LinkType::LINUX_SLL => "linux_sll",
+        LinkType::IPV4 => "ipv4",
+        LinkType::IPV6 => "ipv6",
+        LinkType::LINUX_SLL2 => "linux_sll2",
+        LinkType(number) => return format!("linktype_{number}"),
+    };
+    name.into()
+}
+
+#[derive(serde::Serialize)]
+struct TotalsView {
+    connections: u64,
+    exchanges: u64,
+    lookups: u64,
+    segments: u64,
+    wall_ns: u64,
+    first_ns: u64,
+    last_ns: u64,
+    vantage: &'static str,
+    decode_errors: BTreeMap<&'static str, u64>,
+}
+
+/// Every owner, those without time too, in declaration order.
+struct LedgerView<'a>(&'a Ledger);
+
+impl Serialize for LedgerView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Owner::ALL.len()))?;
+        for &owner in Owner::ALL {
+            map.serialize_entry(owner.id(), &self.0.of(owner))?;
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct EndpointView<'a> {
+    endpoint: String,
+    software: Option<&'a str>,
+    protocol: &'static str,
+    connections: u64,
+    exchanges: u64,
+    ledger: LedgerView<'a>,
+    latency: Latency,
+    kinds: Vec<Value>,
+}
+
+impl<'a> EndpointView<'a> {
+    fn of(at: &'a EndpointReport) -> Self {
+        let kinds = at.kinds.iter().map(|kind| {
+            json!({ "kind": kind.kind, "exchanges": kind.exchanges, "latency": kind.latency })
+        });
+        Self {
+            endpoint: endpoint(&at.endpoint),
+            software: at.software.as_deref(),
+            protocol: protocol_id(at.protocol),
+            connections: at.connections,
+            exchanges: at.exchanges,
+            ledger: LedgerView(&at.ledger),
+            latency: at.latency,
+            kinds: kinds.collect(),
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct FindingView<'a> {
+    cause: &'static str,
+    class: &'static str,
+    headline: String,
+    culprit: Value,
+    affected: Affected,
+    lost_ns: u64,
+    share: f64,
+    latency: Latency,
+    counterfactual: Latency,
+    confidence: f64,
+    what: String,
+    facts: BTreeMap<&'static str, Value>,
+    connection: Option<Value>,
+    evidence: Vec<EvidenceView<'a>>,
+    ruled_out: Vec<Value>,
+    fixes: Vec<Fix>,
+    verify: String,
+    software: Option<&'a str>,
+    protocol: &'static str,
+}
+
+#[derive(serde::Serialize)]
+struct EvidenceView<'a> {
+    frame: u64,
+    file: &'a str,
+    part: &'static str,
+    what: String,
+    from: &'static str,
+    payload_bytes: u32,
+    after_ns: u64,
+    wireshark_filter: String,
+}
+
+impl<'a> FindingView<'a> {
+    fn of(finding: &'a Finding, report: &'a Report) -> Self {
+        let phrases = Phrases::of(finding);
+        let evidence = finding.evidence.iter().zip(phrases.evidence);
+        let connection = |(client, server): &(_, _)| json!({ "client": endpoint(client), "server": endpoint(server) });
+        let culprit = &finding.culprit;
+        let ruled_out = phrases.ruled_out.into_iter();
+        Self {
+            cause: finding.cause.id(),
+            class: finding.cause.class().id(),
+            headline: phrases.headline,
+            culprit: json!({ "role": culprit.role.id(), "endpoint": endpoint(&culprit.endpoint) }),
+            affected: finding.affected,
+            lost_ns: finding.lost_ns,
+            share: unit(finding.share),
+            latency: finding.latency,
+            counterfactual: finding.counterfactual,
+            confidence: unit(finding.confidence),
+            what: phrases.what,
+            facts: facts(&finding.facts),
+            connection: finding.evidence_flow.as_ref().map(connection),
+            evidence: evidence
+                .map(|(link, what)| EvidenceView {
+                    frame: link.frame.number(),
+                    file: file(link.frame, report),
+                    part: link.part,
+                    what,
+                    from: side(link.from),
+                    payload_bytes: link.payload_bytes,
+                    after_ns: link.after_ns,
+                    wireshark_filter: phrases::wireshark_filter(finding, link.frame.file()),
+                })
+                .collect(),
+            ruled_out: ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why })).collect(),
+            fixes: phrases.fixes,
+            verify: phrases.verify,
+            software: finding.software.as_deref(),
+            protocol: protocol_id(finding.protocol),
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct ObservationView<'a> {
+    id: &'static str,
+    what: String,
+    limits: bool,
+    facts: BTreeMap<&'static str, Value>,
+    frames: Vec<FrameView<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct FrameView<'a> {
+    frame: u64,
+    file: &'a str,
+}
+
+impl<'a> ObservationView<'a> {
+    fn of(observation: &'a Observation, report: &'a Report) -> Self {
+        let (limits, what) = phrases::observation(observation);
+        let frame =
+            |frame: &FrameId| FrameView { frame: frame.number(), file: file(*frame, report) };
+        Self {
+            id: observation.id,
+            what,
+            limits,
+            facts: facts(&observation.facts),
+            frames: observation.frames.iter().map(frame).collect(),
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct ConnectionView<'a> {
+    client: String,
+    server: String,
+    protocol: &'static str,
+    first_frame: FrameView<'a>,
+    first_ns: u64,
+    last_ns: u64,
+    vantage: &'static str,
+    rtt_min_ns: u64,
+    exchanges: u64,
+    ledger: LedgerView<'a>,
+    lost_ns: u64,
+    client_to_server: DirectionReport,
+    server_to_client: DirectionReport,
+}
+
+impl<'a> ConnectionView<'a> {
+    fn of(connection: &'a ConnectionReport, report: &'a Report) -> Self {
+        Self {
+            client: endpoint(&connection.client),
+            server: endpoint(&connection.server),
+            protocol: protocol_id(connection.protocol),
+            first_frame: FrameView {
+                frame: connection.first_frame.number(),
+                file: file(connection.first_frame, report),
+            },
+            first_ns: connection.first_ns,
+            last_ns: connection.last_ns,
+            vantage: vantage_id(connection.vantage),
+            rtt_min_ns: connection.rtt_min_ns,
+            exchanges: connection.exchanges,
+            ledger: LedgerView(&connection.ledger),
+            lost_ns: connection.lost_ns,
+            client_to_server: connection.client_to_server,
+            server_to_client: connection.server_to_client,
+        }
+    }
+}
+
+/// Facts carry their unit in their name, so a number is enough.
+fn facts(facts: &[(&'static str, Fact)]) -> BTreeMap<&'static str, Value> {
+    let value = |fact: &Fact| match fact {
+        Fact::Ns(number) | Fact::Bytes(number) | Fact::BitsPerSecond(number) => json!(number),
+        Fact::Count(number) => json!(number),
+        Fact::Share(share) => json!(unit(*share)),
+        Fact::Text(text) => json!(text),
+    };
+    facts.iter().map(|(name, fact)| (*name, value(fact))).collect()
+}
+
+/// JSON has no number for what is not one.
+fn unit(share: f64) -> f64 {
+    if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
+}
+
+fn side(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+fn file(frame: FrameId, report: &Report) -> &str {
+    report.inputs.get(usize::from(frame.file())).map_or("", |input| input.path.as_str())
+}

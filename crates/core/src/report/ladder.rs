@@ -1,0 +1,122 @@
+//! One connection or exchange as a flow ladder: client left, server right, time downwards, gaps
+//! marked, named and owned.
+
+use super::layout::{Page, columns_of, cut, left, right};
+use super::style::{Look, Paint};
+use super::units;
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::cause::{Cause, Class, Owner};
+use crate::wire::Endpoint;
+
+/// What happened between two endpoints, in time order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ladder {
+    /// Who opened the connection.
+    pub client: Endpoint,
+    /// Who accepted it.
+    pub server: Endpoint,
+    /// The steps, in time order.
+    pub steps: Vec<LadderStep>,
+}
+
+/// One rung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LadderStep {
+    /// Time since the ladder's start, ns.
+    pub time_ns: u64,
+    /// What happened then.
+    pub step: Step,
+}
+
+/// What a rung shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A segment went over the wire.
+    Segment {
+        /// Who sent it.
+        from: Side,
+        /// The frame that carried it.
+        frame: FrameId,
+        /// `SYN`, `238 B`, `ACK 239`, `615 B again`.
+        label: String,
+    },
+    /// Nobody sent anything.
+    Gap {
+        /// For how long, ns.
+        duration_ns: u64,
+        /// Who owns the time.
+        owner: Owner,
+        /// What made them own it, where a cause was found.
+        cause: Option<Cause>,
+    },
+    /// A mark between segments: `request GET /items/{id}`, `response 200`.
+    Mark(String),
+}
+
+const TIME_COLUMNS: usize = 13;
+const FRAME_COLUMNS: usize = 9;
+const LADDER_COLUMNS_MAX: usize = 64;
+
+impl Ladder {
+    /// The ladder as text.
+    pub fn render(&self, look: &Look) -> String {
+        let mut page = Page::new(look);
+        let used = TIME_COLUMNS + FRAME_COLUMNS + 5;
+        let columns = look.width.saturating_sub(used).clamp(24, LADDER_COLUMNS_MAX);
+        let (client, server) = (self.client.to_string(), self.server.to_string());
+        let half = columns.saturating_sub(1) / 2;
+        let (client, server) = (cut(&client, half.max(16)), cut(&server, half.max(16)));
+        let server = right(&server, (columns + 2).saturating_sub(columns_of(&client)));
+        let names = look.paint(Paint::Bold, &format!("{client}{server}"));
+        page.line(&format!("{}  {names}  frame", right("time", TIME_COLUMNS)));
+        for LadderStep { time_ns, step } in &self.steps {
+            let rung = match step {
+                Step::Segment { from, frame, label } => {
+                    let arrow = arrow(*from, &cut(&units::printable(label), columns - 8), columns);
+                    format!("│{arrow}│  #{}", frame.number())
+                }
+                Step::Gap { duration_ns, owner, cause } => {
+                    gap(look, *duration_ns, *owner, *cause, columns)
+                }
+                Step::Mark(text) => {
+                    let text = cut(&units::printable(text), columns - 2);
+                    format!("│ {}│", look.paint(Paint::Code, &left(&text, columns - 1)))
+                }
+            };
+            let time = match step {
+                // One unit and all digits, so that times can be compared down the column.
+                Step::Segment { .. } => format!("{:.3} ms", *time_ns as f64 / 1e6),
+                _ => String::new(),
+            };
+            page.line(&format!("{}  {rung}", right(&time, TIME_COLUMNS)));
+        }
+        page.finish()
+    }
+}
+
+fn arrow(from: Side, label: &str, columns: usize) -> String {
+    let dashes = columns.saturating_sub(columns_of(label) + 3);
+    let (short, long) = ("─".repeat(dashes.min(3)), "─".repeat(dashes.saturating_sub(3)));
+    match from {
+        Side::Client => format!("{short} {label} {long}▶"),
+        Side::Server => format!("◀{long} {label} {short}"),
+    }
+}
+
+/// `┊ 41.4 ms  nagle_delayed_ack ┊`, in the colour of its class.
+fn gap(look: &Look, ns: u64, owner: Owner, cause: Option<Cause>, columns: usize) -> String {
+    let owned = match cause {
+        Some(cause) if cause.id() != owner.id() => format!("{} ({})", owner.id(), cause.id()),
+        _ => owner.id().to_owned(),
+    };
+    let text = cut(&format!("{}  {owned}", units::duration(ns)), columns - 2);
+    let paint = match cause.map(Cause::class) {
+        Some(Class::Fault) => Paint::Fault,
+        Some(Class::Cost) => Paint::Cost,
+        None => Paint::Dim,
+    };
+    let spare = columns.saturating_sub(columns_of(&text));
+    let (before, after) = (" ".repeat(spare / 2), " ".repeat(spare - spare / 2));
+    format!("┊{before}{}{after}┊", look.paint(paint, &text))
+}

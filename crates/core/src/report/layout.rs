@@ -1,0 +1,220 @@
+//! Lines that fit: wrapping between words, hanging labels, aligned columns.
+
+use super::style::{Look, Paint};
+
+/// Columns before the text of a labelled paragraph.
+pub(super) const LABEL_COLUMNS: usize = 13;
+
+/// Breaks `text` between words into lines of at most `width` columns (a longer word stands alone).
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    fold(text.split(' '), width)
+}
+
+/// The same for a shell command: what is quoted stays together.
+fn wrap_command(command: &str, width: usize) -> Vec<String> {
+    let mut quoted = false;
+    let words = command.split(|char| {
+        quoted ^= char == '\'';
+        char == ' ' && !quoted
+    });
+    fold(words, width)
+}
+
+fn fold<'t>(words: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut columns = 0;
+    for word in words.filter(|word| !word.is_empty()) {
+        let length = columns_of(word);
+        match lines.last_mut() {
+            Some(line) if columns + 1 + length <= width => {
+                line.push(' ');
+                line.push_str(word);
+                columns += 1 + length;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                columns = length;
+            }
+        }
+    }
+    lines
+}
+
+/// Columns that `text` takes.
+pub(super) fn columns_of(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// `text` padded to `columns` on the right.
+pub(super) fn left(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(columns_of(text))))
+}
+
+/// `text` padded to `columns` on the left.
+pub(super) fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(columns_of(text))))
+}
+
+/// `text` cut to `columns`, with a mark that it was.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Collects lines.
+pub(super) struct Page<'a> {
+    pub(super) look: &'a Look,
+    text: String,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(look: &'a Look) -> Self {
+        Self { look, text: String::new() }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// An empty line, unless nothing or one stands above.
+    pub(super) fn gap(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    /// One line as it is; colours are the caller's.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(self.look.spell(line).trim_end());
+        self.text.push('\n');
+    }
+
+    /// A paragraph in one colour, wrapped, `indent` columns in.
+    pub(super) fn paragraph(&mut self, paint: Option<Paint>, text: &str, indent: usize) {
+        for line in self.wrapped(text, indent) {
+            let line = match paint {
+                Some(paint) => self.look.paint(paint, &line),
+                None => line,
+            };
+            self.line(&format!("{}{line}", " ".repeat(indent)));
+        }
+    }
+
+    /// `  label     text`, the text wrapped and hanging; commands in it are coloured.
+    pub(super) fn labelled(&mut self, label: &str, text: &str) {
+        let lines = self.wrapped(text, LABEL_COLUMNS);
+        self.hang(label, lines.iter().map(String::as_str), true);
+    }
+
+    /// Shell commands under a label: broken lines end with `\` so that they can be pasted.
+    pub(super) fn command(&mut self, label: &str, command: &str) {
+        let width = self.look.width.saturating_sub(LABEL_COLUMNS + 2).max(20);
+        let lines = wrap_command(command, width);
+        let last = lines.len().saturating_sub(1);
+        let broken = lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| if index < last { format!("{line} \\") } else { line.clone() });
+        let lines: Vec<String> = broken.map(|line| self.look.paint(Paint::Code, &line)).collect();
+        self.hang(label, lines.iter().map(String::as_str), false);
+    }
+
+    /// An item of a list, wrapped and hanging.
+    pub(super) fn item(&mut self, text: &str) {
+        let mut in_code = false;
+        for (index, line) in self.wrapped(text, 4).iter().enumerate() {
+            let sign = if index == 0 { "  - " } else { "    " };
+            let line = self.coloured(line, &mut in_code);
+            self.line(&format!("{sign}{line}"));
+        }
+    }
+
+    /// What the reader must know first.
+    pub(super) fn warning(&mut self, text: &str) {
+        for (index, line) in self.wrapped(text, 2).iter().enumerate() {
+            let sign = if index == 0 { "!" } else { " " };
+            self.line(&self.look.paint(Paint::Warning, &format!("{sign} {line}")));
+        }
+    }
+
+    /// A paragraph, wrapped, two columns in; commands in it are coloured.
+    pub(super) fn prose(&mut self, text: &str) {
+        let mut in_code = false;
+        for line in self.wrapped(text, 2) {
+            let line = self.coloured(&line, &mut in_code);
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    /// A labelled row of columns whose last one, the words, wraps within itself, or below the
+    /// others where there is no room beside them.
+    pub(super) fn columned(&mut self, label: &str, start: &str, words: &str) {
+        let indent = LABEL_COLUMNS + columns_of(start);
+        let beside = indent + 24 <= self.look.width;
+        let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
+        let mut lines =
+            self.wrapped(words, if beside { indent } else { LABEL_COLUMNS + 2 }).into_iter();
+        let first = if beside { lines.next().unwrap_or_default() } else { String::new() };
+        self.line(&format!("  {label}{start}{first}"));
+        let indent = if beside { indent } else { LABEL_COLUMNS + 2 };
+        lines.for_each(|line| self.line(&format!("{}{line}", " ".repeat(indent))));
+    }
+
+    fn wrapped(&self, text: &str, indent: usize) -> Vec<String> {
+        wrap(&self.look.spell(text), self.look.width.saturating_sub(indent).max(20))
+    }
+
+    fn hang<'l>(&mut self, label: &str, lines: impl Iterator<Item = &'l str>, codes: bool) {
+        let mut in_code = false;
+        for (index, line) in lines.enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let label = self.look.paint(Paint::Dim, &left(label, LABEL_COLUMNS - 2));
+            let line = if codes { self.coloured(line, &mut in_code) } else { line.to_owned() };
+            self.line(&format!("  {label}{line}"));
+        }
+    }
+
+    /// With colours, what stands between backquotes is coloured instead; it may span lines.
+    pub(super) fn coloured(&self, line: &str, in_code: &mut bool) -> String {
+        if !self.look.colour {
+            return line.to_owned();
+        }
+        let mut text = String::new();
+        for (index, piece) in line.split('`').enumerate() {
+            if index > 0 {
+                *in_code = !*in_code;
+            }
+            match (*in_code, piece) {
+                (_, "") => {}
+                (true, piece) => text.push_str(&self.look.paint(Paint::Code, piece)),
+                (false, piece) => text.push_str(piece),
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_never_broken() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("a-very-long-word b", 5), ["a-very-long-word", "b"]);
+    }
+
+    #[test]
+    fn a_broken_command_can_be_pasted() {
+        let look = Look { width: 40, ..Look::default() };
+        let mut page = Page::new(&look);
+        page.command("verify", "tcpdump -i any 'host 10.0.0.1 and port 80'");
+        let text = page.finish();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("-i any \\\n"), "{text}");
+        assert!(text.contains("'host 10.0.0.1 and port 80'"), "{text}");
+    }
+}

@@ -1,0 +1,69 @@
+//! A cause's manual for the terminal: the prose and tables people read, without the templates.
+
+use super::layout::Page;
+use super::style::{Look, Paint};
+use crate::cause::{self, Cause};
+
+/// The manual of `cause`.
+pub fn render_manual(cause: Cause, look: &Look) -> String {
+    let words = cause::words(cause);
+    let mut page = Page::new(look);
+    let title = look.paint(Paint::Bold, words.title);
+    page.line(&format!("{title}   {} ({})", cause.id(), cause.class().id()));
+    let manual = cause::manual(cause);
+    for section in manual.split("\n## ").skip(1) {
+        let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
+        match heading {
+            "What happens" | "Confirm" | "Reproduce" => prose(&mut page, heading, body),
+            "Looks the same" => {
+                start(&mut page, heading);
+                for (of, _, why) in &words.ruled_out {
+                    page.item(&format!("{of}: {}", plain(why)));
+                }
+            }
+            "Fix" => {
+                start(&mut page, heading);
+                for fix in &words.fixes {
+                    let change = plain(fix.change);
+                    page.item(&format!("{}: {change} → {}", plain(fix.place), plain(fix.effect)));
+                }
+            }
+            _ => {}
+        }
+    }
+    page.finish()
+}
+
+fn start(page: &mut Page<'_>, heading: &str) {
+    page.gap();
+    page.line(&page.look.paint(Paint::Bold, heading));
+}
+
+fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
+    start(page, heading);
+    for (index, paragraph) in body.trim().split("\n\n").enumerate() {
+        if index > 0 {
+            page.gap();
+        }
+        if paragraph.starts_with("- ") {
+            paragraph
+                .lines()
+                .filter_map(|line| line.strip_prefix("- "))
+                .for_each(|item| page.item(item));
+        } else {
+            page.prose(&paragraph.replace('\n', " "));
+        }
+    }
+}
+
+/// A template for a reader without a case at hand: what stands in brackets is left out, places
+/// for roles keep their name.
+fn plain(template: &str) -> String {
+    let none = |_: &str| None;
+    let names = ["peer", "message", "sender", "receiver", "place"];
+    let mut text = template.replace("{role}", "culprit");
+    for name in names {
+        text = text.replace(&format!("{{{name}}}"), name);
+    }
+    super::template::fill(&text, &none).unwrap_or(text)
+}

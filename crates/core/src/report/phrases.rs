@@ -1,0 +1,270 @@
+//! A finding in words: its cause's message table filled with its facts. Text and JSON both show
+//! these, so they cannot disagree.
+
+use super::template::{fill, fill_all, fill_first};
+use super::{Evidence, Fact, Finding, Observation, units};
+use crate::app::{Protocol, Side};
+use crate::cause::{self, Cause, FixRow, Role, Words};
+use crate::wire::Endpoint;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The words of one finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phrases {
+    /// One sentence without the full stop.
+    pub headline: String,
+    /// What happened.
+    pub what: String,
+    /// One per evidence frame: what it is in the chain.
+    pub evidence: Vec<String>,
+    /// Look-alikes and why they are not it.
+    pub ruled_out: Vec<(Cause, String)>,
+    /// What to change, the most fitting first.
+    pub fixes: Vec<Fix>,
+    /// The commands that show whether the fix worked.
+    pub verify: String,
+}
+
+/// One change that removes a cause.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Fix {
+    /// Where it is made.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The change.
+    pub change: String,
+    /// What it does.
+    pub effect: String,
+}
+
+impl Phrases {
+    /// Puts `finding` into words.
+    pub fn of(finding: &Finding) -> Self {
+        let words = cause::words(finding.cause);
+        let facts = facts(finding);
+        let fact = |name: &str| facts.get(name);
+        let part = |evidence: &Evidence| {
+            let template = words.part(evidence.part);
+            template.and_then(|text| fill(text, &fact)).unwrap_or_else(|| readable(evidence.part))
+        };
+        Self {
+            headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into()),
+            what: fill_all(&words.message, &fact),
+            evidence: finding.evidence.iter().map(part).collect(),
+            ruled_out: finding
+                .ruled_out
+                .iter()
+                .filter_map(|ruled_out| {
+                    let why = words.why_not(ruled_out.cause, ruled_out.why)?;
+                    Some((ruled_out.cause, fill(why, &fact)?))
+                })
+                .collect(),
+            fixes: fixes(finding, &words, &fact),
+            verify: verify(finding),
+        }
+    }
+}
+
+/// An observation in words; its id where the table has none.
+pub fn observation(observation: &Observation) -> (bool, String) {
+    let fact =
+        |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
+    match cause::observation(observation.id) {
+        Some(words) => (words.limits, fill_all(&words.message, &fact)),
+        None => (false, readable(observation.id)),
+    }
+}
+
+/// An endpoint as people write it; without port 0, which stands for any.
+pub fn endpoint(endpoint: &Endpoint) -> String {
+    if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
+}
+
+/// The Wireshark display filter for the evidence's connection and frames in one file.
+pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
+    let mut filter = String::new();
+    if let Some((client, server)) = &finding.evidence_flow {
+        let ports = if is_dns(finding.cause) { "udp" } else { "tcp" };
+        let sides = if client.ip() == server.ip() { vec![client] } else { vec![client, server] };
+        for side in sides {
+            let family = if side.ip().is_ipv4() { "ip" } else { "ipv6" };
+            let _ = write!(filter, "{family}.addr == {} && ", side.ip());
+        }
+        for side in [client, server] {
+            let _ = write!(filter, "{ports}.port == {} && ", side.port);
+        }
+    }
+    let frames = finding.evidence.iter().map(|evidence| evidence.frame);
+    let mut numbers: Vec<u64> =
+        frames.filter(|frame| frame.file() == file).map(|frame| frame.number()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    let _ = write!(filter, "frame.number in {{{}}}", numbers.join(", "));
+    filter
+}
+
+/// Facts of the finding itself and those that every finding has.
+fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
+    let text = |text: &str| Fact::Text(text.to_owned());
+    let sender = sender(finding);
+    let side = |side: Option<Side>, neutral: &str| match side {
+        Some(Side::Client) => text("client"),
+        Some(Side::Server) => text("server"),
+        None => text(neutral),
+    };
+    let peer = match finding.culprit.role {
+        Role::Client => "server",
+        Role::Server => "client",
+        _ => "peer",
+    };
+    let message = match sender {
+        Some(Side::Client) => "request",
+        Some(Side::Server) => "response",
+        None => "message",
+    };
+    let mut facts = BTreeMap::from([
+        ("culprit", Fact::Text(endpoint(&finding.culprit.endpoint))),
+        ("role", text(finding.culprit.role.id())),
+        ("peer", text(peer)),
+        ("sender", side(sender, "sender")),
+        ("receiver", side(sender.map(Side::peer), "receiver")),
+        ("message", text(message)),
+        ("exchanges", Fact::Count(finding.affected.exchanges)),
+        ("of_exchanges", Fact::Count(finding.affected.of_exchanges)),
+        ("connections", Fact::Count(finding.affected.connections)),
+    ]);
+    if finding.lost_ns > 0 {
+        facts.insert("lost_ns", Fact::Ns(finding.lost_ns));
+        facts.insert("share", Fact::Share(finding.share));
+    }
+    facts.extend(finding.facts.iter().map(|(name, fact)| (*name, fact.clone())));
+    facts
+}
+
+/// Who sends the data that the cause holds up.
+fn sender(finding: &Finding) -> Option<Side> {
+    let culprit = match finding.culprit.role {
+        Role::Client => Some(Side::Client),
+        Role::Server => Some(Side::Server),
+        _ => None,
+    };
+    let culprit_receives = matches!(finding.cause, Cause::ReceiveWindow | Cause::ZeroWindow);
+    let from_culprit = if culprit_receives { culprit.map(Side::peer) } else { culprit };
+    let first_data = finding.evidence.iter().find(|evidence| evidence.payload_bytes > 0);
+    from_culprit.or(first_data.map(|evidence| evidence.from))
+}
+
+fn is_dns(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::DnsSlow
+            | Cause::DnsTimeout
+            | Cause::DnsFailure
+            | Cause::DnsSearch
+            | Cause::ReverseDnsTimeout
+    )
+}
+
+/// `http_100_continue` as `http 100 continue`, for ids without words.
+fn readable(id: &str) -> String {
+    id.replace('_', " ")
+}
+
+fn fixes<'a>(
+    finding: &Finding,
+    words: &Words,
+    fact: &dyn Fn(&str) -> Option<&'a Fact>,
+) -> Vec<Fix> {
+    let ranked = words.fixes.iter().filter_map(|row| Some((fitness(row, finding)?, row)));
+    let mut ranked: Vec<(i32, &FixRow)> = ranked.collect();
+    ranked.sort_by_key(|(fitness, _)| -fitness);
+    let fill_row = |(_, row): (i32, &FixRow)| {
+        Some(Fix {
+            place: fill(row.place, fact)?,
+            change: fill(row.change, fact)?,
+            effect: fill(row.effect, fact)?,
+        })
+    };
+    ranked.into_iter().filter_map(fill_row).collect()
+}
+
+/// How well a fix fits: the more specific the better, `None` where it does not apply. What
+/// names a software comes last while the software is unknown, and not at all where it is another.
+fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
+    let mut sum = 0;
+    for term in row.applies.split('+') {
+        sum += if term == "any" {
+            0
+        } else if let Some(role) = Role::from_id(term) {
+            (role == finding.culprit.role).then_some(1)?
+        } else if let Some(protocol) = protocol(term) {
+            (protocol == finding.protocol).then_some(4)?
+        } else {
+            match &finding.software {
+                Some(software) => is_software(term, software).then_some(8)?,
+                None => web(finding.protocol).then_some(-8)?,
+            }
+        };
+    }
+    Some(sum)
+}
+
+fn protocol(id: &str) -> Option<Protocol> {
+    const ALL: [Protocol; 7] = [
+        Protocol::Turns,
+        Protocol::Http1,
+        Protocol::Tls,
+        Protocol::Redis,
+        Protocol::Postgres,
+        Protocol::Mysql,
+        Protocol::Dns,
+    ];
+    ALL.into_iter().find(|protocol| super::protocol_id(*protocol) == id)
+}
+
+/// Protocols whose software can only be known by what it says of itself.
+fn web(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Http1 | Protocol::Tls | Protocol::Turns)
+}
+
+/// Whether what a software says of itself (`BaseHTTP/0.6 Python/3.11.2`) means `term`.
+fn is_software(term: &str, software: &str) -> bool {
+    let aliases: &[&str] = match term {
+        "nginx" => &["nginx", "openresty", "tengine"],
+        "node" => &["node", "express", "next.js"],
+        "java" => &["java", "jetty", "tomcat", "coyote", "undertow", "jdk", "netty"],
+        "python" => {
+            &["python", "gunicorn", "uvicorn", "werkzeug", "tornado", "aiohttp", "waitress"]
+        }
+        "go" => &["go-http", "golang", "caddy", "fasthttp", "traefik"],
+        other => &[other],
+    };
+    let software = software.to_ascii_lowercase();
+    let words =
+        || software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
+    aliases.iter().any(|alias| words().any(|word| word.starts_with(alias)))
+}
+
+/// The commands that repeat the measurement after the change.
+fn verify(finding: &Finding) -> String {
+    let Endpoint { port, .. } = finding.culprit.endpoint;
+    let server = finding.evidence_flow.map(|(_, server)| server);
+    let at = server.filter(|_| finding.culprit.role == Role::Client);
+    let at = at.unwrap_or(finding.culprit.endpoint);
+    let port = if at.port == 0 { port } else { at.port };
+    let what = match port {
+        0 => format!("host {}", at.ip()),
+        _ => format!("host {} and port {port}", at.ip()),
+    };
+    format!(
+        "timeout 60 tcpdump -i any -w after.pcap '{what}'; tcpwhy after.pcap --filter 'cause {}'",
+        finding.cause.id()
+    )
+}
+
+/// A share of the wall time for legends: `98 %`.
+pub fn share_of(part_ns: u64, whole_ns: u64) -> String {
+    units::share(if whole_ns == 0 { 0.0 } else { part_ns as f64 / whole_ns as f64 })
+}

@@ -1,0 +1,165 @@
+//! Sentence templates: `{fact}`, `{fact:one|many}`, and `[…|…]` alternatives.
+//!
+//! A template that needs a fact nobody gave yields nothing, never a brace. Inside `` ` `` all is
+//! literal, so that commands and configuration can be written as they are.
+
+use super::{Fact, units};
+
+/// Fills `template` with what `fact` knows; `None` where a fact outside of brackets is missing.
+pub fn fill<'a>(template: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
+    let mut rest = template;
+    let text = sequence(&mut rest, fact, false);
+    text.map(|text| text.trim().to_owned())
+}
+
+/// The first template that can be filled.
+pub fn fill_first<'a>(
+    templates: &[&str],
+    fact: &dyn Fn(&str) -> Option<&'a Fact>,
+) -> Option<String> {
+    templates.iter().find_map(|template| fill(template, fact))
+}
+
+/// The sentences that can be filled, joined by `; `.
+pub fn fill_all<'a>(templates: &[&str], fact: &dyn Fn(&str) -> Option<&'a Fact>) -> String {
+    let filled: Vec<String> = templates.iter().filter_map(|text| fill(text, fact)).collect();
+    filled.join("; ")
+}
+
+/// The names of the facts a template asks for, in order.
+pub fn facts_of(template: &'static str) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for (index, quoted) in template.split('`').enumerate() {
+        if index % 2 == 0 {
+            let places = quoted.split('{').skip(1);
+            names.extend(places.filter_map(|place| place.split(['}', ':']).next()));
+        }
+    }
+    names
+}
+
+/// A fact as words.
+pub fn show(fact: &Fact) -> String {
+    match fact {
+        Fact::Ns(ns) => units::duration(*ns),
+        Fact::Bytes(bytes) => units::bytes(*bytes),
+        Fact::BitsPerSecond(rate) => units::rate(*rate),
+        Fact::Count(count) => units::count(*count),
+        Fact::Share(share) => units::share(*share),
+        Fact::Text(text) => units::printable(text),
+    }
+}
+
+/// Reads up to the end, or to the `|` or `]` that ends an alternative. It always consumes that
+/// much, whether or not the facts are there.
+fn sequence<'a>(
+    rest: &mut &str,
+    fact: &dyn Fn(&str) -> Option<&'a Fact>,
+    nested: bool,
+) -> Option<String> {
+    let mut text = Some(String::new());
+    while let Some(at) = rest.find(['{', '[', '|', ']', '`']) {
+        let (before, tail) = rest.split_at(at);
+        push(&mut text, Some(before));
+        let mark = tail.as_bytes().first().copied().unwrap_or(0);
+        let after = tail.get(1..).unwrap_or("");
+        *rest = after;
+        match mark {
+            b'{' => {
+                let (place, after) = after.split_once('}').unwrap_or((after, ""));
+                *rest = after;
+                push(&mut text, filled(place, fact).as_deref());
+            }
+            b'[' => push(&mut text, Some(&alternatives(rest, fact))),
+            b'`' => {
+                let length = after.find('`').map_or(after.len(), |end| end + 1);
+                *rest = after.get(length..).unwrap_or("");
+                push(&mut text, tail.get(..=length));
+            }
+            _ if nested => {
+                *rest = tail;
+                return text;
+            }
+            _ => push(&mut text, tail.get(..1)),
+        }
+    }
+    push(&mut text, Some(rest));
+    *rest = "";
+    text
+}
+
+/// Reads `…|…]`: the first alternative that can be filled, or nothing.
+fn alternatives<'a>(rest: &mut &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> String {
+    let mut chosen = None;
+    loop {
+        let alternative = sequence(rest, fact, true);
+        chosen = chosen.or(alternative);
+        let more = rest.starts_with('|');
+        *rest = rest.get(1..).unwrap_or("");
+        if !more {
+            return chosen.unwrap_or_default();
+        }
+    }
+}
+
+/// `fact`, or `fact:one|many`: the number with the noun in the right form.
+fn filled<'a>(place: &str, fact: &dyn Fn(&str) -> Option<&'a Fact>) -> Option<String> {
+    let (name, noun) = place.split_once(':').unwrap_or((place, ""));
+    let value = fact(name)?;
+    let shown = show(value);
+    let Some((one, many)) = noun.split_once('|') else { return Some(shown) };
+    let noun = if *value == Fact::Count(1) { one } else { many };
+    Some(format!("{shown} {noun}"))
+}
+
+fn push(text: &mut Option<String>, piece: Option<&str>) {
+    match (text.as_mut(), piece) {
+        (Some(text), Some(piece)) => text.push_str(piece),
+        _ => *text = None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(template: &str, facts: &[(&str, Fact)]) -> Option<String> {
+        let find = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
+        fill(template, &find)
+    }
+
+    #[test]
+    fn a_missing_fact_drops_the_sentence_but_not_what_stands_in_brackets() {
+        let facts = [("rto_ns", Fact::Ns(204_000_000))];
+        assert_eq!(with("after {rto_ns}", &facts).as_deref(), Some("after 204 ms"));
+        assert_eq!(with("after {nothing}", &facts), None);
+        assert_eq!(with("a loss[ of {nothing}]", &facts).as_deref(), Some("a loss"));
+        assert_eq!(with("[{nothing}|some], {rto_ns}", &facts).as_deref(), Some("some, 204 ms"));
+    }
+
+    #[test]
+    fn nouns_follow_their_number() {
+        let one = [("count", Fact::Count(1))];
+        let many = [("count", Fact::Count(1_200))];
+        assert_eq!(with("[{count:probe|probes}]", &one).as_deref(), Some("1 probe"));
+        assert_eq!(with("{count:probe|probes}", &many).as_deref(), Some("1,200 probes"));
+    }
+
+    #[test]
+    fn commands_are_literal() {
+        let text = "run `a {b} [c|d]` twice";
+        assert_eq!(with(text, &[]).as_deref(), Some(text));
+    }
+
+    #[test]
+    fn broken_templates_end() {
+        for template in ["{", "[", "[a|", "`", "]", "|", "{a:", "[{", "[`"] {
+            let _ = with(template, &[("a", Fact::Count(1))]);
+        }
+    }
+
+    #[test]
+    fn the_facts_a_template_asks_for_are_known() {
+        assert_eq!(facts_of("[{a:x|y}] `{no}` {b}"), ["a", "b"]);
+    }
+}

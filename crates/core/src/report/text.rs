@@ -1,0 +1,192 @@
+//! The report for a terminal: what, who and what to do first; the proof below it.
+
+mod finding;
+mod timing;
+
+use super::layout::{Page, columns_of, cut, left, right};
+use super::phrases::{self, Phrases};
+use super::style::{Look, Paint};
+use super::{Finding, Report, Vantage, units};
+use finding::{class, culprit, is_fault};
+
+/// Findings shown in full, and in the overview, unless all are asked for.
+const FINDINGS_MAX: usize = 5;
+const OVERVIEW_MAX: usize = 15;
+
+/// A finding with its words.
+type Said<'a> = (&'a Finding, Phrases);
+
+/// The whole report as text.
+pub fn render(report: &Report, look: &Look) -> String {
+    let mut page = Page::new(look);
+    inputs(&mut page, report);
+    limits(&mut page, report);
+    page.gap();
+    // What somebody can repair comes first, however much time goes into what nobody can.
+    let (faults, costs): (Vec<_>, Vec<_>) =
+        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
+    let findings: Vec<Said<'_>> = faults.into_iter().chain(costs).collect();
+    headline(&mut page, report, &findings);
+    overview(&mut page, &findings);
+    let shown = if look.all { findings.len() } else { FINDINGS_MAX };
+    for (finding, phrases) in findings.iter().take(shown) {
+        page.gap();
+        finding::render(&mut page, report, finding, phrases);
+    }
+    if findings.len() > shown {
+        page.gap();
+        let more = counted((findings.len() - shown) as u64, "finding", "findings");
+        page.paragraph(None, &format!("… and {more} more: --all, --json or --filter 'cause …'"), 0);
+    }
+    page.gap();
+    timing::where_the_time_went(&mut page, report);
+    timing::latency(&mut page, report);
+    observations(&mut page, report);
+    page.finish()
+}
+
+/// What was read, and where it was captured.
+fn inputs(page: &mut Page<'_>, report: &Report) {
+    let totals = &report.totals;
+    let packets: u64 = report.inputs.iter().map(|input| input.packets).sum();
+    let name = match report.inputs.as_slice() {
+        [one] if one.path == "-" => "standard input".into(),
+        [one] => units::printable(&one.path),
+        many => format!("{} files", units::count(many.len() as u64)),
+    };
+    let mut facts = vec![
+        units::duration(totals.last_ns.saturating_sub(totals.first_ns)),
+        counted(packets, "packet", "packets"),
+        counted(totals.connections, "connection", "connections"),
+        counted(totals.exchanges, "exchange", "exchanges"),
+    ];
+    if totals.lookups > 0 {
+        facts.push(counted(totals.lookups, "name look-up", "name look-ups"));
+    }
+    facts.extend(captured_at(totals.vantage).map(str::to_owned));
+    let facts = facts.join(" · ");
+    if columns_of(&name) + columns_of(&facts) + 3 <= page.look.width {
+        let name = page.look.paint(Paint::Bold, &name);
+        page.line(&format!("{name}   {facts}"));
+    } else {
+        page.paragraph(Some(Paint::Bold), &name, 0);
+        page.paragraph(None, &facts, 2);
+    }
+}
+
+fn captured_at(vantage: Vantage) -> Option<&'static str> {
+    match vantage {
+        Vantage::Unknown => None,
+        Vantage::Client => Some("captured at the client"),
+        Vantage::Server => Some("captured at the server"),
+        Vantage::Middle => Some("captured between client and server"),
+        Vantage::Local => Some("captured beside client and server"),
+        Vantage::Mixed => Some("captured at several places"),
+    }
+}
+
+/// What limits the report comes before what it says.
+fn limits(page: &mut Page<'_>, report: &Report) {
+    for input in &report.inputs {
+        for problem in &input.problems {
+            let text = format!("{} {problem}", input.path);
+            page.warning(&units::printable(&text));
+        }
+    }
+    let errors: u64 = report.totals.decode_errors.errors().map(|(_, count)| count).sum();
+    if errors > 0 {
+        let kinds = report.totals.decode_errors.errors();
+        let kinds = kinds.map(|(kind, count)| format!("{} {}", units::count(count), kind.name()));
+        let kinds: Vec<String> = kinds.collect();
+        let frames = counted(errors, "frame was", "frames were");
+        page.warning(&format!("{frames} malformed and left out: {}", kinds.join(", ")));
+    }
+    for observation in &report.observations {
+        if let (true, text) = phrases::observation(observation) {
+            page.warning(&text);
+        }
+    }
+}
+
+/// The answer in one sentence, and the first thing to do.
+fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
+    let first = findings.first();
+    let Some((finding, phrases)) = first.filter(|(finding, _)| is_fault(finding)) else {
+        return healthy(page, report, first);
+    };
+    let mut text = format!("{}.", phrases.headline);
+    if finding.lost_ns > 0 && finding.counterfactual.p50_ns < finding.latency.p50_ns {
+        let (now, then) = (finding.latency.p50_ns, finding.counterfactual.p50_ns);
+        text += &format!(" p50 {} would be {}.", units::duration(now), units::duration(then));
+    } else if finding.lost_ns > 0 && finding.counterfactual.p99_ns < finding.latency.p99_ns {
+        let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
+        text += &format!(" p99 {} would be {}.", units::duration(now), units::duration(then));
+    }
+    page.paragraph(Some(Paint::Bold), &text, 0);
+    if let Some(fix) = phrases.fixes.first() {
+        page.labelled("do", &format!("{}: {}", fix.place, fix.change));
+    }
+}
+
+fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
+    let totals = &report.totals;
+    if totals.exchanges == 0 {
+        let connections = counted(totals.connections, "connection", "connections");
+        let text = match totals.connections + totals.lookups {
+            0 => "Nothing to judge: there is no TCP connection and no name look-up in it.".into(),
+            _ => format!("No fault found, but no complete exchange either in {connections}."),
+        };
+        return page.paragraph(Some(Paint::Bold), &text, 0);
+    }
+    let exchanges = counted(totals.exchanges, "exchange", "exchanges");
+    let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
+    let (p50, p99) = (units::duration(p50), units::duration(p99));
+    let mut text = format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.");
+    if let Some((_, phrases)) = cost {
+        text += &format!(" {}.", phrases.headline);
+    }
+    page.paragraph(Some(Paint::Good), &text, 0);
+}
+
+/// With several findings, a line each before the details.
+fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
+    if findings.len() < 2 {
+        return;
+    }
+    page.gap();
+    let ids = findings.iter().map(|(finding, _)| finding.cause.id().len());
+    let id_columns = ids.max().unwrap_or(0);
+    let lost = |finding: &Finding| match finding.lost_ns {
+        0 => "–".into(),
+        lost_ns => units::duration(lost_ns),
+    };
+    let shown = if page.look.all { findings.len() } else { OVERVIEW_MAX };
+    let lengths = findings.iter().take(shown).map(|(finding, _)| columns_of(&lost(finding)));
+    let lost_columns = lengths.max().unwrap_or(0);
+    for (finding, _) in findings.iter().take(shown) {
+        let share = if finding.lost_ns > 0 { units::share(finding.share) } else { String::new() };
+        let id = left(finding.cause.id(), id_columns);
+        let lost = right(&lost(finding), lost_columns);
+        let row = format!("{lost} {}  {id}  ", right(&share, 7));
+        let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
+        page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding), room)));
+    }
+}
+
+fn observations(page: &mut Page<'_>, report: &Report) {
+    let phrased = report.observations.iter().map(phrases::observation);
+    let noted: Vec<String> = phrased.filter(|(limits, _)| !limits).map(|(_, text)| text).collect();
+    if noted.is_empty() {
+        return;
+    }
+    page.gap();
+    let title = page.look.paint(Paint::Bold, "also seen");
+    page.line(&format!("{title}   none of it cost anybody time"));
+    for text in &noted {
+        page.item(text);
+    }
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", units::count(number), if number == 1 { one } else { many })
+}

@@ -1,0 +1,123 @@
+//! One finding: who, how much, what, the proof, the look-alikes, the fix, the check.
+
+use super::counted;
+use crate::app::Side;
+use crate::cause::{Class, Role};
+use crate::report::layout::{Page, columns_of, left, right};
+use crate::report::phrases::{self, Phrases, endpoint};
+use crate::report::style::{Look, Paint};
+use crate::report::{Evidence, Finding, Report, units};
+
+/// Fixes shown of each finding; the manual has all.
+const FIXES_MAX: usize = 3;
+
+/// A finding in full.
+pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
+    heading(page, report, finding);
+    page.labelled("what", &phrases.what);
+    evidence(page, report, finding, phrases);
+    for (index, (cause, why)) in phrases.ruled_out.iter().enumerate() {
+        page.labelled(if index == 0 { "not" } else { "" }, &format!("{}: {why}", cause.id()));
+    }
+    for (index, fix) in phrases.fixes.iter().take(FIXES_MAX).enumerate() {
+        let text = format!("{}: {} → {}", fix.place, fix.change, fix.effect);
+        page.labelled(if index == 0 { "fix" } else { "" }, &text);
+    }
+    if phrases.fixes.len() > FIXES_MAX {
+        let more = phrases.fixes.len() - FIXES_MAX;
+        let text = format!("{more} more: `tcpwhy explain --cause {}`", finding.cause.id());
+        page.labelled("", &text);
+    }
+    if is_fault(finding) {
+        page.command("verify", &phrases.verify);
+    }
+}
+
+/// Class, cause, culprit, loss, extent, confidence: one line where it fits.
+fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
+    let affected = &finding.affected;
+    let mut facts = vec![culprit(finding)];
+    if finding.lost_ns > 0 {
+        let whole = units::duration(report.totals.wall_ns);
+        facts.push(format!("lost {} of {whole}", units::duration(finding.lost_ns)));
+    }
+    if affected.exchanges > 0 {
+        let whole = units::count(affected.of_exchanges);
+        facts.push(format!("{} of {whole} exchanges", units::count(affected.exchanges)));
+    } else if affected.connections > 0 {
+        facts.push(counted(affected.connections, "connection", "connections"));
+    }
+    facts.push(format!("confidence {:.2}", finding.confidence));
+    let title = page.look.paint(Paint::Bold, finding.cause.id());
+    let class = class(page.look, finding);
+    let plain = 7 + columns_of(finding.cause.id());
+    let one_line = facts.join("   ");
+    if plain + 3 + columns_of(&one_line) <= page.look.width {
+        page.line(&format!("{class}{title}   {one_line}"));
+    } else {
+        page.line(&format!("{class}{title}   {}", facts.remove(0)));
+        page.labelled("", &facts.join(" · "));
+    }
+}
+
+pub(super) fn class(look: &Look, finding: &Finding) -> String {
+    match finding.cause.class() {
+        Class::Fault => look.paint(Paint::Fault, "FAULT  "),
+        Class::Cost => look.paint(Paint::Cost, "COST   "),
+    }
+}
+
+pub(super) fn is_fault(finding: &Finding) -> bool {
+    finding.cause.class() == Class::Fault
+}
+
+/// Who has to change something.
+pub(super) fn culprit(finding: &Finding) -> String {
+    let at = endpoint(&finding.culprit.endpoint);
+    match finding.culprit.role {
+        Role::Network => format!("network to {at}"),
+        role => format!("{} {at}", role.id()),
+    }
+}
+
+/// One line per frame of the chain, then the filter that shows them in Wireshark.
+fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
+    let Some(first) = finding.evidence.first() else { return };
+    let rows: Vec<[String; 4]> = finding.evidence.iter().enumerate().map(columns).collect();
+    let width = |column: usize| rows.iter().map(|row| columns_of(&row[column])).max().unwrap_or(0);
+    let widths: [usize; 4] = std::array::from_fn(width);
+    for (index, (row, words)) in rows.iter().zip(&phrases.evidence).enumerate() {
+        let [number, from, bytes, after] = row;
+        let start = format!(
+            "{} {} {} {}  ",
+            left(number, widths[0]),
+            left(from, widths[1]),
+            right(bytes, widths[2]),
+            right(after, widths[3])
+        );
+        page.columned(if index == 0 { "evidence" } else { "" }, &start, words);
+    }
+    if report.inputs.len() > 1
+        && let Some(input) = report.inputs.get(usize::from(first.frame.file()))
+    {
+        page.labelled("in", &units::printable(&input.path));
+    }
+    page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
+}
+
+/// Number, sender, payload, and time since the frame before, of one frame of a chain.
+fn columns((index, link): (usize, &Evidence)) -> [String; 4] {
+    let from = match link.from {
+        Side::Client => "client",
+        Side::Server => "server",
+    };
+    let bytes = match link.payload_bytes {
+        0 => "–".into(),
+        bytes => format!("{} B", units::count(bytes.into())),
+    };
+    let after = match index {
+        0 => String::new(),
+        _ => format!("+{}", units::duration(link.after_ns)),
+    };
+    [format!("#{}", link.frame.number()), from.into(), bytes, after]
+}

@@ -1,0 +1,162 @@
+//! Where the time went, as a bar, and how long exchanges took, as a table.
+
+use super::counted;
+use super::finding::is_fault;
+use crate::cause::Owner;
+use crate::report::layout::{Page, columns_of, cut, left, right};
+use crate::report::phrases::{endpoint, share_of};
+use crate::report::style::{Look, Paint};
+use crate::report::{EndpointReport, Latency, Ledger, Report, units};
+
+/// Endpoints and kinds shown in the latency table.
+const ENDPOINTS_MAX: usize = 8;
+const KINDS_MAX: usize = 4;
+/// Owners below this share are summed up in the bar's legend.
+const LEGEND_SHARE_MIN: f64 = 0.001;
+
+/// The ledger as a bar with a legend; `unknown` is always shown.
+pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
+    let whole_ns = report.ledger.total_ns();
+    if whole_ns == 0 {
+        return;
+    }
+    let title = page.look.paint(Paint::Bold, "where the time went");
+    let exchanges = counted(report.totals.exchanges, "exchange", "exchanges");
+    page.line(&format!("{title}   {} in {exchanges}", units::duration(whole_ns)));
+    let owners = ranked(&report.ledger);
+    page.line(&format!("  {}", bar(page.look, &owners, whole_ns)));
+    let (mut small_ns, mut legend) = (0, Vec::new());
+    for (rank, &(owner, ns)) in owners.iter().enumerate() {
+        let small = (ns as f64) < LEGEND_SHARE_MIN * whole_ns as f64;
+        if small && owner != Owner::Unknown {
+            small_ns += ns;
+            continue;
+        }
+        let sign = page.look.segment(rank).to_string();
+        legend.push((rank, sign, format!("{} {}", owner.id(), share_of(ns, whole_ns))));
+    }
+    if small_ns > 0 {
+        legend.push((usize::MAX, " ".into(), format!("others {}", share_of(small_ns, whole_ns))));
+    }
+    self::legend(page, &legend);
+}
+
+/// Owners by time; `unknown` last, even if it has none.
+fn ranked(ledger: &Ledger) -> Vec<(Owner, u64)> {
+    let mut owners: Vec<_> = ledger.iter().filter(|(owner, _)| *owner != Owner::Unknown).collect();
+    owners.sort_by_key(|&(owner, ns)| (std::cmp::Reverse(ns), owner));
+    owners.push((Owner::Unknown, ledger.of(Owner::Unknown)));
+    owners
+}
+
+fn bar(look: &Look, owners: &[(Owner, u64)], whole_ns: u64) -> String {
+    let width = look.width.saturating_sub(4).clamp(16, 76);
+    let (mut text, mut done_ns, mut done) = (String::new(), 0u64, 0);
+    for (rank, &(_, ns)) in owners.iter().enumerate() {
+        done_ns += ns;
+        // Ends are rounded, not lengths: the lengths then sum to the width.
+        let end = (done_ns as f64 / whole_ns as f64 * width as f64).round() as usize;
+        let length = end.min(width).saturating_sub(done);
+        let piece = look.segment(rank).to_string().repeat(length);
+        if !piece.is_empty() {
+            text.push_str(&look.paint(Paint::Segment(rank), &piece));
+        }
+        done += length;
+    }
+    text
+}
+
+/// Legend entries side by side, as many as fit in a line.
+fn legend(page: &mut Page<'_>, entries: &[(usize, String, String)]) {
+    let (mut line, mut columns) = (String::new(), 0);
+    for (rank, sign, text) in entries {
+        let length = 2 + columns_of(text) + 3;
+        if columns > 0 && columns + length > page.look.width {
+            page.line(&format!("  {line}"));
+            (line, columns) = (String::new(), 0);
+        }
+        line.push_str(&page.look.paint(Paint::Segment(*rank), sign));
+        line.push_str(&format!(" {text}   "));
+        columns += length;
+    }
+    page.line(&format!("  {line}"));
+}
+
+/// Percentiles per endpoint, under each what they would be without its faults, and its kinds.
+pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
+    if report.totals.exchanges == 0 {
+        return;
+    }
+    page.gap();
+    let columns = Columns::of(page.look);
+    let head = columns.shown(["p50", "p90", "p99", "max"].map(str::to_owned));
+    let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
+    let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
+    page.line(&format!("{title}{head}"));
+    let shown = if page.look.all { report.endpoints.len() } else { ENDPOINTS_MAX };
+    for endpoint in report.endpoints.iter().take(shown) {
+        endpoint_rows(page, report, endpoint, &columns);
+    }
+    if report.endpoints.len() != 1 {
+        percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
+    }
+    let more = report.endpoints.len().saturating_sub(shown) as u64;
+    if more > 0 {
+        page.line(&format!("  … and {} (--all)", counted(more, "more endpoint", "more endpoints")));
+    }
+}
+
+/// The latency table's columns: as many times as leave room for a name.
+struct Columns {
+    name: usize,
+    times: &'static [usize],
+}
+
+impl Columns {
+    fn of(look: &Look) -> Self {
+        let times: &[usize] = match look.width {
+            0..70 => &[0, 2],
+            70..90 => &[0, 1, 2],
+            _ => &[0, 1, 2, 3],
+        };
+        let name = look.width.saturating_sub(2 + 11 + times.len() * 10).clamp(16, 44);
+        Self { name, times }
+    }
+
+    /// Of p50, p90, p99 and max those that are shown.
+    fn shown(&self, cells: [String; 4]) -> String {
+        self.times.iter().filter_map(|&at| cells.get(at)).map(|cell| right(cell, 10)).collect()
+    }
+}
+
+fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
+    let mut name = endpoint(&at.endpoint);
+    if let Some(software) = at.software.as_deref().map(units::printable)
+        && columns_of(&name) + 2 + columns_of(&software) <= columns.name
+    {
+        name += &format!("  {software}");
+    }
+    percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
+    let here = report.findings.iter().filter(|finding| {
+        let flow = finding.evidence_flow.as_ref();
+        let server = flow.map_or(&finding.culprit.endpoint, |(_, server)| server);
+        *server == at.endpoint && is_fault(finding) && finding.lost_ns > 0
+    });
+    for finding in here.filter(|finding| finding.counterfactual != Latency::default()) {
+        let name = format!("  without {}", finding.cause.id());
+        percentiles(page, &name, columns, None, &finding.counterfactual);
+    }
+    let kinds = at.kinds.iter().filter(|kind| !kind.kind.is_empty());
+    for kind in kinds.take(KINDS_MAX) {
+        let name = format!("  {}", units::printable(&kind.kind));
+        percentiles(page, &name, columns, Some(kind.exchanges), &kind.latency);
+    }
+}
+
+fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
+    let exchanges = of.map(units::count).unwrap_or_default();
+    let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration);
+    let times = columns.shown(times);
+    let name = left(&cut(name, columns.name), columns.name);
+    page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
+}

@@ -1,0 +1,126 @@
+//! Quantities as people read them: three significant digits, one unit.
+
+/// A duration: `850 ns`, `41.4 ms`, `2.00 s` as `2 s`, `3 min 20 s`.
+pub fn duration(ns: u64) -> String {
+    const MINUTE: u64 = 60_000_000_000;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        // A unit ends where three digits would round up to its thousand.
+        1_000..999_500 => scaled(ns, 1e3, "µs"),
+        999_500..999_500_000 => scaled(ns, 1e6, "ms"),
+        999_500_000..120_000_000_000 => scaled(ns, 1e9, "s"),
+        _ if ns < 60 * MINUTE => format!("{} min {} s", ns / MINUTE, ns % MINUTE / 1_000_000_000),
+        _ => format!("{} h {} min", ns / (60 * MINUTE), ns / MINUTE % 60),
+    }
+}
+
+/// A number of bytes: exact below 10 KiB, then KiB, MiB, GiB.
+pub fn bytes(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    match bytes {
+        0..10_240 if bytes % KIB != 0 || bytes == 0 => format!("{} B", count(bytes)),
+        0..1_048_576 => scaled(bytes, KIB as f64, "KiB"),
+        1_048_576..1_073_741_824 => scaled(bytes, (1u64 << 20) as f64, "MiB"),
+        _ => scaled(bytes, (1u64 << 30) as f64, "GiB"),
+    }
+}
+
+/// A rate in bits per second, decimal multiples as links are sold.
+pub fn rate(bits_per_second: u64) -> String {
+    match bits_per_second {
+        0..1_000 => format!("{bits_per_second} bit/s"),
+        1_000..1_000_000 => scaled(bits_per_second, 1e3, "kbit/s"),
+        1_000_000..1_000_000_000 => scaled(bits_per_second, 1e6, "Mbit/s"),
+        _ => scaled(bits_per_second, 1e9, "Gbit/s"),
+    }
+}
+
+/// A whole number with thousands set apart: `4,812`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share of one in per cent: `98 %`, `1.9 %`, `< 0.1 %`. Only a whole is `100 %`.
+pub fn share(share: f64) -> String {
+    let percent = share.clamp(0.0, 1.0) * 100.0;
+    if percent == 0.0 {
+        "0 %".into()
+    } else if percent < 0.1 {
+        "< 0.1 %".into()
+    } else if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else if percent < 99.5 {
+        format!("{percent:.0} %")
+    } else if percent < 100.0 {
+        format!("{:.1} %", percent.min(99.9))
+    } else {
+        "100 %".into()
+    }
+}
+
+/// `value / unit` with three significant digits, without a fraction of zeros.
+fn scaled(value: u64, unit: f64, name: &str) -> String {
+    let scaled = value as f64 / unit;
+    let text = match scaled {
+        _ if scaled < 9.995 => format!("{scaled:.2}"),
+        _ if scaled < 99.95 => format!("{scaled:.1}"),
+        _ => format!("{scaled:.0}"),
+    };
+    let text = match text.split_once('.') {
+        Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole,
+        _ => &text,
+    };
+    format!("{text} {name}")
+}
+
+/// Text from a capture or a file name without anything a terminal would obey: control
+/// characters and the Unicode marks that turn the direction of text.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|char| match char {
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '?',
+            _ if char.is_control() => '?',
+            _ => char,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_keep_three_digits_and_one_unit() {
+        let shown = [0, 850, 3_000, 41_400, 43_912_345, 999_960_000, 2_000_000_000];
+        let texts = shown.map(duration);
+        assert_eq!(texts, ["0 ns", "850 ns", "3 µs", "41.4 µs", "43.9 ms", "1 s", "2 s"]);
+        assert_eq!(duration(200_000_000_000), "3 min 20 s");
+        assert_eq!(duration(7_500_000_000_000), "2 h 5 min");
+    }
+
+    #[test]
+    fn sizes_are_exact_where_segments_are_meant() {
+        assert_eq!([238, 1_448, 8_192, 16_384].map(bytes), ["238 B", "1,448 B", "8 KiB", "16 KiB"]);
+        assert_eq!(bytes(22_300_000), "21.3 MiB");
+        assert_eq!(rate(6_553_600), "6.55 Mbit/s");
+    }
+
+    #[test]
+    fn shares_never_round_to_all_or_nothing() {
+        let shares = [0.0, 0.0004, 0.019, 0.98, 0.9999, 1.0].map(share);
+        assert_eq!(shares, ["0 %", "< 0.1 %", "1.9 %", "98 %", "99.9 %", "100 %"]);
+    }
+
+    #[test]
+    fn escape_sequences_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\u{202e}c\n"), "a?[31mb?c?");
+    }
+}

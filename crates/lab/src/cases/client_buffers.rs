@@ -1,0 +1,125 @@
+//! Buffers that the client made too small: the mirror of `send_buffer` and `receive_window`.
+
+use crate::case::{Case, Observed, Ran, plain_link};
+use crate::client::{self, Load};
+use crate::error::LabError;
+use crate::labels::{Cause, Class, Role, Variant};
+use crate::params::Params;
+use crate::server::{Behaviour, Server};
+use crate::stage::Stage;
+
+/// A download into a small `SO_RCVBUF`.
+pub const RECEIVE: Case = Case {
+    name: "receive_window_client",
+    layer: "tcp",
+    summary: "the client's SO_RCVBUF is below bandwidth x RTT: a download waits for the window",
+    class: Class::Fault,
+    params: |rng| {
+        Params::default()
+            .with("rtt_ns", rng.between(15, 60) * 1_000_000)
+            .with("rate_bps", rng.pick(&[100_000_000, 200_000_000]))
+            .with("rcvbuf_bytes", rng.pick(&[8, 16, 32]) * 1024)
+            .with("response_bytes", rng.between(150, 500) * 1_000)
+            .with("requests", rng.between(2, 4))
+    },
+    link: plain_link,
+    act: |stage, p, variant| {
+        let behaviour = Behaviour::healthy(p.get("response_bytes")?);
+        let small = match variant {
+            Variant::Faulty => p.get("rcvbuf_bytes")?,
+            Variant::Healthy => 0,
+        };
+        let requests = p.get("requests")?;
+        act(stage, behaviour, |to| Load { rcvbuf_bytes: small, ..Load::get(to, requests) })
+    },
+    truth: |_, ran| truth(ran, "receive_window"),
+};
+
+/// An upload through a small `SO_SNDBUF`.
+pub const SEND: Case = Case {
+    name: "send_buffer_client",
+    layer: "tcp",
+    summary: "the client's SO_SNDBUF is below bandwidth x RTT: an upload in bursts",
+    class: Class::Fault,
+    params: |rng| {
+        Params::default()
+            .with("rtt_ns", rng.between(15, 40) * 1_000_000)
+            .with("rate_bps", rng.pick(&[100_000_000, 200_000_000]))
+            .with("sndbuf_bytes", rng.pick(&[8, 16, 24]) * 1024)
+            // A single large write would overshoot the buffer by a whole GSO packet of 64 KiB.
+            .with("write_bytes", rng.pick(&[4, 8, 16]) * 1024)
+            .with("upload_bytes", rng.between(200, 600) * 1_000)
+            .with("requests", rng.between(2, 4))
+    },
+    link: plain_link,
+    act: |stage, p, variant| {
+        let small = match variant {
+            Variant::Faulty => p.get("sndbuf_bytes")?,
+            Variant::Healthy => 0,
+        };
+        let (requests, body_bytes) = (p.get("requests")?, p.get("upload_bytes")?);
+        let write_bytes = p.get("write_bytes")?;
+        act(stage, Behaviour::healthy(150), |to| Load {
+            sndbuf_bytes: small,
+            write_bytes,
+            ..Load::post(to, requests, body_bytes)
+        })
+    },
+    truth: |_, ran| {
+        // An odd segment at the buffer's end waits for a delayed ACK on top of the round trip.
+        let causes = truth(ran, "send_buffer")?;
+        Ok(causes.into_iter().map(|c| c.or(&["delayed_ack"])).collect())
+    },
+};
+
+/// The server does not read an upload for a while.
+pub const SLOW_SERVER: Case = Case {
+    name: "slow_reader_server",
+    layer: "application",
+    summary: "the server does not read an upload for a while: zero window, probes are answered",
+    class: Class::Fault,
+    params: |rng| {
+        Params::default()
+            .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 50_000_000]))
+            .with("rate_bps", rng.pick(&[0, 100_000_000]))
+            .with("rcvbuf_bytes", rng.pick(&[0, 65_536]))
+            .with("read_pause_ns", rng.between(600, 3_000) * 1_000_000)
+            .with("upload_bytes", rng.between(600, 1_500) * 1_000)
+            .with("requests", rng.between(1, 2))
+    },
+    link: plain_link,
+    act: |stage, p, variant| {
+        let mut behaviour =
+            Behaviour { rcvbuf_bytes: p.get("rcvbuf_bytes")?, ..Behaviour::healthy(150) };
+        if variant == Variant::Faulty {
+            behaviour.pause_before_read = p.duration("read_pause_ns")?;
+        }
+        let (requests, body_bytes) = (p.get("requests")?, p.get("upload_bytes")?);
+        act(stage, behaviour, |to| Load::post(to, requests, body_bytes))
+    },
+    truth: |_, ran| {
+        if ran.stage.server_counters.of("TCPToZeroWindowAdv") == 0 {
+            let what = "the server's window did not close".to_owned();
+            return Err(LabError::NotReproduced(what));
+        }
+        let server = Some(ran.observed.server.to_string());
+        Ok(vec![Cause::by_twin("zero_window", Role::Server, server)])
+    },
+};
+
+fn act(
+    stage: &mut Stage,
+    behaviour: Behaviour,
+    load: impl Fn(std::net::SocketAddr) -> Load,
+) -> Result<Observed, LabError> {
+    let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
+    stage.start_captures()?;
+    let loaded = client::run(&stage.client, &load(server.endpoint()))?;
+    Ok(Observed::with_server(loaded, &server))
+}
+
+fn truth(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
+    let first = ran.observed.loaded.requests.first();
+    let client = first.map(|r| r.client_endpoint.clone());
+    Ok(vec![Cause::by_twin(cause, Role::Client, client)])
+}

@@ -1,0 +1,109 @@
+//! Names that are slow to resolve. Each request is a curl of its own with glibc's resolver, so
+//! that nothing is cached on the client's side, and the look-up belongs to the request.
+
+mod failing;
+mod lost;
+mod reverse;
+mod search;
+mod slow;
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+pub use failing::{DEAD_FIRST, SERVFAIL};
+pub use lost::{IGNORED, LOST};
+pub use reverse::{PING, POSTGRES};
+pub use search::CASE as SEARCH;
+pub use slow::{SLOW, UNCACHED};
+
+use crate::case::{Observed, Ran};
+use crate::client::Loaded;
+use crate::curl;
+use crate::dns::{self, add_resolver};
+use crate::error::{Doing, LabError};
+use crate::netns::Process;
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::server::{Behaviour, Server};
+use crate::stage::Stage;
+
+/// The name that clients ask for.
+const NAME: &str = "api.shop.lab";
+
+/// Parameters that all cases here have.
+fn params(rng: &mut Rng) -> Params {
+    Params::default()
+        .with("rtt_ns", rng.pick(&[0, 2_000_000, 10_000_000, 30_000_000]))
+        .with("rate_bps", 0)
+        .with("response_bytes", rng.between(100, 3_000))
+}
+
+/// Addresses for `count` resolvers in the server's namespace.
+fn resolvers(stage: &Stage, count: u8) -> Result<Vec<IpAddr>, LabError> {
+    let add = |index| add_resolver(&stage.server, stage.server_addr, index);
+    (0..count).map(add).collect()
+}
+
+/// dnsmasq that knows [`NAME`], and nothing else under `lab`.
+fn knowing_dnsmasq(stage: &Stage, addr: IpAddr) -> Result<Process, LabError> {
+    let record = format!("--host-record={NAME},{}", stage.server_addr);
+    dns::dnsmasq(stage, addr, &[record, "--local=/lab/".to_owned()])
+}
+
+/// What the requests ask for and whom.
+#[derive(Default)]
+struct Ask<'a> {
+    resolvers: &'a [IpAddr],
+    /// More lines for `resolv.conf`.
+    more: String,
+    /// One request before the captures start, so that caches know the name.
+    warm: bool,
+}
+
+/// Runs the requests for [`NAME`], one curl each.
+fn requests(stage: &mut Stage, p: &Params, ask: &Ask) -> Result<Observed, LabError> {
+    let behaviour = Behaviour::healthy(p.get("response_bytes")?);
+    let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
+    let resolv_conf = resolv_conf(stage, ask.resolvers, &ask.more)?;
+    let one = |stage: &Stage, number| {
+        let url = format!("http://{NAME}:8080/items/{number}");
+        curl::transfers(stage, &[url], Some(&resolv_conf))
+    };
+    if ask.warm {
+        one(stage, 0)?;
+    }
+    stage.start_captures()?;
+    let mut loaded = Loaded::default();
+    for number in 0..p.get("requests")? {
+        loaded.requests.extend(one(stage, number)?.requests);
+    }
+    let mut observed = Observed::with_server(loaded, &server);
+    let used = [curl::version(), glibc_version(), dns::dnsmasq_version()];
+    observed.versions.extend(used);
+    Ok(observed)
+}
+
+fn resolv_conf(stage: &Stage, resolvers: &[IpAddr], more: &str) -> Result<PathBuf, LabError> {
+    let servers = resolvers.iter().map(|r| format!("nameserver {r}\n"));
+    let path = stage.dir().join("resolv.conf");
+    let text = format!("{}{more}\n", servers.collect::<String>());
+    fs::write(&path, text).doing("write resolv.conf")?;
+    Ok(path)
+}
+
+/// The line of `resolv.conf` that sets how long glibc waits, in whole seconds.
+fn timeout_option(p: &Params) -> Result<String, LabError> {
+    Ok(format!("options timeout:{}", p.duration("timeout_ns")?.as_secs()))
+}
+
+/// The first resolver, as a culprit.
+fn first_resolver(ran: &Ran) -> Option<String> {
+    let addr = dns::resolver_address(ran.observed.server.ip(), 0);
+    Some(SocketAddr::new(addr, 53).to_string())
+}
+
+fn glibc_version() -> (String, String) {
+    let said = crate::netns::run("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_default();
+    ("libc".to_owned(), said.trim().to_owned())
+}

@@ -1,0 +1,106 @@
+//! No way in: nobody listens at the port, or a filter swallows the SYNs.
+
+use std::net::SocketAddr;
+
+use crate::case::{Case, Observed, Ran, plain_link};
+use crate::client::{self, Load};
+use crate::error::LabError;
+use crate::labels::{Cause, Class, Role, Variant};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::server::{Behaviour, Server};
+use crate::stage::Stage;
+
+const PORT: u16 = 8080;
+
+/// A RST answers each SYN.
+pub const REFUSED: Case = Case {
+    name: "refused",
+    layer: "tcp",
+    summary: "nobody listens at the port: each SYN is answered by a RST",
+    class: Class::Fault,
+    params: |rng| params(rng).with("requests", rng.between(5, 15)),
+    link: plain_link,
+    act: refused,
+    truth: |_, ran| {
+        let endpoint = Some(ran.observed.server.to_string());
+        let all = ran.observed.loaded.requests.len();
+        if failed(ran) < all {
+            return Err(LabError::NotReproduced("a connection was made".to_owned()));
+        }
+        let cause = Cause::by_twin("refused", Role::Server, endpoint);
+        Ok(vec![cause.measured(0, "nothing was waited for: each request failed at once")])
+    },
+};
+
+/// A packet filter drops each SYN without a word.
+pub const FILTERED: Case = Case {
+    name: "filtered_port",
+    layer: "tcp",
+    summary: "a packet filter drops the SYNs: the client repeats them until it gives up",
+    class: Class::Fault,
+    params: |rng| {
+        params(rng)
+            .with("requests", rng.between(1, 2))
+            .with("connections", rng.between(1, 4))
+            .with("gives_up_ns", rng.pick(&[1_500, 2_500, 3_500, 4_500]) * 1_000_000)
+    },
+    link: plain_link,
+    act: filtered,
+    truth: |_, ran| {
+        let again = ran.stage.client_counters.of("TCPSynRetrans");
+        if again == 0 || failed(ran) == 0 {
+            return Err(LabError::NotReproduced("no SYN was repeated".to_owned()));
+        }
+        Ok(vec![Cause::by_twin("syn_retransmit", Role::Network, None)])
+    },
+};
+
+fn params(rng: &mut Rng) -> Params {
+    Params::default()
+        .with("rtt_ns", rng.pick(&[0, 0, 5_000_000, 40_000_000]))
+        .with("rate_bps", 0)
+        .with("response_bytes", rng.between(100, 3_000))
+}
+
+fn failed(ran: &Ran) -> usize {
+    let requests = ran.observed.loaded.requests.iter();
+    requests.filter(|r| r.error.is_some()).count()
+}
+
+fn refused(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    let endpoint = SocketAddr::new(stage.server_addr, PORT);
+    let load = Load { new_connections: true, ..Load::get(endpoint, p.get("requests")?) };
+    if variant == Variant::Faulty {
+        stage.start_captures()?;
+        return Ok(Observed::new(client::run(&stage.client, &load)?, endpoint));
+    }
+    against_server(stage, p, &load)
+}
+
+fn filtered(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    let endpoint = SocketAddr::new(stage.server_addr, PORT);
+    let load = Load {
+        new_connections: true,
+        connections: p.get("connections")?,
+        timeout: p.duration("gives_up_ns")?,
+        ..Load::get(endpoint, p.get("requests")?)
+    };
+    if variant == Variant::Faulty {
+        let rules = format!(
+            "add table inet lab; \
+             add chain inet lab in {{ type filter hook input priority 0; }}; \
+             add rule inet lab in tcp dport {PORT} drop"
+        );
+        stage.server.run("nft", &[&rules])?;
+    }
+    against_server(stage, p, &load)
+}
+
+fn against_server(stage: &mut Stage, p: &Params, load: &Load) -> Result<Observed, LabError> {
+    let behaviour = Behaviour::healthy(p.get("response_bytes")?);
+    let server = Server::start(&stage.server, stage.server_addr, PORT, behaviour)?;
+    stage.start_captures()?;
+    let loaded = client::run(&stage.client, load)?;
+    Ok(Observed::with_server(loaded, &server))
+}

@@ -1,0 +1,137 @@
+//! The client stops reading in the middle of a download: its window closes.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use crate::case::{Case, Observed, Ran, plain_link};
+use crate::client::{self, Load};
+use crate::error::LabError;
+use crate::labels::{Cause, Class, Role, Variant};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::server::{Behaviour, Server};
+use crate::stage::Stage;
+
+/// The client reads on after some seconds; until then it answers the server's probes.
+pub const CASE: Case = Case {
+    name: "slow_reader",
+    layer: "application",
+    summary: "the client stops reading amid a download: zero window, probes are answered",
+    class: Class::Fault,
+    params: |rng| {
+        params(rng)
+            .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 50_000_000]))
+            .with("rate_bps", rng.pick(&[0, 100_000_000]))
+            .with("rcvbuf_bytes", rng.pick(&[0, 65_536, 131_072]))
+            .with("requests", rng.between(1, 2))
+            .with("read_pause_ns", rng.between(800, 6_000) * 1_000_000)
+    },
+    link: plain_link,
+    act: |stage, p, v| act(stage, p, v, download),
+    truth: |_, ran| truth(ran, "TCPToZeroWindowAdv", &[]),
+};
+
+/// The path fails while the window is closed: the server gives up, and the client's late window
+/// update meets a RST.
+pub const UNANSWERED: Case = Case {
+    name: "zero_window_unanswered",
+    layer: "application",
+    summary: "zero window, then probes without answer until the server gives up; RST at the end",
+    class: Class::Fault,
+    params: |rng| {
+        params(rng)
+            .with("rtt_ns", rng.between(2, 20) * 1_000_000)
+            .with("rate_bps", 100_000_000)
+            .with("rcvbuf_bytes", 65_536)
+            .with("requests", 1)
+            .with("read_pause_ns", 6_000_000_000)
+            .with("outage_after_ns", rng.between(450, 700) * 1_000_000)
+            .with("outage_ns", 4_800_000_000)
+            .with("tcp_retries2", 2)
+    },
+    link: plain_link,
+    act: |stage, p, v| {
+        if v == Variant::Faulty {
+            let retries = p.get("tcp_retries2")?.to_string();
+            stage.server.sysctl("net.ipv4.tcp_retries2", &retries)?;
+        }
+        act(stage, p, v, download_with_outage)
+    },
+    truth: |_, ran| truth(ran, "TCPAbortOnTimeout", &["reset", "retransmission_timeout"]),
+};
+
+fn params(rng: &mut Rng) -> Params {
+    Params::default()
+        .with("response_bytes", rng.between(1_000, 2_500) * 1_000)
+        .with("pause_after_bytes", rng.between(50, 300) * 1_000)
+}
+
+fn act(
+    stage: &mut Stage,
+    p: &Params,
+    variant: Variant,
+    run: fn(&Stage, &Params, &Load, Variant) -> Result<client::Loaded, LabError>,
+) -> Result<Observed, LabError> {
+    let behaviour = Behaviour::healthy(p.get("response_bytes")?);
+    let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
+    stage.start_captures()?;
+    let mut load = Load {
+        pause_after_bytes: p.get("pause_after_bytes")?,
+        rcvbuf_bytes: p.get("rcvbuf_bytes")?,
+        ..Load::get(server.endpoint(), p.get("requests")?)
+    };
+    if variant == Variant::Faulty {
+        load.read_pause = p.duration("read_pause_ns")?;
+    }
+    let loaded = run(stage, p, &load, variant)?;
+    Ok(Observed::with_server(loaded, &server))
+}
+
+fn download(
+    stage: &Stage,
+    _: &Params,
+    load: &Load,
+    _: Variant,
+) -> Result<client::Loaded, LabError> {
+    client::run(&stage.client, load)
+}
+
+fn download_with_outage(
+    stage: &Stage,
+    p: &Params,
+    load: &Load,
+    variant: Variant,
+) -> Result<client::Loaded, LabError> {
+    let Some(relay) = stage.relay().filter(|_| variant == Variant::Faulty) else {
+        return client::run(&stage.client, load);
+    };
+    let after = p.duration("outage_after_ns")?;
+    let outage_for = p.duration("outage_ns")?;
+    let switch = |out: bool| {
+        let outage = relay.outage();
+        outage.client_to_server.store(out, Ordering::Relaxed);
+        outage.server_to_client.store(out, Ordering::Relaxed);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(after);
+            switch(true);
+            thread::sleep(outage_for);
+            switch(false);
+        });
+        client::run(&stage.client, load)
+    })
+    .inspect(|_| thread::sleep(Duration::from_millis(200)))
+}
+
+fn truth(ran: &Ran, counter: &str, also: &[&'static str]) -> Result<Vec<Cause>, LabError> {
+    let stage = &ran.stage;
+    let happened = stage.client_counters.of(counter) + stage.server_counters.of(counter);
+    if happened == 0 {
+        return Err(LabError::NotReproduced(format!("{counter} did not grow")));
+    }
+    let requests = &ran.observed.loaded.requests;
+    let endpoint = requests.first().map(|r| r.client_endpoint.clone());
+    Ok(vec![Cause::by_twin("zero_window", Role::Client, endpoint).or(also)])
+}

@@ -1,0 +1,140 @@
+//! hping3 floods a listener with SYNs from made-up addresses while real clients want to connect.
+//!
+//! The attacker has a namespace of its own and reaches the server over a bridge, so that the
+//! client's capture shows only what a client sees. The queue of half-open connections is short
+//! and forgets after a second, so that some clients get in.
+
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use crate::case::{Case, Observed, Ran};
+use crate::client::{self, Load, Request};
+use crate::error::LabError;
+use crate::labels::{Cause, Class, Role, Variant};
+use crate::netns::{Netns, Process, run};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::server::{Behaviour, Server};
+use crate::stage::{INTERFACE, Link, Stage, configure, veth};
+
+/// The healthy twin: the same clients without the flood.
+pub const CASE: Case = Case {
+    name: "syn_flood",
+    layer: "tcp",
+    summary: "a SYN flood from spoofed addresses fills the queue of half-open connections",
+    class: Class::Fault,
+    params,
+    link: |_, _, _| Ok(Link::Veth),
+    act,
+    truth,
+};
+
+fn params(rng: &mut Rng) -> Params {
+    let backlog = rng.pick(&[64, 128, 256]);
+    Params::default()
+        .with("backlog", backlog)
+        // As half-open connections last for a second, one SYN in so many finds room.
+        .with("flood_per_second", backlog * rng.between(2, 8))
+        .with("syncookies", rng.pick(&[0, 0, 1]))
+        .with("connections", rng.between(2, 4))
+        .with("requests", rng.between(3, 5))
+        .with("spacing_ns", 300_000_000)
+        .with("response_bytes", rng.between(100, 3_000))
+        // hping3 speaks IPv4 only; on `any` each packet would show at every port of the bridge.
+        .with("ipv6", 0)
+        .with("any_interface", 0)
+}
+
+/// Seconds after which the flood ends by itself.
+const FLOOD_MAX_SECONDS: u64 = 25;
+
+fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    let attacker = Netns::create("attacker")?;
+    bridge(stage, &attacker)?;
+    let settings = [
+        ("net.ipv4.tcp_syncookies", p.get("syncookies")?.to_string()),
+        ("net.ipv4.tcp_synack_retries", "0".to_owned()),
+    ];
+    for (key, value) in settings {
+        stage.server.sysctl(key, &value)?;
+    }
+    let mut behaviour = Behaviour::healthy(p.get("response_bytes")?);
+    behaviour.backlog = p.get("backlog")? as i32;
+    let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
+    stage.start_captures()?;
+    let _flood = match variant {
+        Variant::Faulty => Some(flood(&attacker, server.endpoint(), p)?),
+        Variant::Healthy => None,
+    };
+    let load = Load {
+        connections: p.get("connections")?,
+        new_connections: true,
+        spacing: p.duration("spacing_ns")?,
+        timeout: Duration::from_secs(4),
+        ..Load::get(server.endpoint(), p.get("requests")?)
+    };
+    let loaded = client::run(&stage.client, &load)?;
+    let mut observed = Observed::with_server(loaded, &server);
+    let version = run("hping3", &["--version"]).unwrap_or_default();
+    let version = version.lines().next().unwrap_or_default().to_owned();
+    observed.versions.push(("hping3".to_owned(), version));
+    Ok(observed)
+}
+
+/// Puts a bridge in the place of the server's interface, and the attacker at it. Answers to
+/// addresses that do not exist go to the attacker's namespace and end there.
+fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
+    let server = &stage.server;
+    server.ip(&format!("link set {INTERFACE} down"))?;
+    server.ip(&format!("addr flush dev {INTERFACE}"))?;
+    server.ip(&format!("link set {INTERFACE} name port0"))?;
+    server.ip(&format!("link add {INTERFACE} type bridge forward_delay 0 mcast_snooping 0"))?;
+    veth(attacker, INTERFACE, server, "port1")?;
+    for port in ["port0", "port1"] {
+        server.ip(&format!("link set {port} master {INTERFACE} up"))?;
+    }
+    configure(server, stage.server_addr, "cubic")?;
+    let at = match stage.server_addr {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            IpAddr::from([a, b, c, 254])
+        }
+        v6 => v6,
+    };
+    configure(attacker, at, "cubic")?;
+    server.ip(&format!("route add default via {at}"))?;
+    // The kernel notes within a second that a port has a carrier; until then it forwards nothing.
+    thread::sleep(Duration::from_millis(1_500));
+    Ok(())
+}
+
+fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, LabError> {
+    let per_second = p.get("flood_per_second")?.max(1);
+    let mut command = attacker.command("hping3");
+    command.args(["--quiet", "--syn", "--rand-source", "--destport", &server.port().to_string()]);
+    command.args(["--interval", &format!("u{}", 1_000_000 / per_second)]);
+    command.args(["--count", &(per_second * FLOOD_MAX_SECONDS).to_string()]);
+    command.arg(server.ip().to_string());
+    let flood = Process::start(command, "hping3")?;
+    // The clients come when the queue is full already.
+    thread::sleep(Duration::from_millis(500));
+    Ok(flood)
+}
+
+/// The clients' damage is waiting for SYNs sent again, and giving up. With syncookies there is
+/// none, though the flood is there.
+fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+    let counters = &ran.stage.server_counters;
+    let seen = ["TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent", "ListenDrops"];
+    if seen.iter().all(|name| counters.of(name) == 0) {
+        return Err(LabError::NotReproduced("the queue was never full".to_owned()));
+    }
+    // A SYN is sent again after a second.
+    let waited = |r: &&Request| r.error.is_some() || r.connect_ns > 900_000_000;
+    let hurt = ran.observed.loaded.requests.iter().filter(waited);
+    let lost_ns = hurt.map(|r| r.connect_ns.max(r.took_ns())).sum();
+    let how = "requests that waited for a SYN sent again or gave up, by the client's clock";
+    let cause = Cause::by_twin("syn_flood", Role::Network, None).measured(lost_ns, how);
+    Ok(vec![cause.or(&["syn_retransmit"])])
+}

@@ -1,0 +1,114 @@
+//! curl as the client: its own clock, glibc's resolver, OpenSSL's handshakes.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::client::{Loaded, Request};
+use crate::dns;
+use crate::error::{Doing, LabError};
+use crate::netns::run;
+use crate::stage::Stage;
+use crate::sys;
+
+/// What curl reports after each transfer. Times are in seconds since the transfer's start.
+const REPORT: &str = "%{time_total} %{time_namelookup} %{time_connect} %{time_appconnect} \
+                      %{local_ip} %{local_port} %{remote_ip} %{remote_port} \
+                      %{size_request} %{size_upload} %{size_header} %{size_download} %{exitcode} \
+                      %{errormsg}\n";
+
+/// Runs one curl in the client's namespace with `args` (options and URLs) and reports each of its
+/// transfers. `resolv_conf` takes the place of `/etc/resolv.conf` for this process only.
+///
+/// # Errors
+/// curl is missing. Failed transfers are results, not errors.
+pub fn transfers(
+    stage: &Stage,
+    args: &[String],
+    resolv_conf: Option<&Path>,
+) -> Result<Loaded, LabError> {
+    let mut command = match resolv_conf {
+        Some(path) => dns::command(&stage.client, path, "curl"),
+        None => stage.client.command("curl"),
+    };
+    command.args(["--silent", "--output", "/dev/null", "--write-out", REPORT]);
+    command.args(["--noproxy", "*"]).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(Stdio::null());
+    let missing =
+        |_| LabError::Missing { program: "curl".to_owned(), package: "curl util-linux".to_owned() };
+    let mut child = command.spawn().map_err(missing)?;
+    let mut loaded = Loaded::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            // Taken before parsing: it stands for the end of the transfer.
+            let end_ns = sys::realtime_ns();
+            let line = line.doing("read from curl")?;
+            loaded.requests.extend(transfer(&line, end_ns));
+        }
+    }
+    child.wait().doing("wait for curl")?;
+    Ok(loaded)
+}
+
+fn transfer(line: &str, end_ns: u64) -> Option<Request> {
+    let words: Vec<&str> = line.splitn(14, ' ').collect();
+    let [
+        total,
+        lookup,
+        connect,
+        tls,
+        ip,
+        port,
+        server_ip,
+        server_port,
+        head,
+        body,
+        answer,
+        content,
+        code,
+        why,
+    ] = <[&str; 14]>::try_from(words).ok()?;
+    let ns = |seconds: &str| seconds.parse::<f64>().map_or(0, |s| (s * 1e9) as u64);
+    let count = |text: &str| text.parse::<u64>().unwrap_or(0);
+    let endpoint = |ip: &str, port: &str| {
+        let addr = ip.parse().map(|ip| SocketAddr::new(ip, count(port) as u16));
+        addr.map(|a| a.to_string()).unwrap_or_default()
+    };
+    Some(Request {
+        start_ns: end_ns - ns(total).min(end_ns),
+        end_ns,
+        lookup_ns: ns(lookup),
+        connect_ns: ns(connect).saturating_sub(ns(lookup)),
+        // curl reports 0 where there is no TLS.
+        tls_ns: ns(tls).saturating_sub(ns(connect)),
+        client_endpoint: endpoint(ip, port),
+        server_endpoint: endpoint(server_ip, server_port),
+        request_bytes: count(head) + count(body),
+        response_bytes: count(answer) + count(content),
+        error: (code != "0").then(|| why.to_owned()),
+    })
+}
+
+/// curl and its version, for the labels.
+pub fn version() -> (String, String) {
+    let said = run("curl", &["--version"]).unwrap_or_default();
+    let first = said.lines().next().unwrap_or_default();
+    ("curl".to_owned(), first.trim_start_matches("curl ").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transfer;
+
+    #[test]
+    fn the_look_up_is_no_part_of_connect() {
+        let line = "0.250 0.200 0.210 0.000 10.0.0.1 4711 10.0.0.2 80 80 0 120 500 0 ";
+        let request = transfer(line, 1_000_000_000).unwrap_or_default();
+        assert_eq!((request.start_ns, request.lookup_ns), (750_000_000, 200_000_000));
+        assert_eq!(request.connect_ns, 10_000_000);
+        assert_eq!(request.client_endpoint, "10.0.0.1:4711");
+        assert_eq!(request.error, None);
+    }
+}

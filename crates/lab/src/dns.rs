@@ -1,0 +1,237 @@
+//! Name servers: a small authoritative one with knobs (RFC 1035), and dnsmasq.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::error::{Doing, LabError};
+use crate::netns::{Netns, Process};
+use crate::stage::{INTERFACE, Stage};
+
+/// Question type of IPv4 addresses.
+pub const A: u16 = 1;
+/// Question type of names for addresses.
+pub const PTR: u16 = 12;
+/// Question type of IPv6 addresses.
+pub const AAAA: u16 = 28;
+
+const SERVFAIL: u8 = 2;
+const NXDOMAIN: u8 = 3;
+
+/// How the name server behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Behaviour {
+    /// Addresses by name; other names do not exist.
+    pub zone: BTreeMap<String, IpAddr>,
+    /// Time before each answer.
+    pub delay: Duration,
+    /// Answer SERVFAIL to everything.
+    pub fails: bool,
+    /// Never answer questions of these types.
+    pub ignores: Vec<u16>,
+}
+
+impl Behaviour {
+    /// Knows one name, answers at once.
+    pub fn healthy(name: &str, addr: IpAddr) -> Behaviour {
+        Behaviour { zone: BTreeMap::from([(name.to_owned(), addr)]), ..Default::default() }
+    }
+
+    /// Answers nothing at all.
+    pub fn dead() -> Behaviour {
+        Behaviour { ignores: vec![A, AAAA, PTR], ..Default::default() }
+    }
+}
+
+/// A running name server; stops when dropped.
+#[derive(Debug)]
+pub struct NameServer {
+    stop: Arc<AtomicBool>,
+    questions: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NameServer {
+    /// Answers at `addr` port 53 inside `netns`.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn start(
+        netns: &Netns,
+        addr: IpAddr,
+        behaviour: Behaviour,
+    ) -> Result<NameServer, LabError> {
+        let at = SocketAddr::new(addr, 53);
+        let bound = netns.inside(|| UdpSocket::bind(at))?;
+        let socket = bound.doing(format!("bind {at}"))?;
+        let wakes = Some(Duration::from_millis(50));
+        socket.set_read_timeout(wakes).doing("set a timeout")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let questions = Arc::new(AtomicU64::new(0));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&questions));
+        let thread = thread::spawn(move || {
+            let (socket, behaviour) = (Arc::new(socket), Arc::new(behaviour));
+            while !stopped.load(Ordering::Relaxed) {
+                let mut packet = [0; 1_500];
+                let Ok((length, from)) = socket.recv_from(&mut packet) else {
+                    continue;
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+                if let Some(answer) = answer(&packet[..length], &behaviour) {
+                    send_later(&socket, answer, from, behaviour.delay);
+                }
+            }
+        });
+        Ok(NameServer { stop, questions, thread: Some(thread) })
+    }
+
+    /// Questions received.
+    pub fn questions(&self) -> u64 {
+        self.questions.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Questions of a pair must not wait for each other: a thread for each.
+fn send_later(socket: &Arc<UdpSocket>, answer: Vec<u8>, to: SocketAddr, delay: Duration) {
+    let socket = Arc::clone(socket);
+    thread::spawn(move || {
+        thread::sleep(delay);
+        // A failure is the asker's going away.
+        let _ = socket.send_to(&answer, to);
+    });
+}
+
+/// The answer to a message with one question; `None` where the server keeps silent.
+fn answer(question: &[u8], behaviour: &Behaviour) -> Option<Vec<u8>> {
+    let mut labels = Vec::new();
+    let mut at = 12;
+    loop {
+        let length = usize::from(*question.get(at)?);
+        at += 1;
+        if length == 0 {
+            break;
+        }
+        let label = question.get(at..at + length)?;
+        labels.push(String::from_utf8_lossy(label).to_lowercase());
+        at += length;
+    }
+    let qtype = u16::from_be_bytes([*question.get(at)?, *question.get(at + 1)?]);
+    let question_end = at + 4;
+    if behaviour.ignores.contains(&qtype) {
+        return None;
+    }
+    let known = behaviour.zone.get(&labels.join("."));
+    let (rcode, address) = match (behaviour.fails, known, qtype) {
+        (true, _, _) => (SERVFAIL, None),
+        (_, None, _) => (NXDOMAIN, None),
+        (_, Some(IpAddr::V4(v4)), A) => (0, Some(v4.octets().to_vec())),
+        (_, Some(IpAddr::V6(v6)), AAAA) => (0, Some(v6.octets().to_vec())),
+        _ => (0, None),
+    };
+    let mut message = question.get(..question_end)?.to_vec();
+    // QR, RD kept, RA; one question, at most one answer, nothing else (RFC 1035 §4.1.1).
+    message[2] = 0x80 | (question[2] & 0x01);
+    message[3] = 0x80 | rcode;
+    message[4..12].copy_from_slice(&[0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]);
+    if let Some(address) = address {
+        // A pointer to the question's name, its type, class IN, 300 s.
+        message.extend([0xc0, 12]);
+        message.extend(qtype.to_be_bytes());
+        message.extend([0, 1, 0, 0, 1, 44, 0, address.len() as u8]);
+        message.extend(address);
+    }
+    Some(message)
+}
+
+/// Where the `index`th resolver is, given the address of its host.
+pub fn resolver_address(host: IpAddr, index: u8) -> IpAddr {
+    match host {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            [a, b, c, 251 + index].into()
+        }
+        IpAddr::V6(v6) => {
+            let mut segments = v6.segments();
+            segments[7] = 0x153 + 0x100 * u16::from(index);
+            segments.into()
+        }
+    }
+}
+
+/// Gives a host the address of its `index`th resolver.
+///
+/// # Errors
+/// `ip` fails.
+pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, LabError> {
+    let addr = resolver_address(host, index);
+    let more = if addr.is_ipv6() { "/64 nodad" } else { "/24" };
+    let (length, nodad) = more.split_once(' ').unwrap_or((more, ""));
+    netns.ip(&format!("addr add {addr}{length} dev {INTERFACE} noprefixroute {nodad}"))?;
+    Ok(addr)
+}
+
+/// A command in `netns` that sees `resolv_conf` in the place of `/etc/resolv.conf`; nobody else
+/// does.
+pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
+    let mut command = netns.command("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c"]);
+    command.arg("mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"");
+    command.arg(resolv_conf).arg(program);
+    command
+}
+
+/// Starts dnsmasq at `addr` in the server's namespace with more options and returns when it
+/// listens.
+///
+/// # Errors
+/// dnsmasq is missing or refuses.
+pub fn dnsmasq(stage: &Stage, addr: IpAddr, options: &[String]) -> Result<Process, LabError> {
+    let mut command = stage.server.command("dnsmasq");
+    command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
+    command.args(["--bind-interfaces", "--user=root", "--pid-file"]);
+    command.arg(format!("--listen-address={addr}")).args(options);
+    let dnsmasq = Process::start(command, "dnsmasq")?;
+    stage.wait_for_listener(SocketAddr::new(addr, 53))?;
+    Ok(dnsmasq)
+}
+
+/// dnsmasq and its version, for the labels.
+pub fn dnsmasq_version() -> (String, String) {
+    let said = crate::netns::run("dnsmasq", &["--version"]).unwrap_or_default();
+    let version = said.split_whitespace().nth(2).unwrap_or_default();
+    ("dnsmasq".to_owned(), version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `x.lab` of type A.
+    const QUESTION: &[u8] = b"\x12\x34\x01\x00\0\x01\0\0\0\0\0\0\x01x\x03lab\0\0\x01\0\x01";
+
+    #[test]
+    fn a_known_name_has_an_address_and_another_does_not_exist() {
+        let addr = IpAddr::from([10, 1, 2, 3]);
+        let known = answer(QUESTION, &Behaviour::healthy("x.lab", addr)).unwrap_or_default();
+        assert_eq!(&known[known.len() - 4..], [10, 1, 2, 3]);
+        assert_eq!((known[3] & 0xf, known[7]), (0, 1));
+        let other = answer(QUESTION, &Behaviour::healthy("y.lab", addr)).unwrap_or_default();
+        assert_eq!((other[3] & 0xf, other[7]), (NXDOMAIN, 0));
+        assert_eq!(answer(QUESTION, &Behaviour::dead()), None);
+        assert_eq!(answer(&QUESTION[..15], &Behaviour::default()), None);
+    }
+}
