@@ -159,6 +159,14 @@ fn sound(report: &Report) -> Result<(), TestCaseError> {
     let mut endpoints = Ledger::default();
     report.endpoints.iter().for_each(|endpoint| endpoints.merge(&endpoint.ledger));
     prop_assert_eq!(endpoints, report.ledger, "endpoints add up to the whole");
+    let exchanges: u64 = report.endpoints.iter().map(|endpoint| endpoint.exchanges).sum();
+    prop_assert_eq!(exchanges, report.totals.exchanges);
+    Ok(())
+}
+
+/// What holds besides where the clock runs forward.
+fn plausible(report: &Report) -> Result<(), TestCaseError> {
+    sound(report)?;
     // Legs that were not seen are estimated from others that were.
     let span_ns = 2 * (report.totals.last_ns - report.totals.first_ns);
     prop_assert!(report.latency.max_ns <= span_ns, "{:?} in {span_ns}", report.latency);
@@ -172,14 +180,12 @@ fn sound(report: &Report) -> Result<(), TestCaseError> {
             prop_assert!(fits, "{name} in {finding:?}");
         }
     }
-    let exchanges: u64 = report.endpoints.iter().map(|endpoint| endpoint.exchanges).sum();
-    prop_assert_eq!(exchanges, report.totals.exchanges);
     Ok(())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 300,
+        cases: 1000,
         // What fails becomes a trace.
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -190,7 +196,7 @@ proptest! {
         connections in prop::collection::vec(connections(), 1..4),
         after_ns in prop::collection::vec(0..2_000_000_000_u64, 4),
     ) {
-        sound(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))?;
+        plausible(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))?;
     }
 
     #[test]
@@ -303,7 +309,7 @@ proptest! {
                 (now_ns, packet.frame())
             })
             .collect();
-        sound(&diagnose(&pcap_of(&frames, 262_144)))?;
+        plausible(&diagnose(&pcap_of(&frames, 262_144)))?;
     }
 }
 
