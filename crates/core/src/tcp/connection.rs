@@ -392,6 +392,10 @@ impl Connection {
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
     fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        if matches!(kind, Kind::Retransmission(_)) && self.path.ends_here(side.peer()) {
+            // Seen here is received: nobody waited for it to come again.
+            return false;
+        }
         matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
     }
 
@@ -496,7 +500,7 @@ impl Connection {
     /// the vantage by how late ACKs of a flight of some size are.
     fn queued_ns(&self, side: Side) -> u64 {
         let half = &self.halves[side as usize];
-        let behind_ns = half.rtt_last_ns.saturating_sub(self.path.rtt_ns(side.peer()));
+        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         let clocked = half.flight() > 4 * half.smss();
         half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
@@ -627,8 +631,7 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
         gap.next_frame = frame;
-        let slices = cause::judge(&gap);
-        self.timeline.own(&slices, &gap, None);
+        self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 
@@ -667,7 +670,7 @@ impl Connection {
             }
         }
         if exchange.repeated_setup_ns > 0 {
-            let (cause, owner) = match self.setup.cause() {
+            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
                 Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
                 other => (other, Owner::SynRetransmit),
             };
