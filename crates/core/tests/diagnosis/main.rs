@@ -9,3 +9,5 @@ mod frames;
 mod language;
 mod network;
 mod traces;
+mod invariants;
+mod memory;
