@@ -193,7 +193,10 @@ impl CauseTally {
     /// Keeps the instance with the longest silence.
     pub(super) fn offer(&mut self, instance: Instance) {
         let rank = |instance: &Instance| {
-            (instance.chain.longest_ns, std::cmp::Reverse(instance.chain.gap.next_frame))
+            (
+                instance.chain.longest_ns,
+                std::cmp::Reverse((instance.chain.gap.end_ns, instance.chain.gap.next_frame)),
+            )
         };
         if self.worst.as_ref().is_none_or(|worst| rank(&instance) > rank(worst)) {
             self.worst = Some(instance);

@@ -35,6 +35,8 @@ pub struct Ending {
     pub reset: Option<(Side, FrameId, u64)>,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
+    /// When nothing more was expected, ns.
+    pub over_ns: Option<u64>,
 }
 
 /// What is wrong with the trace of this connection.
@@ -196,6 +198,9 @@ impl Connection {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
+        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.echo(side, segment);
+        }
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment);
         }
@@ -218,6 +223,20 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(sink);
+    }
+
+    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
+    /// to the side that echoes it.
+    fn echo(&mut self, side: Side, segment: &Segment) {
+        let peer = &mut self.halves[side.peer() as usize];
+        if let Some((_, time_ns)) = peer.echo.filter(|&(tsval, _)| tsval == segment.tsecr) {
+            peer.echo = None;
+            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        }
+        let half = &mut self.halves[side as usize];
+        if half.echo.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            half.echo = Some((segment.tsval, segment.time_ns));
+        }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.
@@ -482,6 +501,7 @@ impl Connection {
             in_recovery: half.in_recovery(),
             after_loss: half.after_loss,
             nagle_refuted: half.nagle_refuted,
+            steps: half.steps,
             shape,
             expects_continue,
             in_handshake,
@@ -507,7 +527,17 @@ impl Connection {
     }
 
     fn own(&mut self, gap: &Gap, end: u64) {
+        if !self.halves[gap.sender.peer() as usize].started() {
+            // The other direction was not captured: who waited for whom cannot be told.
+            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            return;
+        }
         let slices = cause::judge(gap);
+        if gap.flight_before <= 2 * gap.smss
+            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
+        {
+            self.halves[gap.sender as usize].steps = true;
+        }
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
         }

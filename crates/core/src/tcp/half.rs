@@ -130,6 +130,10 @@ pub struct Half {
     pub nagle_refuted: u32,
     /// The last round-trip samples between the vantage and the receiver, ns.
     rtt_last_ns: [u64; 3],
+    /// It has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
+    /// The last timestamp of its packets and when it passed, for the peer's echo.
+    pub echo: Option<(u32, u64)>,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
     /// How the last loss was repaired, as a cause.
@@ -418,7 +422,8 @@ impl Half {
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: ack.pure,
                 acked_all,
-                delay_ns: acked_all.then(|| held_ns.saturating_sub(rtt_receiver_ns)),
+                delay_ns: (acked_all && self.last.time_ns > 0)
+                    .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
             });
         }
@@ -753,7 +758,9 @@ impl Half {
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < self.smss_announced * 19;
-        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full;
+        let unseen: u64 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let much = longest >= 500 || unseen >= self.smss();
+        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full && much;
         seen_lost || cut_down
     }
 

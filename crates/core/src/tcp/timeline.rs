@@ -249,6 +249,7 @@ impl Timeline {
         self.retire_at = self.retire_at.max(1);
         if self.open.is_empty() {
             self.retire_at = u64::MAX;
+            self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.open.push_back(exchange);
     }
