@@ -229,7 +229,9 @@ impl Connection {
     /// to the side that echoes it.
     fn echo(&mut self, side: Side, segment: &Segment) {
         let peer = &mut self.halves[side.peer() as usize];
-        if let Some((_, time_ns)) = peer.echo.filter(|&(tsval, _)| tsval == segment.tsecr) {
+        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
+        let echoed = peer.echo.filter(|&(tsval, _)| prompt && tsval == segment.tsecr);
+        if let Some((_, time_ns)) = echoed {
             peer.echo = None;
             self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
         }
@@ -309,7 +311,9 @@ impl Connection {
             return;
         }
         let dsacks = self.halves[peer].dsacks;
-        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
+        // An answer's ACK has waited for the answer: it only bounds the round trip.
+        let prompt = !self.mid_stream || segment.payload_len == 0;
+        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
