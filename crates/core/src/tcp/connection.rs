@@ -37,6 +37,8 @@ pub struct Ending {
     pub fin_ns: [Option<u64>; 2],
     /// When nothing more was expected, ns.
     pub over_ns: Option<u64>,
+    /// The frame that carried it.
+    pub fin_frame: [Option<FrameId>; 2],
 }
 
 /// What is wrong with the trace of this connection.
@@ -207,11 +209,12 @@ impl Connection {
         if segment.payload_len > 0 {
             self.data(side, segment, payload);
         } else if self.is_probe(side, segment) {
-            self.halves[side as usize].since.probes += 1;
+            self.halves[side as usize].since.probed(segment);
             self.halves[side as usize].counts.zero_window_probes += 1;
         }
         if segment.flags.has(TcpFlags::FIN) {
             self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
+            self.ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.fin = Some(position);
@@ -376,7 +379,7 @@ impl Connection {
             Some((gap, _)) if gap.sender != side => self.suspended = None,
             _ => self.resume(),
         }
-        let silence = self.silence(side, segment, kind);
+        let silence = self.silence(side, start, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
@@ -394,7 +397,7 @@ impl Connection {
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {
-            self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
+            self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
@@ -424,7 +427,7 @@ impl Connection {
     }
 
     /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
-    fn silence(&mut self, side: Side, segment: &Segment, kind: Kind) -> Option<Gap> {
+    fn silence(&mut self, side: Side, start: u64, segment: &Segment, kind: Kind) -> Option<Gap> {
         if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
             return None;
         }
@@ -447,6 +450,11 @@ impl Connection {
             self.setup.ignored_data += 1;
         }
         gap.overtaken = kind == Kind::Reordered;
+        if gap.retransmission.is_some() {
+            let half = &self.halves[side as usize];
+            gap.original = half.original(start, segment.time_ns);
+            gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+        }
         Some(gap)
     }
 
@@ -499,6 +507,12 @@ impl Connection {
             window_before: if no_ack { window } else { half.since.window_before },
             closed_ns,
             probes: half.since.probes,
+            probes_answered: half.since.probes_answered,
+            probe: half.since.probe,
+            closed_by: (closed_ns > 0).then_some(half.closed_by),
+            duplicate_ack: half.duplicate_ack,
+            original: None,
+            tail: false,
             retransmission: None,
             overtaken: false,
             missing_packets: half.since.missing_packets,
@@ -808,6 +822,7 @@ impl Connection {
         let mut exchange = Exchange {
             kind: "connect".into(),
             start_ns: first_ns,
+            first_ns,
             end_ns,
             first_frame: self.first_frame,
             last_frame: self.first_frame,

@@ -36,6 +36,8 @@ pub struct At {
 pub struct Timeline {
     /// Up to when time has been given to owners, ns.
     pub cursor_ns: u64,
+    /// How long nothing had been sent when the cursor moved last, ns; 0 at the beginning.
+    pub paused_ns: u64,
     /// Who sent data last.
     pub active: Option<Side>,
     open: VecDeque<Exchange>,
@@ -74,6 +76,14 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// Data passed at `time_ns`.
+    #[inline]
+    pub fn move_to(&mut self, time_ns: u64) {
+        let from_ns = if self.cursor_ns == 0 { time_ns } else { self.cursor_ns };
+        self.paused_ns = time_ns.saturating_sub(from_ns);
+        self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
     /// Gives a short stretch to one owner.
@@ -233,10 +243,12 @@ impl Timeline {
     fn open(&mut self, at: At, setup: &mut Setup) {
         let mut exchange = Exchange {
             start_ns: at.time_ns,
+            first_ns: at.time_ns,
             end_ns: at.time_ns,
             first_frame: at.frame,
             last_frame: at.frame,
             began_at: at.positions,
+            idle_ns: self.paused_ns,
             ..Exchange::default()
         };
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
