@@ -10,7 +10,8 @@ use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use std::cmp::Reverse;
 
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
@@ -49,7 +50,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<Box<str>, Group>,
+    pub kinds: HashMap<String, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -188,12 +189,15 @@ impl CauseTally {
         }
     }
 
+    /// Whether `chain` has a longer silence than the instance kept.
+    fn would_take(&self, chain: &Chain) -> bool {
+        let rank = |chain: &Chain| (chain.longest_ns, Reverse(chain.gap.next_frame));
+        self.worst.as_ref().is_none_or(|worst| rank(chain) > rank(&worst.chain))
+    }
+
     /// Keeps the instance with the longest silence.
     pub(super) fn offer(&mut self, instance: Instance) {
-        let rank = |instance: &Instance| {
-            (instance.chain.longest_ns, std::cmp::Reverse(instance.chain.gap.next_frame))
-        };
-        if self.worst.as_ref().is_none_or(|worst| rank(&instance) > rank(worst)) {
+        if self.would_take(&instance.chain) {
             self.worst = Some(instance);
         }
     }
@@ -225,13 +229,7 @@ impl Sink for Tally {
         if let Some(handshake) = exchange.handshake {
             endpoint.handshakes[usize::from(handshake.resumed)] += 1;
         }
-        let kind =
-            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-                exchange.kind.clone()
-            } else {
-                "(other)".into()
-            };
-        endpoint.kinds.entry(kind).or_default().add(exchange);
+        endpoint.kind(&exchange.kind).add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -290,7 +288,8 @@ impl Tally {
         let blame = key.culprit;
         let tally = self.causes.entry(key).or_default();
         tally.add(exchange, chain);
-        if chain.cause.class() == Class::Fault || tally.worst.is_none() {
+        let fault = chain.cause.class() == Class::Fault;
+        if tally.worst.is_none() || fault && tally.would_take(chain) {
             let side = if blame.role == Role::Client { Side::Client } else { Side::Server };
             tally.offer(Instance {
                 chain: chain.clone(),
@@ -360,6 +359,12 @@ impl Tally {
 }
 
 impl EndpointTally {
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
+    }
+
     /// Counts an exchange that is not one of a connection.
     pub(super) fn add(&mut self, kind: &str, ledger: &Ledger) {
         for group in [&mut self.all, self.kinds.entry(kind.into()).or_default()] {
