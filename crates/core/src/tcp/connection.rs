@@ -75,7 +75,7 @@ pub struct Connection {
     pub ending: Ending,
     options_cut: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<(Gap, u64)>,
+    suspended: Option<Box<(Gap, u64)>>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -278,7 +278,7 @@ impl Connection {
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
             self.path.sample(side, rtt_ns);
         }
-        if self.suspended.as_ref().is_some_and(|(gap, _)| gap.sender != side) {
+        if self.suspended.as_ref().is_some_and(|held| held.0.sender != side) {
             if self.halves[peer].dsacks > dsacks {
                 // It had arrived the first time: nobody waited for the repetition.
                 self.suspended = None;
@@ -332,7 +332,7 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some((gap, end));
+            self.suspended = Some(Box::new((gap, end)));
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
@@ -451,7 +451,8 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     fn resume(&mut self) {
-        let Some((gap, end)) = self.suspended.take() else { return };
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
@@ -562,10 +563,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     fn hand_over(&mut self, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
-            return;
-        }
-        for mut exchange in std::mem::take(&mut self.timeline.done) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
@@ -699,7 +697,7 @@ impl Connection {
         exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
-        self.timeline.done.push(exchange);
+        self.timeline.done.push_back(Box::new(exchange));
     }
 
     /// Bytes of memory it holds.
