@@ -4,10 +4,12 @@ use crate::drive::{self, Reading};
 use crate::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use tcpwhy_core::capture::{Block, CaptureSet, Progress, Source};
+use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
+use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::{Ladder, Report};
+use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
+use tcpwhy_core::wire::FlowKey;
 
 /// What the user asked for.
 pub struct Wanted {
@@ -17,6 +19,8 @@ pub struct Wanted {
     pub connection: Option<Pick>,
     /// The exchange to draw, 1-based.
     pub exchange: Option<u64>,
+    /// Draw it to its end.
+    pub all: bool,
     /// Threads; one per core if not given.
     pub threads: Option<usize>,
 }
@@ -31,32 +35,58 @@ pub struct Answer {
     pub complete: bool,
 }
 
-/// Reads `sources` to their end, or until `interrupted`, and analyses what was read.
+/// Reads what `open` gives to its end, or until `interrupted`, and analyses what was read.
 ///
 /// # Errors
 /// [`Error::Capture`] where nothing can be read, [`Error::NotFound`] where the connection or
 /// exchange is not there.
 pub fn analyse(
-    sources: Vec<Source>,
+    open: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
     mut progress: impl FnMut(Progress),
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
+    let sources = open()?;
+    let draws = wanted.connection.is_some() || wanted.exchange.is_some();
+    if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
+        return Err(Error::Once { path: once.name.clone() });
+    }
     let capture = CaptureSet::new(sources)?;
     let mut reading = Reading { capture, progress: &mut progress, interrupted };
     let mut first = Block::default();
     let mut options = wanted.options;
+    options.all |= draws;
     if reading.next(&mut first)? {
         options.first_ns = first.entries.first().map_or(0, |entry| entry.time_ns);
     }
-    let mut analysis = Analysis::new(options);
+    let mut analysis = Analysis::new(options.clone());
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = wanted.threads.unwrap_or_else(cores);
     drive::run(&mut analysis, first, &mut reading, threads)?;
-    if wanted.connection.is_some() || wanted.exchange.is_some() {
-        let what = wanted.connection.map_or("that exchange".into(), |pick| pick.to_string());
-        return Err(Error::NotFound { what });
-    }
     let report = analysis.finish(reading.capture.inputs());
-    Ok(Answer { report, ladder: None, complete: !interrupted.load(Ordering::Relaxed) })
+    let ladder = if draws {
+        let pick = wanted.connection.unwrap_or(Pick::Number(1));
+        let mut drill = Drill::new(&options, find(&report, &pick)?);
+        second_look(CaptureSet::new(open()?)?, &mut drill)?;
+        Some(drill.finish(wanted.exchange, wanted.all)?)
+    } else {
+        None
+    };
+    Ok(Answer { report, ladder, complete: !interrupted.load(Ordering::Relaxed) })
+}
+
+/// The connection that is meant, in the list of all.
+fn find<'a>(report: &'a Report, pick: &Pick) -> Result<&'a ConnectionReport, Error> {
+    let mut numbered = (1..).zip(&report.connections);
+    let matches = |(number, connection): &(u64, &ConnectionReport)| {
+        pick.matches(*number, &FlowKey::new(connection.client, connection.server).0)
+    };
+    let found = numbered.find(matches).map(|(_, connection)| connection);
+    found.ok_or_else(|| Error::NotFound { what: pick.to_string() })
+}
+
+fn second_look(mut capture: CaptureSet, drill: &mut Drill) -> Result<(), Error> {
+    let mut block = Block::default();
+    while capture.next_block(&mut block)? && drill.take(&block) {}
+    Ok(())
 }

@@ -6,7 +6,7 @@
 //! shard (any order, any thread). A connection always falls into the same shard.
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
-use crate::cause::{self, Floors, Tally};
+use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::Report;
@@ -27,6 +27,8 @@ pub struct Options {
     pub seed: u64,
     /// The part to look at.
     pub filter: Filter,
+    /// Tell of all connections and endpoints, not only the worst.
+    pub all: bool,
     /// Capture time of the first frame, from which the filter's times count, ns.
     pub first_ns: u64,
 }
@@ -51,6 +53,13 @@ pub struct Batch {
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
+}
+
+impl Batch {
+    /// All segments, connection by connection in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.shards.iter().flatten()
+    }
 }
 
 /// Decodes blocks.
@@ -84,6 +93,10 @@ impl Decoder {
                     segment.rebase(entry.offset);
                     batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
                 }
+                Packet::Udp(datagram)
+                    if !self
+                        .filter
+                        .matches_flow(&FlowKey::new(datagram.source, datagram.destination).0) => {}
                 Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
                     time_ns: datagram.time_ns,
                     frame: datagram.frame,
@@ -91,6 +104,7 @@ impl Decoder {
                     destination: datagram.destination,
                     payload: datagram.payload.into(),
                 }),
+                Packet::IcmpError(error) if !self.filter.matches_flow(&error.flow) => {}
                 Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
                 Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
             }
@@ -129,6 +143,9 @@ pub struct Analysis {
     last_ns: u64,
 }
 
+/// Endpoints told of, most wall time first, unless all are asked for.
+const ENDPOINTS_MAX: usize = 64;
+
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
 
@@ -143,10 +160,14 @@ impl Analysis {
             window: options.filter.window(options.first_ns),
             filter: options.filter.clone(),
         };
+        let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::default()).collect();
+        if options.all {
+            shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
+        }
         Self {
             options,
             decoder,
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards,
             dns: dns::Tracker::new(false),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
@@ -232,6 +253,9 @@ impl Analysis {
         report.totals.first_ns = self.first_ns.unwrap_or(0);
         report.totals.last_ns = self.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
+        if !self.options.all {
+            report.endpoints.truncate(ENDPOINTS_MAX);
+        }
         let filter = &self.options.filter;
         report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report
