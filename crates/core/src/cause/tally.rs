@@ -5,6 +5,7 @@ use super::culprit::culprit;
 use super::notes::Notes;
 use super::scene::{Proof, Scene, Shown};
 use super::syn_flood::Flood;
+use super::worst::Worst;
 use super::{Cause, Class, Owner, Role};
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -295,6 +296,8 @@ pub struct Tally {
     pub vantages: HashMap<u8, u64>,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
+    /// The connections that lost most.
+    pub worst: Worst,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
     pub notes: Notes,
 }
@@ -337,6 +340,7 @@ impl Sink for Tally {
         self.connections += 1;
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
         self.notes.connection(connection);
+        self.worst.connection(connection);
         let server = connection.server();
         let endpoint = self.endpoints.entry(server).or_default();
         endpoint.connections += 1;
@@ -460,6 +464,7 @@ impl Tally {
         }
         self.firsts.extend(other.firsts);
         self.notes.merge(&other.notes);
+        self.worst.merge(other.worst);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;

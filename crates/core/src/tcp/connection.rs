@@ -13,6 +13,7 @@ use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, Timeline, open_ended};
+use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 
@@ -89,6 +90,8 @@ pub struct Connection {
     cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<Box<(Gap, u64)>>,
+    /// What is noted where somebody wants it drawn.
+    pub trace: Option<Box<Trace>>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -141,6 +144,7 @@ impl Connection {
             options_cut: false,
             cut_off: false,
             suspended: None,
+            trace: None,
             software: [None, None],
             faults: TraceFaults::default(),
             totals: Totals::default(),
@@ -371,6 +375,9 @@ impl Connection {
         self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
         let kind = self.halves[index].kind(segment, start, base_ns);
         self.note_trace(side, segment);
+        if let Some(trace) = &mut self.trace {
+            trace.kind = Some(kind);
+        }
         if matches!(kind, Kind::Probe | Kind::Duplicate) {
             self.halves[index].depart(segment, start, kind);
             return;
@@ -553,6 +560,9 @@ impl Connection {
             return;
         }
         let slices = cause::judge(gap);
+        if let Some(trace) = &mut self.trace {
+            trace.gap(gap, &slices);
+        }
         if gap.flight_before <= 2 * gap.smss
             && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
         {
