@@ -210,11 +210,7 @@ impl Analysis {
     ///
     /// # Errors
     /// [`CaptureError`] where nothing can be read.
-    pub fn run(
-        &mut self,
-        capture: &mut CaptureSet,
-        go_on: GoOn<'_>,
-    ) -> Result<bool, CaptureError> {
+    pub fn run(&mut self, capture: &mut CaptureSet, go_on: GoOn<'_>) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);

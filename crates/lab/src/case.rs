@@ -57,13 +57,7 @@ pub struct Observed {
 impl Observed {
     /// A run against real software.
     pub fn new(loaded: Loaded, server: SocketAddr) -> Observed {
-        Observed {
-            loaded,
-            server,
-            server_tcp_info: None,
-            slept_ns: 0,
-            versions: Vec::new(),
-        }
+        Observed { loaded, server, server_tcp_info: None, slept_ns: 0, versions: Vec::new() }
     }
 
     /// A run against the lab's own server, which is asked for what it knows.
@@ -89,12 +83,7 @@ pub struct Ran {
 impl Ran {
     /// All requests' times added up.
     pub fn wall_ns(&self) -> u64 {
-        self.observed
-            .loaded
-            .requests
-            .iter()
-            .map(|r| r.took_ns())
-            .sum()
+        self.observed.loaded.requests.iter().map(|r| r.took_ns()).sum()
     }
 
     /// The times of the requests to one of the servers added up.
@@ -152,11 +141,7 @@ pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
         let (ran, link) = once(Variant::Healthy)?;
         let healthy = labels(case, &params, options.seed, Variant::Healthy, &ran, link);
         write(&dir, &healthy)?;
-        return Ok(CaseResult {
-            dir,
-            faulty: None,
-            healthy,
-        });
+        return Ok(CaseResult { dir, faulty: None, healthy });
     }
     let (bad, bad_link) = once(Variant::Faulty)?;
     let (good, good_link) = once(Variant::Healthy)?;
@@ -165,21 +150,10 @@ pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
     lost_by_twin(&mut faulty.causes, &bad, &good);
     faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
     faulty.wall_after_fix_ns = Some(good.wall_ns());
-    let healthy = labels(
-        case,
-        &params,
-        options.seed,
-        Variant::Healthy,
-        &good,
-        good_link,
-    );
+    let healthy = labels(case, &params, options.seed, Variant::Healthy, &good, good_link);
     write(&dir, &faulty)?;
     write(&dir, &healthy)?;
-    Ok(CaseResult {
-        dir,
-        faulty: Some(faulty),
-        healthy,
-    })
+    Ok(CaseResult { dir, faulty: Some(faulty), healthy })
 }
 
 fn lost_by_twin(causes: &mut [Cause], bad: &Ran, good: &Ran) {
@@ -246,10 +220,7 @@ fn run_once(
     };
     let mut stage = Stage::build(stage, &out)?;
     let observed = (case.act)(&mut stage, params, variant)?;
-    let ran = Ran {
-        observed,
-        stage: stage.finish()?,
-    };
+    let ran = Ran { observed, stage: stage.finish()? };
     if ran.stage.captures.iter().any(|c| c.dropped > 0) {
         return Err(LabError::NotReproduced("the capture has holes".to_owned()));
     }
@@ -271,19 +242,11 @@ fn labels(
     ran: &Ran,
     link: Link,
 ) -> Labels {
-    let class = if variant == Variant::Faulty {
-        case.class
-    } else {
-        Class::None
-    };
+    let class = if variant == Variant::Faulty { case.class } else { Class::None };
     let requests = ran.observed.loaded.requests.clone();
-    let client = requests
-        .iter()
-        .find_map(|r| r.client_endpoint.parse::<SocketAddr>().ok());
-    let versions: BTreeMap<String, String> = versions()
-        .into_iter()
-        .chain(ran.observed.versions.clone())
-        .collect();
+    let client = requests.iter().find_map(|r| r.client_endpoint.parse::<SocketAddr>().ok());
+    let versions: BTreeMap<String, String> =
+        versions().into_iter().chain(ran.observed.versions.clone()).collect();
     Labels {
         format: FORMAT,
         case: case.name,
@@ -313,9 +276,8 @@ fn labels(
 fn write(dir: &Path, labels: &Labels) -> Result<(), LabError> {
     let path = dir.join(variant_dir(labels.variant)).join("labels.json");
     let what = format!("write {}", path.display());
-    let mut text = serde_json::to_string_pretty(labels)
-        .map_err(std::io::Error::from)
-        .doing(what.clone())?;
+    let mut text =
+        serde_json::to_string_pretty(labels).map_err(std::io::Error::from).doing(what.clone())?;
     text.push('\n');
     fs::write(&path, text).doing(what)
 }

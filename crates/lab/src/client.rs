@@ -83,11 +83,7 @@ impl Load {
 
     /// The same with POST and a body.
     pub fn post(server: SocketAddr, requests: u64, body_bytes: u64) -> Load {
-        Load {
-            method: "POST",
-            body_bytes,
-            ..Load::get(server, requests)
-        }
+        Load { method: "POST", body_bytes, ..Load::get(server, requests) }
     }
 }
 
@@ -159,9 +155,7 @@ pub fn run(netns: &Netns, load: &Load) -> Result<Loaded, LabError> {
 /// # Errors
 /// The namespace cannot be entered. Failed requests are results, not errors.
 pub fn run_all(netns: &Netns, loads: &[Load]) -> Result<Loaded, LabError> {
-    let connections = loads
-        .iter()
-        .flat_map(|load| (0..load.connections).map(move |_| load));
+    let connections = loads.iter().flat_map(|load| (0..load.connections).map(move |_| load));
     let handles = connections.map(|load| netns.handle().map(|h| (h, load)));
     let handles: Vec<(NetnsHandle, &Load)> = handles.collect::<Result<_, _>>()?;
     let results: Vec<Result<Loaded, LabError>> = thread::scope(|scope| {
@@ -192,12 +186,7 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(load: &'a Load) -> Worker<'a> {
-        Worker {
-            load,
-            stream: None,
-            rest: Vec::new(),
-            done: Loaded::default(),
-        }
+        Worker { load, stream: None, rest: Vec::new(), done: Loaded::default() }
     }
 
     fn run(mut self) -> Loaded {
@@ -242,19 +231,16 @@ impl<'a> Worker<'a> {
             }
         };
         request.client_endpoint = stream.local_addr()?.to_string();
-        let result = self
-            .send(&mut stream, request)
-            .and_then(|()| self.receive(&mut stream, request));
+        let result =
+            self.send(&mut stream, request).and_then(|()| self.receive(&mut stream, request));
         self.stream = Some(stream);
         result
     }
 
     fn send(&self, stream: &mut TcpStream, request: &mut Request) -> io::Result<()> {
         let load = self.load;
-        let mut head = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\n",
-            load.method, load.path, load.server
-        );
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\n", load.method, load.path, load.server);
         head += "User-Agent: tcpwhy-lab\r\nAccept: */*\r\n";
         if load.body_bytes > 0 || load.method == "POST" {
             head += &format!("Content-Length: {}\r\n", load.body_bytes);
@@ -269,9 +255,7 @@ impl<'a> Worker<'a> {
                 0 => first.len(),
                 n => n as usize,
             };
-            return first
-                .chunks(piece)
-                .try_for_each(|part| stream.write_all(part));
+            return first.chunks(piece).try_for_each(|part| stream.write_all(part));
         }
         let early = load.body_with_header_bytes.min(load.body_bytes) as usize;
         first.extend(&body[..early]);
@@ -312,11 +296,7 @@ impl<'a> Worker<'a> {
 }
 
 fn connect(load: &Load) -> io::Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(load.server),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(load.server), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(load.nodelay)?;
     if load.rcvbuf_bytes > 0 {
         socket.set_recv_buffer_size(load.rcvbuf_bytes as usize)?;

@@ -36,10 +36,8 @@ pub fn transfers(
     command.args(["--noproxy", "*"]).args(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::null());
-    let missing = |_| LabError::Missing {
-        program: "curl".to_owned(),
-        package: "curl util-linux".to_owned(),
-    };
+    let missing =
+        |_| LabError::Missing { program: "curl".to_owned(), package: "curl util-linux".to_owned() };
     let mut child = command.spawn().map_err(missing)?;
     let mut loaded = Loaded::default();
     if let Some(stdout) = child.stdout.take() {
@@ -97,10 +95,7 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
 pub fn version() -> (String, String) {
     let said = run("curl", &["--version"]).unwrap_or_default();
     let first = said.lines().next().unwrap_or_default();
-    (
-        "curl".to_owned(),
-        first.trim_start_matches("curl ").to_owned(),
-    )
+    ("curl".to_owned(), first.trim_start_matches("curl ").to_owned())
 }
 
 #[cfg(test)]
@@ -111,10 +106,7 @@ mod tests {
     fn the_look_up_is_no_part_of_connect() {
         let line = "0.250 0.200 0.210 0.000 10.0.0.1 4711 10.0.0.2 80 80 0 120 500 0 ";
         let request = transfer(line, 1_000_000_000).unwrap_or_default();
-        assert_eq!(
-            (request.start_ns, request.lookup_ns),
-            (750_000_000, 200_000_000)
-        );
+        assert_eq!((request.start_ns, request.lookup_ns), (750_000_000, 200_000_000));
         assert_eq!(request.connect_ns, 10_000_000);
         assert_eq!(request.client_endpoint, "10.0.0.1:4711");
         assert_eq!(request.error, None);

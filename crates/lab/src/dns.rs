@@ -39,18 +39,12 @@ pub struct Behaviour {
 impl Behaviour {
     /// Knows one name, answers at once.
     pub fn healthy(name: &str, addr: IpAddr) -> Behaviour {
-        Behaviour {
-            zone: BTreeMap::from([(name.to_owned(), addr)]),
-            ..Default::default()
-        }
+        Behaviour { zone: BTreeMap::from([(name.to_owned(), addr)]), ..Default::default() }
     }
 
     /// Answers nothing at all.
     pub fn dead() -> Behaviour {
-        Behaviour {
-            ignores: vec![A, AAAA, PTR],
-            ..Default::default()
-        }
+        Behaviour { ignores: vec![A, AAAA, PTR], ..Default::default() }
     }
 }
 
@@ -93,11 +87,7 @@ impl NameServer {
                 }
             }
         });
-        Ok(NameServer {
-            stop,
-            questions,
-            thread: Some(thread),
-        })
+        Ok(NameServer { stop, questions, thread: Some(thread) })
     }
 
     /// Questions received.
@@ -190,9 +180,7 @@ pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, La
     let addr = resolver_address(host, index);
     let more = if addr.is_ipv6() { "/64 nodad" } else { "/24" };
     let (length, nodad) = more.split_once(' ').unwrap_or((more, ""));
-    netns.ip(&format!(
-        "addr add {addr}{length} dev {INTERFACE} noprefixroute {nodad}"
-    ))?;
+    netns.ip(&format!("addr add {addr}{length} dev {INTERFACE} noprefixroute {nodad}"))?;
     Ok(addr)
 }
 
@@ -213,16 +201,9 @@ pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
 /// dnsmasq is missing or refuses.
 pub fn dnsmasq(stage: &Stage, addr: IpAddr, options: &[String]) -> Result<Process, LabError> {
     let mut command = stage.server.command("dnsmasq");
-    command.args([
-        "--keep-in-foreground",
-        "--conf-file=/dev/null",
-        "--no-resolv",
-        "--no-hosts",
-    ]);
+    command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
     command.args(["--bind-interfaces", "--user=root", "--pid-file"]);
-    command
-        .arg(format!("--listen-address={addr}"))
-        .args(options);
+    command.arg(format!("--listen-address={addr}")).args(options);
     let dnsmasq = Process::start(command, "dnsmasq")?;
     stage.wait_for_listener(SocketAddr::new(addr, 53))?;
     Ok(dnsmasq)

@@ -16,28 +16,19 @@ pub fn is_root() -> bool {
 
 /// Nanoseconds since the epoch, on the clock that tcpdump stamps packets with.
 pub fn realtime_ns() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
 /// Nanoseconds on the clock that never steps.
 pub fn monotonic_ns() -> u64 {
-    let mut ts = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid, writable timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
 fn check(rc: libc::c_int) -> io::Result<()> {
-    if rc < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Moves the calling thread into a network namespace.
@@ -120,11 +111,7 @@ pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open("/dev/net/tun")?;
-    let mut request = IfReq {
-        name: [0; 16],
-        flags: IFF_TUN | IFF_NO_PI,
-        rest: [0; 22],
-    };
+    let mut request = IfReq { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
     for (slot, byte) in request.name.iter_mut().take(15).zip(name.bytes()) {
         *slot = byte;
     }
@@ -144,11 +131,7 @@ pub fn read_packet(fd: &OwnedFd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         return Ok(Some(n as usize));
     }
     let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        Ok(None)
-    } else {
-        Err(error)
-    }
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
 }
 
 /// Writes one packet.
@@ -158,20 +141,13 @@ pub fn read_packet(fd: &OwnedFd, buf: &mut [u8]) -> io::Result<Option<usize>> {
 pub fn write_packet(fd: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     // SAFETY: the buffer is valid for its whole length.
     let n = unsafe { libc::write(fd.as_raw_fd(), packet.as_ptr().cast(), packet.len()) };
-    if n < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Sleeps until a descriptor is readable or `timeout_ns` is over.
 pub fn wait_readable(fds: [&OwnedFd; 2], timeout_ns: u64) {
-    let mut polls = fds.map(|fd| libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    });
+    let mut polls =
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
@@ -182,11 +158,7 @@ pub fn wait_readable(fds: [&OwnedFd; 2], timeout_ns: u64) {
 
 /// Sleeps until a descriptor is readable or `timeout_ns` is over; tells which.
 pub fn wait_one_readable(fd: BorrowedFd<'_>, timeout_ns: u64) -> bool {
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: `poll` lives across the call.
     unsafe { libc::poll(&mut poll, 1, (timeout_ns / 1_000_000) as libc::c_int) > 0 }
 }
@@ -228,9 +200,7 @@ pub struct TcpInfo {
 impl TcpInfo {
     /// Adds another connection's figures.
     pub fn add(&mut self, other: &TcpInfo) {
-        let seen = [self.tcpi_min_rtt_us, other.tcpi_min_rtt_us]
-            .into_iter()
-            .filter(|&v| v > 0);
+        let seen = [self.tcpi_min_rtt_us, other.tcpi_min_rtt_us].into_iter().filter(|&v| v > 0);
         self.tcpi_min_rtt_us = seen.min().unwrap_or(0);
         self.connections += other.connections;
         self.tcpi_busy_time_us += other.tcpi_busy_time_us;

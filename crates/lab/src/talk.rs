@@ -36,10 +36,7 @@ pub fn run(netns: &Netns, talk: &Talk) -> Result<Loaded, LabError> {
             // A thread is in the namespace of the thread that starts it.
             let start = |_| scope.spawn(|| one_connection(talk));
             let workers: Vec<_> = (0..talk.connections).map(start).collect();
-            workers
-                .into_iter()
-                .filter_map(|w| w.join().ok())
-                .collect::<Vec<_>>()
+            workers.into_iter().filter_map(|w| w.join().ok()).collect::<Vec<_>>()
         });
         let mut all = Loaded::default();
         for one in each {
@@ -151,15 +148,8 @@ pub fn redis_command(words: &[&str]) -> Vec<u8> {
 /// Whether a Redis reply is whole; replies of the lab's commands are single lines or flat.
 pub fn redis_is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
-    let length = |line: &str| {
-        line.get(1..)
-            .and_then(|n| n.parse::<i64>().ok())
-            .unwrap_or(-1)
-    };
-    let mut lines = text
-        .split_inclusive('\n')
-        .filter(|l| l.ends_with("\r\n"))
-        .map(str::trim_end);
+    let length = |line: &str| line.get(1..).and_then(|n| n.parse::<i64>().ok()).unwrap_or(-1);
+    let mut lines = text.split_inclusive('\n').filter(|l| l.ends_with("\r\n")).map(str::trim_end);
     let Some(first) = lines.next() else {
         return false;
     };
@@ -177,13 +167,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_whole_at_its_last_byte() {
-        let redis: [&[u8]; 5] = [
-            b"+OK\r\n",
-            b"$2\r\nab\r\n",
-            b"$-1\r\n",
-            b"*-1\r\n",
-            b":1\r\n",
-        ];
+        let redis: [&[u8]; 5] = [b"+OK\r\n", b"$2\r\nab\r\n", b"$-1\r\n", b"*-1\r\n", b":1\r\n"];
         for whole in redis {
             assert!(redis_is_whole(whole));
             assert!(!redis_is_whole(&whole[..whole.len() - 1]));

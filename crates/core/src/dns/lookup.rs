@@ -12,7 +12,7 @@ pub const SLOW_MIN_NS: u64 = 60_000_000;
 const SLOW_FACTOR: u64 = 3;
 /// What an answer may take where the server has shown no better: a resolver that is always
 /// slow is not excused by that.
-const BASELINE_MAX_NS: u64 = 20_000_000;
+const BASELINE_MAX_NS: u64 = 10_000_000;
 /// When a client gives up on its only query, if the capture does not show it: the timeout of
 /// resolv.conf(5).
 const TIMEOUT_NS: u64 = 5_000_000_000;

@@ -45,6 +45,12 @@ impl PendingAcks {
         self.0.pop_front()
     }
 
+    /// Whether an ACK of `position` is on its way to the sender: it passed the vantage by
+    /// `seen_ns`, and only the estimate of the round trip says that it has not arrived.
+    pub fn covers(&self, position: u64, seen_ns: u64) -> bool {
+        self.0.iter().any(|ack| ack.una >= position && ack.seen_ns <= seen_ns)
+    }
+
     /// Bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
         self.0.capacity() * size_of::<Ack>()

@@ -13,6 +13,15 @@ pub enum Shape {
     },
 }
 
+/// Rounds at one height that make a ceiling.
+const LEVEL_ROUNDS: u32 = 3;
+
+/// Rounds that stay below the greatest and make a ceiling of it.
+const SPENT_ROUNDS: u32 = 7;
+
+/// Rounds below it that are taken for pauses.
+const LOW_ROUNDS: u32 = 3;
+
 /// Follows the peak flight of each round (RFC 5681's FlightSize, a round ends when what was
 /// sent at its beginning is acknowledged).
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,10 +32,19 @@ pub struct Rounds {
     peak: u64,
     /// The sender was held back by ACKs in this round.
     blocked: bool,
+    /// Peak of the last blocked round.
+    previous: u64,
     /// Height that the rounds are compared with.
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
+    /// Consecutive rounds that grew.
+    growths: u32,
+    /// Greatest peak, and blocked rounds that did not exceed it.
+    greatest: u64,
+    spent_rounds: u32,
+    /// Consecutive blocked rounds far below it.
+    low_rounds: u32,
     /// Rounds in all, and round trips spent opening.
     pub rounds: u32,
 }
@@ -50,19 +68,25 @@ impl Rounds {
 
     /// A loss: what follows is the congestion window's doing.
     pub fn reset(&mut self) {
-        self.level_rounds = 0;
-        self.reference = 0;
+        *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };
     }
 
     /// What the rounds show.
     pub fn shape(&self) -> Shape {
-        // A congestion window in avoidance grows one segment a round: enough rounds for that
-        // to leave the tolerance.
-        if self.level_rounds >= 5 {
-            Shape::Ceiling { bytes: self.reference }
+        // A window that opens grows by half or more each round.
+        if self.level_rounds >= LEVEL_ROUNDS || self.spent_rounds >= SPENT_ROUNDS {
+            Shape::Ceiling { bytes: self.reference.max(self.greatest) }
         } else {
             Shape::Opening
         }
+    }
+
+    /// Small buffers give uneven rounds, but none that goes beyond the greatest; a window that
+    /// opens does so every round, be it from a new beginning.
+    fn follow_greatest(&mut self, tolerance: u64) {
+        let exceeds = self.peak > self.greatest + tolerance;
+        self.greatest = self.greatest.max(self.peak);
+        self.spent_rounds = if exceeds || self.growths >= 2 { 0 } else { self.spent_rounds + 1 };
     }
 
     fn close(&mut self, mss: u64) {
@@ -71,17 +95,31 @@ impl Rounds {
             return;
         }
         let tolerance = (2 * mss).max(self.reference / 8);
+        let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
+        let opens = self.previous > 0 && grew;
+        self.previous = self.peak;
+        self.growths = if opens { self.growths + 1 } else { 0 };
+        self.follow_greatest(tolerance);
+        if opens {
+            self.reference = self.peak.max(self.reference);
+            self.level_rounds = 0;
+            return;
+        }
         if self.peak.abs_diff(self.reference) <= tolerance {
             self.level_rounds += 1;
         } else if self.peak > self.reference {
             self.reference = self.peak;
             self.level_rounds = 0;
         } else {
-            // One low round is a pause of the application, two are a new height.
-            self.level_rounds = self.level_rounds.saturating_sub(2);
-            if self.level_rounds == 0 {
+            // A low round is the end of a message or a pause; several are a new height.
+            self.low_rounds += 1;
+            if self.low_rounds > LOW_ROUNDS {
                 self.reference = self.peak;
+                self.level_rounds = 0;
+                self.low_rounds = 0;
             }
+            return;
         }
+        self.low_rounds = 0;
     }
 }

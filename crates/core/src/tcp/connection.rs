@@ -20,8 +20,13 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
+/// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
+const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+/// Usual delay of an ACK, ns.
+const DELAYED_ACK_NS: u64 = 45_000_000;
+
 /// A window that stood in the way fewer times at one height is one that still opens.
-const WINDOW_LEVELS: u32 = 4;
+const WINDOW_LEVELS: u32 = 6;
 
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +35,10 @@ pub struct Ending {
     pub reset: Option<(Side, FrameId, u64)>,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
+    /// When nothing more was expected, ns.
+    pub over_ns: Option<u64>,
+    /// The frame that carried it.
+    pub fin_frame: [Option<FrameId>; 2],
 }
 
 /// What is wrong with the trace of this connection.
@@ -65,6 +74,8 @@ pub struct Connection {
     timeline: Timeline,
     /// Its first frame.
     pub first_frame: FrameId,
+    /// Its last frame.
+    pub last_frame: FrameId,
     /// Time of its first frame, ns.
     pub first_ns: u64,
     /// Time of its last frame, ns.
@@ -74,6 +85,8 @@ pub struct Connection {
     /// How it ended.
     pub ending: Ending,
     options_cut: bool,
+    /// The server closed while a request waited.
+    cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<Box<(Gap, u64)>>,
     /// What each side says it is.
@@ -120,11 +133,13 @@ impl Connection {
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
+            last_frame: segment.frame,
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
             ending: Ending::default(),
             options_cut: false,
+            cut_off: false,
             suspended: None,
             software: [None, None],
             faults: TraceFaults::default(),
@@ -181,8 +196,12 @@ impl Connection {
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
+        self.last_frame = segment.frame;
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
+        }
+        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.echo(side, segment);
         }
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment);
@@ -190,19 +209,39 @@ impl Connection {
         if segment.payload_len > 0 {
             self.data(side, segment, payload);
         } else if self.is_probe(side, segment) {
-            self.halves[side as usize].since.probes += 1;
+            self.halves[side as usize].since.probed(segment);
             self.halves[side as usize].counts.zero_window_probes += 1;
         }
         if segment.flags.has(TcpFlags::FIN) {
             self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
+            self.ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.fin = Some(position);
+        }
+        if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
+            self.cut_off(segment);
         }
         if segment.flags.has(TcpFlags::RST) && self.ending.reset.is_none() {
             self.reset(side, segment);
         }
         self.hand_over(sink);
+    }
+
+    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
+    /// to the side that echoes it.
+    fn echo(&mut self, side: Side, segment: &Segment) {
+        let peer = &mut self.halves[side.peer() as usize];
+        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
+        let echoed = peer.echo.filter(|&(tsval, _)| prompt && tsval == segment.tsecr);
+        if let Some((_, time_ns)) = echoed {
+            peer.echo = None;
+            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        }
+        let half = &mut self.halves[side as usize];
+        if half.echo.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            half.echo = Some((segment.tsval, segment.time_ns));
+        }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.
@@ -275,17 +314,12 @@ impl Connection {
             return;
         }
         let dsacks = self.halves[peer].dsacks;
-        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
+        // An answer's ACK has waited for the answer: it only bounds the round trip.
+        let prompt = !self.mid_stream || segment.payload_len == 0;
+        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
-        if self.suspended.as_ref().is_some_and(|held| held.0.sender != side) {
-            if self.halves[peer].dsacks > dsacks {
-                // It had arrived the first time: nobody waited for the repetition.
-                self.suspended = None;
-            } else {
-                self.resume();
-            }
-        }
+        self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.missing_bytes += missing;
             let position = self.halves[peer].in_order;
@@ -299,14 +333,33 @@ impl Connection {
         }
     }
 
+    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
+    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
+    fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
+            return;
+        };
+        let rtt_ns = self.path.rtt_ns(side);
+        let early = now_ns < gap.end_ns + rtt_ns - rtt_ns / 8;
+        let acked = self.halves[side.peer() as usize].una_seen >= *end;
+        if dsack || early && acked {
+            self.suspended = None;
+        } else if !early {
+            self.resume();
+        }
+    }
+
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
     /// beyond the base round trip, as far as what was in flight explains it.
     fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
         let half = &self.halves[Side::Server as usize];
-        let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
-        half.bulk
-            .as_ref()
-            .map_or(0, |bulk| bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns))
+        let last_ns = half.last.time_ns;
+        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return late_ns - DELAYED_ACK_NS;
+        }
+        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
@@ -322,8 +375,12 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        self.resume();
-        let silence = self.silence(side, segment, kind);
+        match self.suspended.as_deref() {
+            // It was still on its way when its peer went on: the first one had arrived.
+            Some((gap, _)) if gap.sender != side => self.suspended = None,
+            _ => self.resume(),
+        }
+        let silence = self.silence(side, start, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
@@ -339,16 +396,17 @@ impl Connection {
             self.own(&gap, end);
         }
         self.timeline.request_began = false;
+        let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {
-            self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
+            self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
-        if maybe_idle
-            && !self.timeline.request_began
-            && let Some(gap) = silence
-        {
-            self.own(&gap, end);
+        if maybe_idle && !self.timeline.request_began {
+            // Not a request (a closing alert, say): nobody waits for it.
+            self.timeline.cursor_ns = cursor_ns;
+            self.timeline.active = active;
+            return;
         }
         self.timeline.touch(segment.time_ns, segment.frame);
     }
@@ -361,11 +419,16 @@ impl Connection {
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
     fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        let arrives = self.setup.confirmed && self.path.ends_here(side.peer());
+        if matches!(kind, Kind::Retransmission(_)) && arrives {
+            // Seen here is received: nobody waited for it to come again.
+            return false;
+        }
         matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
     }
 
     /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
-    fn silence(&mut self, side: Side, segment: &Segment, kind: Kind) -> Option<Gap> {
+    fn silence(&mut self, side: Side, start: u64, segment: &Segment, kind: Kind) -> Option<Gap> {
         if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
             return None;
         }
@@ -388,6 +451,11 @@ impl Connection {
             self.setup.ignored_data += 1;
         }
         gap.overtaken = kind == Kind::Reordered;
+        if gap.retransmission.is_some() {
+            let half = &self.halves[side as usize];
+            gap.original = half.original(start, segment.time_ns);
+            gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+        }
         Some(gap)
     }
 
@@ -397,15 +465,18 @@ impl Connection {
         let front = self.timeline.front();
         let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let after_handshake =
+            front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
         let asked = &self.halves[speaker as usize];
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
-        // A packet that queued on its way here had left its sender that much earlier.
-        let queued_ns = self.halves[side as usize].queued_ns();
-        let busy_ns =
-            if continues { busy_ns.max(queued_ns.min(end_ns - start_ns)) } else { busy_ns };
+        let busy_ns = if continues {
+            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        } else {
+            busy_ns
+        };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -437,15 +508,23 @@ impl Connection {
             window_before: if no_ack { window } else { half.since.window_before },
             closed_ns,
             probes: half.since.probes,
+            probes_answered: half.since.probes_answered,
+            probe: half.since.probe,
+            closed_by: (closed_ns > 0).then_some(half.closed_by),
+            duplicate_ack: half.duplicate_ack,
+            original: None,
+            tail: false,
             retransmission: None,
             overtaken: false,
             missing_packets: half.since.missing_packets,
             in_recovery: half.in_recovery(),
             after_loss: half.after_loss,
             nagle_refuted: half.nagle_refuted,
+            steps: half.steps,
             shape,
             expects_continue,
             in_handshake,
+            after_handshake,
         }
     }
 
@@ -458,8 +537,27 @@ impl Connection {
         self.timeline.active = Some(gap.sender);
     }
 
+    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
+    /// the vantage by how late ACKs of a flight of some size are.
+    fn queued_ns(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
+        let clocked = half.flight() > 4 * half.smss();
+        half.queued_ns().max(if clocked { behind_ns } else { 0 })
+    }
+
     fn own(&mut self, gap: &Gap, end: u64) {
+        if !self.halves[gap.sender.peer() as usize].started() {
+            // The other direction was not captured: who waited for whom cannot be told.
+            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            return;
+        }
         let slices = cause::judge(gap);
+        if gap.flight_before <= 2 * gap.smss
+            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
+        {
+            self.halves[gap.sender as usize].steps = true;
+        }
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
         }
@@ -468,6 +566,9 @@ impl Connection {
             let half = &mut self.halves[gap.sender as usize];
             half.unseen_timeouts += 1;
             half.unseen_packets += gap.missing_packets;
+        }
+        if gap.nagle_missed() {
+            self.halves[gap.sender as usize].nagle_missed += 1;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
@@ -527,10 +628,35 @@ impl Connection {
             let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
             let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
-            if !over {
+            if !over && !self.cut_off {
                 self.accrue_to(side, segment.time_ns, segment.frame);
             }
-            self.timeline.close(self.path.rtt_ns(Side::Client), outcome);
+            self.timeline.close(self.last_leg_ns(), outcome);
+        }
+    }
+
+    /// The unseen leg to the client, ns: less where the server's FIN had passed before the
+    /// request did, for then it was on its way already.
+    fn last_leg_ns(&self) -> u64 {
+        let rtt_ns = self.path.rtt_ns(Side::Client);
+        let fin_ns = self.ending.fin_ns[Side::Server as usize];
+        match (fin_ns, self.timeline.front()) {
+            (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
+                rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
+            }
+            _ => rtt_ns,
+        }
+    }
+
+    /// The server closes while a request waits: its client learns now that no answer comes.
+    fn cut_off(&mut self, segment: &Segment) {
+        let waiting = self.timeline.front().is_some_and(|exchange| {
+            exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
+        });
+        if waiting {
+            self.resume();
+            self.accrue_to(Side::Server, segment.time_ns, segment.frame);
+            self.cut_off = true;
         }
     }
 
@@ -556,8 +682,7 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
         gap.next_frame = frame;
-        let slices = cause::judge(&gap);
-        self.timeline.own(&slices, &gap, None);
+        self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 
@@ -579,7 +704,7 @@ impl Connection {
     }
 
     /// What only the end of an exchange can tell.
-    fn settle(&self, exchange: &mut Exchange) {
+    fn settle(&mut self, exchange: &mut Exchange) {
         if self.setup.ignored() && exchange.connects {
             exchange.reassign(
                 (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
@@ -593,7 +718,7 @@ impl Connection {
             }
         }
         if exchange.repeated_setup_ns > 0 {
-            let (cause, owner) = match self.setup.cause() {
+            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
                 Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
                 other => (other, Owner::SynRetransmit),
             };
@@ -608,8 +733,21 @@ impl Connection {
         }
     }
 
-    /// What repeated losses of one direction have in common.
-    fn name_losses(&self, side: Side, exchange: &mut Exchange) {
+    /// What repeated losses of one direction have in common. The small window after a loss is
+    /// the loss's doing as well.
+    fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
+        let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
+        let most = exchange
+            .chains
+            .iter()
+            .filter(|chain| chain.sender == side && of_loss(chain.cause))
+            .max_by_key(|chain| chain.ns)
+            .map(|chain| chain.cause);
+        let half = &mut self.halves[side as usize];
+        half.loss_cause = most.or(half.loss_cause);
+        if let Some(cause) = half.loss_cause {
+            exchange.rename(side, Cause::CongestionWindow, cause);
+        }
         let half = &self.halves[side as usize];
         if half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
@@ -621,6 +759,7 @@ impl Connection {
                 Cause::SpuriousRetransmission
             };
             exchange.rename(side, Cause::FastRecovery, cause);
+            exchange.rename(side, Cause::RetransmissionTimeout, cause);
         }
     }
 
@@ -644,7 +783,7 @@ impl Connection {
         if self.timeline.front().is_some() {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.first_frame);
+                self.accrue_to(side, self.last_ns, self.last_frame);
             }
             // A client that closes has waited until then.
             let unanswered = self
@@ -652,7 +791,7 @@ impl Connection {
                 .front()
                 .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
             if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
-                self.accrue_to(Side::Server, fin_ns, self.first_frame);
+                self.accrue_to(Side::Server, fin_ns, self.last_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
@@ -682,6 +821,7 @@ impl Connection {
         let mut exchange = Exchange {
             kind: "connect".into(),
             start_ns: first_ns,
+            first_ns,
             end_ns,
             first_frame: self.first_frame,
             last_frame: self.first_frame,

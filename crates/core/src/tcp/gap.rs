@@ -3,6 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::ceiling::Shape;
+use crate::tcp::sent::Sighting;
 
 /// What kind of step the silence ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,18 @@ pub struct Gap {
     pub closed_ns: u64,
     /// Window probes in it.
     pub probes: u32,
+    /// Of them answered without the window having opened.
+    pub probes_answered: u32,
+    /// The first of them.
+    pub probe: Option<Sighting>,
+    /// The ACK that closed the window, if it was closed.
+    pub closed_by: Option<Sighting>,
+    /// The first duplicate ACK for what is outstanding, as far as the sender knew.
+    pub duplicate_ack: Option<Sighting>,
+    /// Where it ended with a repetition: what was repeated, if it was seen here.
+    pub original: Option<Sighting>,
+    /// Where it ended with a repetition: nothing had been sent behind it.
+    pub tail: bool,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
     /// The departure that ended it had been overtaken by others.
@@ -103,12 +116,16 @@ pub struct Gap {
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,
+    /// The sender has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
     /// What the flight looked like round by round.
     pub shape: Shape,
     /// The request asked `Expect: 100-continue` and its body had not come.
     pub expects_continue: bool,
     /// A TLS handshake is under way.
     pub in_handshake: bool,
+    /// A TLS handshake is complete and its first request has not come.
+    pub after_handshake: bool,
 }
 
 impl Gap {
@@ -137,15 +154,23 @@ impl Gap {
             window_before: None,
             closed_ns: 0,
             probes: 0,
+            probes_answered: 0,
+            probe: None,
+            closed_by: None,
+            duplicate_ack: None,
+            original: None,
+            tail: false,
             retransmission: None,
             overtaken: false,
             missing_packets: 0,
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,
+            steps: false,
             shape: Shape::Opening,
             expects_continue: false,
             in_handshake: false,
+            after_handshake: false,
         }
     }
 
@@ -167,9 +192,21 @@ impl Gap {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
-    /// What a kernel and the variation of the path may take from an ACK to what it triggers.
+    /// What a busy host and the variation of the path may take from an ACK to what it triggers.
     pub fn trigger_tolerance_ns(&self) -> u64 {
-        500_000 + self.rtt_sender_ns / 8
+        500_000 + self.rtt_sender_ns / 8 + (self.len_ns() / 32).min(1_500_000)
+    }
+
+    /// Whether it looks like Nagle's algorithm, but what followed did not follow the ACK.
+    pub fn nagle_missed(&self) -> bool {
+        let ack_of_all = self.ack.is_some_and(|ack| ack.acked_all);
+        self.turn == Turn::Continues
+            && self.retransmission.is_none()
+            && self.last_small
+            && self.next_small()
+            && ack_of_all
+            && self.flight_before > 0
+            && !self.ack_triggered()
     }
 
     /// Whether the departure that ended it is a segment below the SMSS.

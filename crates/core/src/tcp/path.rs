@@ -58,6 +58,12 @@ impl Path {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
+    /// Whether the vantage is at `side`: what passes it arrives there.
+    pub fn ends_here(&self, side: Side) -> bool {
+        let near_ns = self.rtt_ns(side);
+        self.knows(side) && (near_ns <= NEAR_NS || near_ns * 8 <= self.rtt_ns(side.peer()))
+    }
+
     /// Where the capture was taken, as far as this connection shows.
     pub fn vantage(&self) -> Vantage {
         if self.client_ns == UNKNOWN || self.server_ns == UNKNOWN {

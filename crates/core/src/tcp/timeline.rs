@@ -36,6 +36,8 @@ pub struct At {
 pub struct Timeline {
     /// Up to when time has been given to owners, ns.
     pub cursor_ns: u64,
+    /// How long nothing had been sent when the cursor moved last, ns; 0 at the beginning.
+    pub paused_ns: u64,
     /// Who sent data last.
     pub active: Option<Side>,
     /// Boxed, so that moving one is cheap and the ring of a connection small.
@@ -75,6 +77,14 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// Data passed at `time_ns`.
+    #[inline]
+    pub fn move_to(&mut self, time_ns: u64) {
+        let from_ns = if self.cursor_ns == 0 { time_ns } else { self.cursor_ns };
+        self.paused_ns = time_ns.saturating_sub(from_ns);
+        self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
     /// Gives a short stretch to one owner.
@@ -201,7 +211,8 @@ impl Timeline {
     }
 
     fn response_start(&mut self, at: At, setup: &mut Setup) {
-        if self.answered().is_none() {
+        // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
+        if self.answered().is_none() && setup.waited_for(at.time_ns, at.rtt_client_ns) {
             self.retire_all(at.rtt_client_ns, Outcome::Complete);
             self.open(at, setup);
             if let Some(exchange) = self.open.back_mut() {
@@ -233,10 +244,12 @@ impl Timeline {
     fn open(&mut self, at: At, setup: &mut Setup) {
         let mut exchange = Box::new(Exchange {
             start_ns: at.time_ns,
+            first_ns: at.time_ns,
             end_ns: at.time_ns,
             first_frame: at.frame,
             last_frame: at.frame,
             began_at: at.positions,
+            idle_ns: self.paused_ns,
             ..Exchange::default()
         });
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
@@ -249,6 +262,7 @@ impl Timeline {
         self.retire_at = self.retire_at.max(1);
         if self.open.is_empty() {
             self.retire_at = u64::MAX;
+            self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.open.push_back(exchange);
     }

@@ -17,10 +17,7 @@ pub const CASE: Case = Case {
     class: Class::Fault,
     params: |rng| {
         Params::default()
-            .with(
-                "rtt_ns",
-                rng.pick(&[0, 0, 1_000_000, 10_000_000, 40_000_000]),
-            )
+            .with("rtt_ns", rng.pick(&[0, 0, 1_000_000, 10_000_000, 40_000_000]))
             .with("rate_bps", 0)
             .with("backlog", rng.between(1, 4))
             .with("accept_pause_ns", rng.between(150, 700) * 1_000_000)

@@ -109,23 +109,14 @@ fn deep_act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabEr
             ..Load::post(server.endpoint(), 1, p.get("response_bytes")?)
         },
     };
-    let transfers = Load {
-        connections: p.get("transfers")?,
-        ..large
-    };
+    let transfers = Load { connections: p.get("transfers")?, ..large };
     let loads = [transfers, small];
     let loaded = client::run_all(&stage.client, &loads)?;
     Ok(Observed::with_server(loaded, &server))
 }
 
 fn shallow_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
-    let bytes: u64 = ran
-        .observed
-        .loaded
-        .requests
-        .iter()
-        .map(|r| r.response_bytes)
-        .sum();
+    let bytes: u64 = ran.observed.loaded.requests.iter().map(|r| r.response_bytes).sum();
     let wire_bytes = bytes + bytes / 1_448 * 52;
     let lost_ns = wire_bytes * 8_000_000_000 / p.get("rate_bps")?.max(1);
     let cause = Cause::by_twin("bandwidth", Role::Network, None)
@@ -145,9 +136,7 @@ fn deep_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
         let round_trips = if r.connect_ns > 0 { 2 } else { 1 };
         r.took_ns().saturating_sub(round_trips * rtt_ns)
     });
-    let cause = Cause::by_twin("bufferbloat", Role::Network, None).measured(
-        lost.sum(),
-        "all requests' time above their round trips; shared with also_right",
-    );
+    let cause = Cause::by_twin("bufferbloat", Role::Network, None)
+        .measured(lost.sum(), "all requests' time above their round trips; shared with also_right");
     Ok(vec![cause.or(&["bandwidth", "slow_start"])])
 }

@@ -30,10 +30,7 @@ pub const RECEIVE: Case = Case {
             Variant::Healthy => 0,
         };
         let requests = p.get("requests")?;
-        act(stage, behaviour, |to| Load {
-            rcvbuf_bytes: small,
-            ..Load::get(to, requests)
-        })
+        act(stage, behaviour, |to| Load { rcvbuf_bytes: small, ..Load::get(to, requests) })
     },
     truth: |_, ran| truth(ran, "receive_window"),
 };
@@ -92,10 +89,8 @@ pub const SLOW_SERVER: Case = Case {
     },
     link: plain_link,
     act: |stage, p, variant| {
-        let mut behaviour = Behaviour {
-            rcvbuf_bytes: p.get("rcvbuf_bytes")?,
-            ..Behaviour::healthy(150)
-        };
+        let mut behaviour =
+            Behaviour { rcvbuf_bytes: p.get("rcvbuf_bytes")?, ..Behaviour::healthy(150) };
         if variant == Variant::Faulty {
             behaviour.pause_before_read = p.duration("read_pause_ns")?;
         }

@@ -16,10 +16,7 @@ pub const CASE: Case = Case {
     class: Class::Fault,
     params: |rng| {
         Params::default()
-            .with(
-                "rtt_ns",
-                rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]),
-            )
+            .with("rtt_ns", rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]))
             .with("rate_bps", 0)
             .with("requests", rng.between(25, 50))
             .with("connections", rng.pick(&[1, 1, 3]))
@@ -53,12 +50,6 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
 fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let one_connection = p.get("connections")? == 1;
     let first = ran.observed.loaded.requests.first();
-    let endpoint = first
-        .filter(|_| one_connection)
-        .map(|r| r.client_endpoint.clone());
-    Ok(vec![Cause::by_twin(
-        "nagle_delayed_ack",
-        Role::Client,
-        endpoint,
-    )])
+    let endpoint = first.filter(|_| one_connection).map(|r| r.client_endpoint.clone());
+    Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Client, endpoint)])
 }

@@ -70,17 +70,8 @@ fn params(rng: &mut Rng) -> Params {
 fn settings(p: &Params, variant: Variant) -> Result<Vec<(&'static str, u64)>, LabError> {
     let faulty = variant == Variant::Faulty;
     let one_write = !faulty && p.get("one_write_is_the_fix")? > 0;
-    let keys = [
-        "requests",
-        "connections",
-        "spacing_ns",
-        "value_bytes",
-        "pipeline",
-    ];
-    let mut settings = vec![
-        ("split", u64::from(!one_write)),
-        ("nodelay", u64::from(!faulty)),
-    ];
+    let keys = ["requests", "connections", "spacing_ns", "value_bytes", "pipeline"];
+    let mut settings = vec![("split", u64::from(!one_write)), ("nodelay", u64::from(!faulty))];
     for key in keys {
         settings.push((key, p.get(key)?));
     }
@@ -90,12 +81,6 @@ fn settings(p: &Params, variant: Variant) -> Result<Vec<(&'static str, u64)>, La
 fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let one_connection = p.get("connections")? == 1;
     let first = ran.observed.loaded.requests.first();
-    let endpoint = first
-        .filter(|_| one_connection)
-        .map(|r| r.client_endpoint.clone());
-    Ok(vec![Cause::by_twin(
-        "nagle_delayed_ack",
-        Role::Client,
-        endpoint,
-    )])
+    let endpoint = first.filter(|_| one_connection).map(|r| r.client_endpoint.clone());
+    Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Client, endpoint)])
 }

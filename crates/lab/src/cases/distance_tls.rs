@@ -47,11 +47,7 @@ fn act(stage: &mut Stage, p: &Params) -> Result<Observed, LabError> {
     ];
     let loaded = client(stage, "tls", server, &settings)?;
     let mut observed = Observed::new(loaded, server);
-    for (program, arg) in [
-        ("nginx", "-v"),
-        ("openssl", "version"),
-        ("python3", "--version"),
-    ] {
+    for (program, arg) in [("nginx", "-v"), ("openssl", "version"), ("python3", "--version")] {
         let version = version(&stage.server, program, arg);
         observed.versions.push((program.to_owned(), version));
     }

@@ -53,10 +53,7 @@ pub const DOWNLOADS: Case = Case {
             .with("response_bytes", rng.between(2_000, 8_000) * 1_000)
             .with("snaplen_bytes", 128)
     },
-    ..healthy(
-        "healthy_downloads",
-        "large downloads, buffers left to the kernel",
-    )
+    ..healthy("healthy_downloads", "large downloads, buffers left to the kernel")
 };
 
 /// Large uploads, likewise.
@@ -73,10 +70,7 @@ pub const UPLOADS: Case = Case {
             .with("response_bytes", rng.between(20, 300))
             .with("snaplen_bytes", 128)
     },
-    ..healthy(
-        "healthy_uploads",
-        "large uploads, buffers left to the kernel",
-    )
+    ..healthy("healthy_uploads", "large uploads, buffers left to the kernel")
 };
 
 /// Many short connections.
@@ -126,10 +120,7 @@ pub const NAGLE_ON: Case = Case {
             .with("response_bytes", rng.between(10, 30_000))
             .with("nagle", 1)
     },
-    ..healthy(
-        "healthy_nagle_on",
-        "no TCP_NODELAY anywhere, but each message is one write",
-    )
+    ..healthy("healthy_nagle_on", "no TCP_NODELAY anywhere, but each message is one write")
 };
 
 /// The server sends events at its own pace: small segments, late ACKs, and nobody waits for one.
@@ -152,10 +143,7 @@ pub const PACED_STREAM: Case = Case {
             .measured(ran.observed.slept_ns, "server's own clock around its sleep");
         Ok(vec![cause])
     },
-    ..healthy(
-        "paced_stream",
-        "the server streams small events at its own pace: no Nagle",
-    )
+    ..healthy("paced_stream", "the server streams small events at its own pace: no Nagle")
 };
 
 fn paced_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
@@ -179,10 +167,7 @@ fn paced_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
 
 fn act(stage: &mut Stage, p: &Params) -> Result<Observed, LabError> {
     let nodelay = p.get("nagle").unwrap_or(0) == 0;
-    let behaviour = Behaviour {
-        nodelay,
-        ..Behaviour::healthy(p.get("response_bytes")?)
-    };
+    let behaviour = Behaviour { nodelay, ..Behaviour::healthy(p.get("response_bytes")?) };
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
     stage.start_captures()?;
     let body_bytes = p.get("body_bytes")?;

@@ -49,12 +49,7 @@ pub const REDIS: Case = healthy(
         stage.start_captures()?;
         let fixed = [("split", 0), ("nodelay", 1)];
         let loaded = client(stage, "redis", server, &settings(p, &fixed)?)?;
-        Ok(observed(
-            stage,
-            loaded,
-            server,
-            &[("redis-server", "--version")],
-        ))
+        Ok(observed(stage, loaded, server, &[("redis-server", "--version")]))
     },
 );
 
@@ -117,12 +112,7 @@ pub const TLS: Case = healthy(
         let _nginx = nginx_tls(stage, "ssl_protocols TLSv1.2 TLSv1.3;", server)?;
         stage.start_captures()?;
         let loaded = client(stage, "tls", server, &settings(p, &[])?)?;
-        Ok(observed(
-            stage,
-            loaded,
-            server,
-            &[("nginx", "-v"), ("openssl", "version")],
-        ))
+        Ok(observed(stage, loaded, server, &[("nginx", "-v"), ("openssl", "version")]))
     },
 );
 
@@ -140,11 +130,7 @@ pub const NGINX: Case = healthy(
     |stage, p, _| {
         let server = SocketAddr::new(stage.server_addr, 8080);
         file(stage, p.get("response_bytes")?)?;
-        let nopush = if p.get("tcp_nopush")? > 0 {
-            "on"
-        } else {
-            "off"
-        };
+        let nopush = if p.get("tcp_nopush")? > 0 { "on" } else { "off" };
         let at = stage.dir().display();
         let http =
             format!("sendfile on;\ntcp_nopush {nopush};\nserver {{ listen {server}; root {at}; }}");
@@ -262,16 +248,11 @@ fn psql(stage: &Stage, p: &Params, server: SocketAddr) -> Result<Loaded, LabErro
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(LabError::Command {
-                command: "psql".to_owned(),
-                stderr,
-            });
+            return Err(LabError::Command { command: "psql".to_owned(), stderr });
         }
         let who = text.lines().next().and_then(|l| l.split_once('|'));
         let (host, port) = who.unwrap_or_default();
-        let host = host
-            .parse()
-            .map(|ip| SocketAddr::new(ip, port.parse().unwrap_or(0)));
+        let host = host.parse().map(|ip| SocketAddr::new(ip, port.parse().unwrap_or(0)));
         loaded.requests.push(Request {
             start_ns,
             end_ns: sys::realtime_ns(),

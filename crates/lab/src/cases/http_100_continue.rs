@@ -22,10 +22,7 @@ pub const CASE: Case = Case {
             .with("rate_bps", 0)
             .with("requests", rng.between(2, 6))
             .with("body_bytes", rng.between(500, 30_000))
-            .with(
-                "expect_timeout_ns",
-                rng.pick(&[1_000, 1_000, 1_000, 500]) * 1_000_000,
-            )
+            .with("expect_timeout_ns", rng.pick(&[1_000, 1_000, 1_000, 500]) * 1_000_000)
             .with("response_bytes", rng.between(50, 1_000))
     },
     link: plain_link,
@@ -48,11 +45,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         format!("{waits}"),
         "--data-binary".to_owned(),
         format!("@{}", body.display()),
-        format!(
-            "http://{}/upload?n=[1-{}]",
-            server.endpoint(),
-            p.get("requests")?
-        ),
+        format!("http://{}/upload?n=[1-{}]", server.endpoint(), p.get("requests")?),
     ];
     let loaded = curl::transfers(stage, &args, None)?;
     let mut observed = Observed::with_server(loaded, &server);
@@ -63,9 +56,5 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
 /// Who ignores the question is at fault (RFC 9110 §10.1.1); the client may also stop asking.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
-    Ok(vec![Cause::by_twin(
-        "http_100_continue",
-        Role::Server,
-        endpoint,
-    )])
+    Ok(vec![Cause::by_twin("http_100_continue", Role::Server, endpoint)])
 }

@@ -23,11 +23,7 @@ pub const JDK_17: Case = Case {
     act: |stage, p, variant| act(stage, p, 17, variant == Variant::Healthy),
     truth: |_, ran| {
         let endpoint = Some(ran.observed.server.to_string());
-        Ok(vec![Cause::by_twin(
-            "nagle_delayed_ack",
-            Role::Server,
-            endpoint,
-        )])
+        Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Server, endpoint)])
     },
 };
 
@@ -67,18 +63,12 @@ fn act(stage: &mut Stage, p: &Params, major: u64, nodelay: bool) -> Result<Obser
     let package = format!("openjdk-{major}-jdk-headless");
     let _process = serve(stage, command, &package, server)?;
     let load = |connections, requests| -> Result<Load, LabError> {
-        Ok(Load {
-            connections,
-            ..Load::post(server, requests, p.get("body_bytes")?)
-        })
+        Ok(Load { connections, ..Load::post(server, requests, p.get("body_bytes")?) })
     };
     // A virtual machine that still compiles would be slow in ways that no label names.
     client::run(&stage.client, &load(4, 15)?)?;
     stage.start_captures()?;
-    let loaded = client::run(
-        &stage.client,
-        &load(p.get("connections")?, p.get("requests")?)?,
-    )?;
+    let loaded = client::run(&stage.client, &load(p.get("connections")?, p.get("requests")?)?)?;
     let mut observed = Observed::new(loaded, server);
     let version = version(&stage.server, java, "--version");
     observed.versions.push(("java".to_owned(), version));

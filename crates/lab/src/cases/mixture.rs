@@ -42,20 +42,14 @@ const RECEIVE_WINDOW: u16 = 8083;
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let faulty = variant == Variant::Faulty;
     let when_faulty = |value: u64| if faulty { value } else { 0 };
-    let nagle = Behaviour {
-        split: true,
-        nodelay: !faulty,
-        ..Behaviour::healthy(700)
-    };
+    let nagle = Behaviour { split: true, nodelay: !faulty, ..Behaviour::healthy(700) };
     let send_buffer = Behaviour {
         sndbuf_bytes: when_faulty(p.get("sndbuf_bytes")?),
         piece_bytes: 8_192,
         ..Behaviour::healthy(p.get("download_bytes")?)
     };
-    let receive_window = Behaviour {
-        rcvbuf_bytes: when_faulty(p.get("rcvbuf_bytes")?),
-        ..Behaviour::healthy(120)
-    };
+    let receive_window =
+        Behaviour { rcvbuf_bytes: when_faulty(p.get("rcvbuf_bytes")?), ..Behaviour::healthy(120) };
     let start = |port, behaviour| Server::start(&stage.server, stage.server_addr, port, behaviour);
     let healthy = start(HEALTHY, Behaviour::healthy(900))?;
     let nagle = start(NAGLE, nagle)?;
@@ -64,18 +58,12 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     stage.start_captures()?;
     let several = |load: Load, name: &str| -> Result<Load, LabError> {
         let connections = p.get(&format!("{name}_connections"))?;
-        Ok(Load {
-            connections,
-            ..load
-        })
+        Ok(Load { connections, ..load })
     };
     let to = Load::get;
     let upload = Load::post(receive_window.endpoint(), 2, p.get("upload_bytes")?);
     let loads = [
-        several(
-            to(healthy.endpoint(), p.get("healthy_requests")?),
-            "healthy",
-        )?,
+        several(to(healthy.endpoint(), p.get("healthy_requests")?), "healthy")?,
         several(to(nagle.endpoint(), p.get("nagle_requests")?), "nagle")?,
         several(to(send_buffer.endpoint(), 2), "sndbuf")?,
         several(upload, "rcvbuf")?,

@@ -64,29 +64,19 @@ pub const JAVA: Case = case(
         let java = java.to_string_lossy();
         let mut command = stage.server.command(&java);
         command.args(["-Xmx64m", "-Xshare:auto"]).arg(path);
-        real(
-            stage,
-            p,
-            v,
-            command,
-            ("openjdk-17-jdk-headless", (&java, "--version")),
-        )
+        real(stage, p, v, command, ("openjdk-17-jdk-headless", (&java, "--version")))
     },
 );
 
 /// C: `write` twice.
-pub const C: Case = case(
-    "nagle_c",
-    "a C server writes header and body apart",
-    |stage, p, v| {
-        let source = script(stage, "split.c", include_str!("programs/split.c"))?;
-        let program = stage.dir().join("split");
-        let (source, output) = (source.to_string_lossy(), program.to_string_lossy());
-        stage.server.run("gcc", &["-O1", "-o", &output, &source])?;
-        let command = stage.server.command(&output);
-        real(stage, p, v, command, ("gcc", ("gcc", "--version")))
-    },
-);
+pub const C: Case = case("nagle_c", "a C server writes header and body apart", |stage, p, v| {
+    let source = script(stage, "split.c", include_str!("programs/split.c"))?;
+    let program = stage.dir().join("split");
+    let (source, output) = (source.to_string_lossy(), program.to_string_lossy());
+    stage.server.run("gcc", &["-O1", "-o", &output, &source])?;
+    let command = stage.server.command(&output);
+    real(stage, p, v, command, ("gcc", ("gcc", "--version")))
+});
 
 /// Go with `SetNoDelay(false)`, against Go's default.
 pub const GO: Case = case(
@@ -123,9 +113,7 @@ fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with(
             "rtt_ns",
-            rng.pick(&[
-                0, 0, 100_000, 1_000_000, 5_000_000, 15_000_000, 30_000_000, 60_000_000,
-            ]),
+            rng.pick(&[0, 0, 100_000, 1_000_000, 5_000_000, 15_000_000, 30_000_000, 60_000_000]),
         )
         .with("rate_bps", rng.pick(&[0, 0, 100_000_000]))
         .with("requests", rng.between(25, 45))
@@ -155,19 +143,12 @@ fn real(
     (package, compiler): (&str, (&str, &str)),
 ) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
-    let nodelay = if variant == Variant::Healthy {
-        "1"
-    } else {
-        "0"
-    };
+    let nodelay = if variant == Variant::Healthy { "1" } else { "0" };
     let bytes = p.get("response_bytes")?.to_string();
     command.args([&server.ip().to_string(), "8080", &bytes, nodelay]);
     let _process = serve(stage, command, package, server)?;
     // A runtime that still compiles would be slow in ways that no label names.
-    let warm_up = Load {
-        connections: 3,
-        ..Load::get(server, 10)
-    };
+    let warm_up = Load { connections: 3, ..Load::get(server, 10) };
     client::run(&stage.client, &warm_up)?;
     stage.start_captures()?;
     let loaded = client::run(&stage.client, &load(server, p)?)?;
@@ -179,9 +160,5 @@ fn real(
 
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
-    Ok(vec![Cause::by_twin(
-        "nagle_delayed_ack",
-        Role::Server,
-        endpoint,
-    )])
+    Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Server, endpoint)])
 }

@@ -76,9 +76,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let mut observed = Observed::new(loaded?, endpoint);
     observed.server_tcp_info = Some(kernel);
     let version = run("nft", &["--version"]).unwrap_or_default();
-    observed
-        .versions
-        .push(("nft".to_owned(), version.trim().to_owned()));
+    observed.versions.push(("nft".to_owned(), version.trim().to_owned()));
     Ok(observed)
 }
 
@@ -106,9 +104,7 @@ fn route(stage: &Stage, backend: &Netns, endpoint: SocketAddr, limit: u64) -> Re
 /// Opens connections that say nothing.
 fn hold(client: &Netns, to: SocketAddr, count: u64) -> Result<Vec<TcpStream>, LabError> {
     let open = || (0..count).map(|_| TcpStream::connect_timeout(&to, Duration::from_secs(5)));
-    client
-        .inside(|| open().collect::<std::io::Result<Vec<_>>>())?
-        .doing("open idle connections")
+    client.inside(|| open().collect::<std::io::Result<Vec<_>>>())?.doing("open idle connections")
 }
 
 /// On the wire it is SYNs that vanish at one host.

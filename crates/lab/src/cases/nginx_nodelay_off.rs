@@ -27,10 +27,7 @@ pub const CASE: Case = Case {
 
 fn params(rng: &mut Rng) -> Params {
     Params::default()
-        .with(
-            "rtt_ns",
-            rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]),
-        )
+        .with("rtt_ns", rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]))
         .with("rate_bps", 0)
         .with("requests", rng.between(25, 50))
         .with("connections", rng.pick(&[1, 1, 1, 4]))
@@ -40,11 +37,7 @@ fn params(rng: &mut Rng) -> Params {
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 8080);
-    let nodelay = if variant == Variant::Faulty {
-        "off"
-    } else {
-        "on"
-    };
+    let nodelay = if variant == Variant::Faulty { "off" } else { "on" };
     let body = vec![b'n'; p.get("file_bytes")? as usize];
     fs::write(stage.dir().join("file.bin"), body).doing("write file.bin")?;
     let directives = format!(
@@ -68,9 +61,5 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
 
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
-    Ok(vec![Cause::by_twin(
-        "nagle_delayed_ack",
-        Role::Server,
-        endpoint,
-    )])
+    Ok(vec![Cause::by_twin("nagle_delayed_ack", Role::Server, endpoint)])
 }

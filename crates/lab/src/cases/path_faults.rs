@@ -136,11 +136,7 @@ fn mtu_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
 
 /// Reordering costs time where the sender took it for loss: the kernel says whether it did.
 fn reordering_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
-    let held = ran
-        .stage
-        .relay
-        .as_ref()
-        .map_or(0, |r| r.server_to_client.reordered);
+    let held = ran.stage.relay.as_ref().map_or(0, |r| r.server_to_client.reordered);
     let spurious = ran.stage.server_counters.of("TCPDSACKRecv");
     if held == 0 || spurious == 0 {
         let what = format!("{held} packets held back, {spurious} D-SACKs");

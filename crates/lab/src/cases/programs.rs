@@ -46,18 +46,13 @@ pub fn client(
     let path = script(stage, "client.py", CLIENT)?;
     let mut command = stage.client.command("python3");
     command.arg(path).arg(protocol);
-    command
-        .arg(server.ip().to_string())
-        .arg(server.port().to_string());
+    command.arg(server.ip().to_string()).arg(server.port().to_string());
     command.args(settings.iter().map(|(key, value)| format!("{key}={value}")));
     let what = format!("client.py {protocol}");
     let output = command.output().map_err(|e| missing(e, "python3"))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(LabError::Command {
-            command: what,
-            stderr,
-        });
+        return Err(LabError::Command { command: what, stderr });
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let parse = |line: &str| serde_json::from_str::<Request>(line).map_err(std::io::Error::from);
@@ -67,22 +62,15 @@ pub fn client(
         request.server_endpoint = server.to_string();
     }
     requests.sort_by_key(|r| r.start_ns);
-    Ok(Loaded {
-        requests,
-        kernel: TcpInfo::default(),
-    })
+    Ok(Loaded { requests, kernel: TcpInfo::default() })
 }
 
 fn missing(source: std::io::Error, program: &str) -> LabError {
     match source.kind() {
-        std::io::ErrorKind::NotFound => LabError::Missing {
-            program: program.to_owned(),
-            package: program.to_owned(),
-        },
-        _ => LabError::Io {
-            what: format!("run {program}"),
-            source,
-        },
+        std::io::ErrorKind::NotFound => {
+            LabError::Missing { program: program.to_owned(), package: program.to_owned() }
+        }
+        _ => LabError::Io { what: format!("run {program}"), source },
     }
 }
 
@@ -134,13 +122,9 @@ pub fn nginx_version(stage: &Stage) -> (String, String) {
 pub fn nginx_tls(stage: &Stage, ssl: &str, server: SocketAddr) -> Result<Process, LabError> {
     let at = stage.dir().display();
     let (key, certificate) = (format!("{at}/key.pem"), format!("{at}/certificate.pem"));
-    let new = [
-        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-    ];
+    let new = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
     let files = ["-keyout", &key, "-out", &certificate, "-subj", "/CN=lab"];
-    stage
-        .server
-        .run("openssl", &[&new[..], &files[..]].concat())?;
+    stage.server.run("openssl", &[&new[..], &files[..]].concat())?;
     let http = format!(
         "sendfile on;\ntcp_nopush on;\n\
          server {{ listen {server} ssl; root {at};\nssl_certificate {certificate};\n\
@@ -203,11 +187,7 @@ pub fn postgres_with(
         None => stage.server.command("setpriv"),
     };
     let mut command = as_postgres(setpriv, &programs.join("postgres"));
-    command
-        .arg("-D")
-        .arg(&data)
-        .arg("-p")
-        .arg(server.port().to_string());
+    command.arg("-D").arg(&data).arg("-p").arg(server.port().to_string());
     command.arg("-h").arg(server.ip().to_string());
     command.args(["-c", "fsync=off", "-c", "unix_socket_directories="]);
     command.args(["-c", "autovacuum=off"]);

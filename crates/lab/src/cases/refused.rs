@@ -29,10 +29,7 @@ pub const REFUSED: Case = Case {
             return Err(LabError::NotReproduced("a connection was made".to_owned()));
         }
         let cause = Cause::by_twin("refused", Role::Server, endpoint);
-        Ok(vec![cause.measured(
-            0,
-            "nothing was waited for: each request failed at once",
-        )])
+        Ok(vec![cause.measured(0, "nothing was waited for: each request failed at once")])
     },
 };
 
@@ -46,10 +43,7 @@ pub const FILTERED: Case = Case {
         params(rng)
             .with("requests", rng.between(1, 2))
             .with("connections", rng.between(1, 4))
-            .with(
-                "gives_up_ns",
-                rng.pick(&[1_500, 2_500, 3_500, 4_500]) * 1_000_000,
-            )
+            .with("gives_up_ns", rng.pick(&[1_500, 2_500, 3_500, 4_500]) * 1_000_000)
     },
     link: plain_link,
     act: filtered,
@@ -76,10 +70,7 @@ fn failed(ran: &Ran) -> usize {
 
 fn refused(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let endpoint = SocketAddr::new(stage.server_addr, PORT);
-    let load = Load {
-        new_connections: true,
-        ..Load::get(endpoint, p.get("requests")?)
-    };
+    let load = Load { new_connections: true, ..Load::get(endpoint, p.get("requests")?) };
     if variant == Variant::Faulty {
         stage.start_captures()?;
         return Ok(Observed::new(client::run(&stage.client, &load)?, endpoint));

@@ -103,7 +103,5 @@ fn broken_off(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
     let lost_ns = failed.iter().map(|r| r.took_ns()).sum();
     let endpoint = Some(ran.observed.server.to_string());
     let how = "failed requests, by the client's clock: each was asked again";
-    Ok(vec![
-        Cause::by_twin(cause, Role::Server, endpoint).measured(lost_ns, how),
-    ])
+    Ok(vec![Cause::by_twin(cause, Role::Server, endpoint).measured(lost_ns, how)])
 }

@@ -58,13 +58,7 @@ pub const UNANSWERED: Case = Case {
         }
         act(stage, p, v, download_with_outage)
     },
-    truth: |_, ran| {
-        truth(
-            ran,
-            "TCPAbortOnTimeout",
-            &["reset", "retransmission_timeout"],
-        )
-    },
+    truth: |_, ran| truth(ran, "TCPAbortOnTimeout", &["reset", "retransmission_timeout"]),
 };
 
 fn params(rng: &mut Rng) -> Params {
@@ -139,7 +133,5 @@ fn truth(ran: &Ran, counter: &str, also: &[&'static str]) -> Result<Vec<Cause>, 
     }
     let requests = &ran.observed.loaded.requests;
     let endpoint = requests.first().map(|r| r.client_endpoint.clone());
-    Ok(vec![
-        Cause::by_twin("zero_window", Role::Client, endpoint).or(also),
-    ])
+    Ok(vec![Cause::by_twin("zero_window", Role::Client, endpoint).or(also)])
 }

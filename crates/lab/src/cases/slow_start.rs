@@ -39,9 +39,7 @@ pub const AFTER_IDLE: Case = Case {
     link: plain_link,
     act: |stage, p, variant| {
         let on = if variant == Variant::Faulty { "1" } else { "0" };
-        stage
-            .server
-            .sysctl("net.ipv4.tcp_slow_start_after_idle", on)?;
+        stage.server.sysctl("net.ipv4.tcp_slow_start_after_idle", on)?;
         let spacing = p.duration("spacing_ns")?;
         act(stage, p, |load| load.spacing = spacing)
     },
@@ -55,10 +53,7 @@ pub const AFTER_IDLE: Case = Case {
 fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("rtt_ns", rng.between(40, 100) * 1_000_000)
-        .with(
-            "rate_bps",
-            rng.pick(&[100_000_000, 200_000_000, 300_000_000]),
-        )
+        .with("rate_bps", rng.pick(&[100_000_000, 200_000_000, 300_000_000]))
         .with("response_bytes", rng.between(150, 500) * 1_000)
 }
 

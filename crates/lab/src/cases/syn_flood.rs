@@ -89,9 +89,7 @@ fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
     server.ip(&format!("link set {INTERFACE} down"))?;
     server.ip(&format!("addr flush dev {INTERFACE}"))?;
     server.ip(&format!("link set {INTERFACE} name port0"))?;
-    server.ip(&format!(
-        "link add {INTERFACE} type bridge forward_delay 0 mcast_snooping 0"
-    ))?;
+    server.ip(&format!("link add {INTERFACE} type bridge forward_delay 0 mcast_snooping 0"))?;
     veth(attacker, INTERFACE, server, "port1")?;
     for port in ["port0", "port1"] {
         server.ip(&format!("link set {port} master {INTERFACE} up"))?;
@@ -114,13 +112,7 @@ fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
 fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, LabError> {
     let per_second = p.get("flood_per_second")?.max(1);
     let mut command = attacker.command("hping3");
-    command.args([
-        "--quiet",
-        "--syn",
-        "--rand-source",
-        "--destport",
-        &server.port().to_string(),
-    ]);
+    command.args(["--quiet", "--syn", "--rand-source", "--destport", &server.port().to_string()]);
     command.args(["--interval", &format!("u{}", 1_000_000 / per_second)]);
     command.args(["--count", &(per_second * FLOOD_MAX_SECONDS).to_string()]);
     command.arg(server.ip().to_string());
@@ -134,16 +126,9 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
 /// none, though the flood is there.
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let counters = &ran.stage.server_counters;
-    let seen = [
-        "TCPReqQFullDrop",
-        "TCPReqQFullDoCookies",
-        "SyncookiesSent",
-        "ListenDrops",
-    ];
+    let seen = ["TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent", "ListenDrops"];
     if seen.iter().all(|name| counters.of(name) == 0) {
-        return Err(LabError::NotReproduced(
-            "the queue was never full".to_owned(),
-        ));
+        return Err(LabError::NotReproduced("the queue was never full".to_owned()));
     }
     // A SYN is sent again after a second.
     let waited = |r: &&Request| r.error.is_some() || r.connect_ns > 900_000_000;

@@ -63,10 +63,7 @@ pub const SCRIPT: Case = Case {
 
 fn params(rng: &mut Rng) -> Params {
     Params::default()
-        .with(
-            "rtt_ns",
-            rng.pick(&[0, 0, 2_000_000, 10_000_000, 26_000_000]),
-        )
+        .with("rtt_ns", rng.pick(&[0, 0, 2_000_000, 10_000_000, 26_000_000]))
         .with("rate_bps", 0)
         .with("requests", rng.between(15, 30))
         .with("connections", rng.pick(&[1, 1, 3]))
@@ -82,13 +79,7 @@ fn think_seconds(p: &Params, variant: Variant) -> Result<f64, LabError> {
 }
 
 fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
-    if let Some(failed) = ran
-        .observed
-        .loaded
-        .requests
-        .iter()
-        .find_map(|r| r.error.clone())
-    {
+    if let Some(failed) = ran.observed.loaded.requests.iter().find_map(|r| r.error.clone()) {
         return Err(LabError::NotReproduced(failed));
     }
     let endpoint = Some(ran.observed.server.to_string());
@@ -140,14 +131,7 @@ fn postgres_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Obser
 fn redis_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let server = SocketAddr::new(stage.server_addr, 6379);
     let mut command = stage.server.command("redis-server");
-    command.args([
-        "--bind",
-        &server.ip().to_string(),
-        "--port",
-        "6379",
-        "--save",
-        "",
-    ]);
+    command.args(["--bind", &server.ip().to_string(), "--port", "6379", "--save", ""]);
     command.args(["--protected-mode", "no", "--enable-debug-command", "yes"]);
     command.current_dir(stage.dir());
     let _redis = Process::start(command, "redis-server")?;
@@ -169,9 +153,7 @@ fn redis_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
     let messages = (0..p.get("requests")?).map(|_| talk::redis_command(&words));
     let mut observed = converse(stage, p, server, messages.collect(), talk::redis_is_whole)?;
     let version = run("redis-server", &["--version"]).unwrap_or_default();
-    observed
-        .versions
-        .push(("redis".to_owned(), version.trim().to_owned()));
+    observed.versions.push(("redis".to_owned(), version.trim().to_owned()));
     Ok(observed)
 }
 
@@ -228,17 +210,12 @@ fn script_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observe
     let path = stage.dir().join("server");
     fs::write(&path, script).doing("write the server's script")?;
     let mut command = stage.server.command(program);
-    command
-        .arg(&path)
-        .arg(server.ip().to_string())
-        .arg(server.port().to_string());
+    command.arg(&path).arg(server.ip().to_string()).arg(server.port().to_string());
     command.arg(think_seconds(p, variant)?.to_string());
     let _server = Process::start(command, program)?;
     stage.wait_for_listener(server)?;
     let mut observed = load(stage, p, server)?;
     let version = run(program, &["--version"]).unwrap_or_default();
-    observed
-        .versions
-        .push((program.to_owned(), version.trim().to_owned()));
+    observed.versions.push((program.to_owned(), version.trim().to_owned()));
     Ok(observed)
 }

@@ -22,9 +22,7 @@ pub const FULL: Case = Case {
     summary: "a new connection with a full TLS handshake for every request",
     class: Class::Cost,
     params: |rng| {
-        params(rng)
-            .with("tls12", rng.between(0, 1))
-            .with("twin_resumes", rng.between(0, 1))
+        params(rng).with("tls12", rng.between(0, 1)).with("twin_resumes", rng.between(0, 1))
     },
     link: plain_link,
     act: |stage, p, variant| {
@@ -57,12 +55,7 @@ pub const LARGE_CHAIN: Case = Case {
     },
     link: plain_link,
     act: |stage, p, variant| {
-        let close = [
-            "--header",
-            "Connection: close",
-            "--no-sessionid",
-            "--tls-max",
-        ];
+        let close = ["--header", "Connection: close", "--no-sessionid", "--tls-max"];
         let mut options: Vec<String> = close.map(str::to_owned).to_vec();
         let (version, names) = match variant {
             Variant::Faulty => ("1.2", p.get("names")?),
@@ -104,9 +97,7 @@ fn act(
     args.push(format!("https://{server}/items/[1-{}]", p.get("requests")?));
     let loaded = curl::transfers(stage, &args, None)?;
     let mut observed = Observed::new(loaded, server);
-    observed
-        .versions
-        .extend([programs::nginx_version(stage), curl::version()]);
+    observed.versions.extend([programs::nginx_version(stage), curl::version()]);
     Ok(observed)
 }
 

@@ -44,11 +44,7 @@ pub const SERVFAIL: Case = Case {
     },
     link: plain_link,
     act: |stage, p, variant| {
-        let first = Behaviour {
-            fails: true,
-            delay: p.duration("delay_ns")?,
-            ..Default::default()
-        };
+        let first = Behaviour { fails: true, delay: p.duration("delay_ns")?, ..Default::default() };
         act(stage, p, variant, first)
     },
     truth: |_, ran| {
@@ -72,10 +68,6 @@ fn act(
         Variant::Faulty => &resolvers[..],
         Variant::Healthy => &resolvers[1..],
     };
-    let ask = Ask {
-        resolvers: listed,
-        more: timeout_option(p)?,
-        ..Default::default()
-    };
+    let ask = Ask { resolvers: listed, more: timeout_option(p)?, ..Default::default() };
     super::requests(stage, p, &ask)
 }

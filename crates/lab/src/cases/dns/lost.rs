@@ -29,11 +29,7 @@ pub const LOST: Case = Case {
     act: |stage, p, _| {
         let resolvers = super::resolvers(stage, 1)?;
         let _dnsmasq = super::knowing_dnsmasq(stage, resolvers[0])?;
-        let ask = Ask {
-            resolvers: &resolvers,
-            more: timeout_option(p)?,
-            ..Default::default()
-        };
+        let ask = Ask { resolvers: &resolvers, more: timeout_option(p)?, ..Default::default() };
         super::requests(stage, p, &ask)
     },
     truth: lost,
@@ -60,9 +56,7 @@ pub const IGNORED: Case = Case {
 
 fn link(p: &Params, variant: Variant, seed: u64) -> Result<Link, LabError> {
     let link = RelayParams::symmetric(p.get("rtt_ns")?, 0, seed);
-    let kind = Kind::DnsQuestion {
-        qtype: p.get("qtype")? as u16,
-    };
+    let kind = Kind::DnsQuestion { qtype: p.get("qtype")? as u16 };
     // Not two in a row: the repetition must pass.
     let rule = DropRule::new(Direction::ClientToServer, kind, 2, 3);
     Ok(Link::Relay(match variant {
@@ -88,10 +82,6 @@ fn ignored(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, 
         behaviour.ignores.push(ignores);
     }
     let _resolver = NameServer::start(&stage.server, resolvers[0], behaviour)?;
-    let ask = Ask {
-        resolvers: &resolvers,
-        more: timeout_option(p)?,
-        ..Default::default()
-    };
+    let ask = Ask { resolvers: &resolvers, more: timeout_option(p)?, ..Default::default() };
     super::requests(stage, p, &ask)
 }

@@ -94,10 +94,7 @@ fn resolv_conf(stage: &Stage, resolvers: &[IpAddr], more: &str) -> Result<PathBu
 
 /// The line of `resolv.conf` that sets how long glibc waits, in whole seconds.
 fn timeout_option(p: &Params) -> Result<String, LabError> {
-    Ok(format!(
-        "options timeout:{}",
-        p.duration("timeout_ns")?.as_secs()
-    ))
+    Ok(format!("options timeout:{}", p.duration("timeout_ns")?.as_secs()))
 }
 
 /// The first resolver, as a culprit.

@@ -39,11 +39,7 @@ pub const PING: Case = Case {
     act: ping,
     truth: |_, ran| {
         let culprit = super::first_resolver(ran);
-        Ok(vec![Cause::by_twin(
-            "reverse_dns_timeout",
-            Role::Resolver,
-            culprit,
-        )])
+        Ok(vec![Cause::by_twin("reverse_dns_timeout", Role::Resolver, culprit)])
     },
 };
 
@@ -96,10 +92,8 @@ fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
 
 fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let resolvers = super::resolvers(stage, 1)?;
-    let resolver = dns::Behaviour {
-        ignores: vec![PTR],
-        ..dns::Behaviour::healthy(NAME, stage.server_addr)
-    };
+    let resolver =
+        dns::Behaviour { ignores: vec![PTR], ..dns::Behaviour::healthy(NAME, stage.server_addr) };
     let _resolver = NameServer::start(&stage.server, resolvers[0], resolver)?;
     let resolv_conf = super::resolv_conf(stage, &resolvers, &super::timeout_option(p)?)?;
     let behaviour = Behaviour::healthy(p.get("response_bytes")?);

@@ -8,12 +8,7 @@ use crate::stage::Stage;
 
 use super::Ask;
 
-const DOMAINS: [&str; 4] = [
-    "shop.svc.cluster.lab",
-    "svc.cluster.lab",
-    "cluster.lab",
-    "corp.lab",
-];
+const DOMAINS: [&str; 4] = ["shop.svc.cluster.lab", "svc.cluster.lab", "cluster.lab", "corp.lab"];
 
 /// `ndots:5` with three or four domains, as in many container platforms.
 pub const CASE: Case = Case {
@@ -40,10 +35,6 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         Variant::Faulty => format!("search {domains}\noptions ndots:5"),
         Variant::Healthy => String::new(),
     };
-    let ask = Ask {
-        resolvers: &resolvers,
-        more,
-        ..Default::default()
-    };
+    let ask = Ask { resolvers: &resolvers, more, ..Default::default() };
     super::requests(stage, p, &ask)
 }

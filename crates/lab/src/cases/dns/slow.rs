@@ -55,10 +55,6 @@ fn act(stage: &mut Stage, p: &Params, slow: bool, cached: bool) -> Result<Observ
         "--neg-ttl=300".to_owned(),
     ];
     let _dnsmasq = crate::dns::dnsmasq(stage, resolvers[0], &options)?;
-    let ask = Ask {
-        resolvers: &resolvers,
-        warm: true,
-        ..Default::default()
-    };
+    let ask = Ask { resolvers: &resolvers, warm: true, ..Default::default() };
     super::requests(stage, p, &ask)
 }
