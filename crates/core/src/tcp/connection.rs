@@ -340,8 +340,8 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
-        let Some((gap, end)) = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side)
-        else {
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
             return;
         };
         let rtt_ns = self.path.rtt_ns(side);
