@@ -12,7 +12,7 @@ use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sighting, Sink};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
@@ -51,7 +51,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<Box<str>, Group>,
+    pub kinds: HashMap<String, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -312,13 +312,7 @@ impl Sink for Tally {
             endpoint.certificate_bytes =
                 endpoint.certificate_bytes.max(handshake.certificate_bytes);
         }
-        let kind =
-            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-                exchange.kind.clone()
-            } else {
-                "(other)".into()
-            };
-        endpoint.kinds.entry(kind).or_default().add(exchange);
+        endpoint.kind(&exchange.kind).add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -483,6 +477,12 @@ impl EndpointTally {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }
         }
+    }
+
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
     }
 
     /// Counts an exchange that is not one of a connection.

@@ -88,7 +88,7 @@ pub struct Connection {
     /// The server closed while a request waited.
     cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<(Gap, u64)>,
+    suspended: Option<Box<(Gap, u64)>>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -336,7 +336,8 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
-        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+        let Some((gap, end)) = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side)
+        else {
             return;
         };
         let rtt_ns = self.path.rtt_ns(side);
@@ -374,7 +375,7 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        match &self.suspended {
+        match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
             Some((gap, _)) if gap.sender != side => self.suspended = None,
             _ => self.resume(),
@@ -388,7 +389,7 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some((gap, end));
+            self.suspended = Some(Box::new((gap, end)));
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
@@ -529,7 +530,8 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     fn resume(&mut self) {
-        let Some((gap, end)) = self.suspended.take() else { return };
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
@@ -686,10 +688,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     fn hand_over(&mut self, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
-            return;
-        }
-        for mut exchange in std::mem::take(&mut self.timeline.done) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
@@ -838,7 +837,7 @@ impl Connection {
         exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
-        self.timeline.done.push(exchange);
+        self.timeline.done.push_back(Box::new(exchange));
     }
 
     /// Bytes of memory it holds.
