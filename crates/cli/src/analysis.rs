@@ -3,10 +3,12 @@
 use crate::error::Error;
 use crate::workers;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tcpwhy_core::capture::{CaptureSet, Progress, Source};
+use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
+use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::{Ladder, Report};
+use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
+use tcpwhy_core::wire::FlowKey;
 
 /// What the user asked for.
 pub struct Wanted {
@@ -16,6 +18,8 @@ pub struct Wanted {
     pub connection: Option<Pick>,
     /// The exchange to draw, 1-based.
     pub exchange: Option<u64>,
+    /// Draw it to its end.
+    pub all: bool,
     /// Threads; one per core if not given.
     pub threads: Option<usize>,
 }
@@ -30,30 +34,56 @@ pub struct Answer {
     pub complete: bool,
 }
 
-/// Reads `sources` to their end, or until `interrupted`, and analyses what was read.
+/// Reads what `open` gives to its end, or until `interrupted`, and analyses what was read.
 ///
 /// # Errors
 /// [`Error::Capture`] where nothing can be read, [`Error::NotFound`] where the connection or
 /// exchange is not there.
 pub fn analyse(
-    sources: Vec<Source>,
+    open: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
     mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
+    let sources = open()?;
+    let draws = wanted.connection.is_some() || wanted.exchange.is_some();
+    if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
+        return Err(Error::Once { path: once.name.clone() });
+    }
     let mut capture = CaptureSet::new(sources)?;
     let mut options = wanted.options;
+    options.all |= draws;
     options.first_ns = capture.first_ns().unwrap_or(0);
-    let mut analysis = Analysis::new(options);
+    let mut analysis = Analysis::new(options.clone());
     let threads = wanted.threads.unwrap_or_else(workers::available);
     let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
         progress(capture.progress());
         !interrupted.load(Ordering::Relaxed)
     })?;
-    if wanted.connection.is_some() || wanted.exchange.is_some() {
-        let what = wanted.connection.map_or("that exchange".into(), |pick| pick.to_string());
-        return Err(Error::NotFound { what });
-    }
     let report = analysis.finish(capture.inputs());
-    Ok(Answer { report, ladder: None, complete })
+    let ladder = if draws {
+        let pick = wanted.connection.unwrap_or(Pick::Number(1));
+        let mut drill = Drill::new(&options, find(&report, &pick)?);
+        second_look(CaptureSet::new(open()?)?, &mut drill)?;
+        Some(drill.finish(wanted.exchange, wanted.all)?)
+    } else {
+        None
+    };
+    Ok(Answer { report, ladder, complete })
+}
+
+/// The connection that is meant, in the list of all.
+fn find<'a>(report: &'a Report, pick: &Pick) -> Result<&'a ConnectionReport, Error> {
+    let mut numbered = (1..).zip(&report.connections);
+    let matches = |(number, connection): &(u64, &ConnectionReport)| {
+        pick.matches(*number, &FlowKey::new(connection.client, connection.server).0)
+    };
+    let found = numbered.find(matches).map(|(_, connection)| connection);
+    found.ok_or_else(|| Error::NotFound { what: pick.to_string() })
+}
+
+fn second_look(mut capture: CaptureSet, drill: &mut Drill) -> Result<(), Error> {
+    let mut block = Block::default();
+    while capture.next_block(&mut block)? && drill.take(&block) {}
+    Ok(())
 }

@@ -57,11 +57,11 @@ pub struct Explain {
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
-    /// Draw one connection: its number by first frame, or one end as ADDRESS:PORT
+    /// Draw one connection: its number in the report's list, or one end as ADDRESS:PORT
     #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
     pub connection: Option<Pick>,
 
-    /// Draw one exchange: its number in the capture, or in the --connection
+    /// Draw one exchange: its number on the --connection, or on the worst one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub exchange: Option<u64>,
 

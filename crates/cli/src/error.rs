@@ -2,6 +2,7 @@
 
 use std::io;
 use tcpwhy_core::capture::CaptureError;
+use tcpwhy_core::drill::DrillError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +22,13 @@ pub enum Error {
     StandardInputTwice,
     #[error("{0}")]
     Capture(#[from] CaptureError),
+    #[error(
+        "{path}: a drawing needs a second look, and this can be read only once; save it first: \
+         tcpdump -w FILE"
+    )]
+    Once { path: String },
+    #[error("{0}")]
+    Drill(#[from] DrillError),
     #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]
     NotFound { what: String },
     #[error("the report cannot be written")]

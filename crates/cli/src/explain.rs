@@ -24,10 +24,10 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         output::print(&manual(name, &look))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let sources = sources::open(&asked.files)?;
+    let open = || sources::open(&asked.files);
     let interrupted = interruptible();
     let mut bar = Bar::new(!asked.no_progress);
-    let answer = analysis::analyse(sources, wanted(asked), |at| bar.update(at), &interrupted);
+    let answer = analysis::analyse(&open, wanted(asked), |at| bar.update(at), &interrupted);
     drop(bar);
     let answer = answer?;
     if !answer.complete {
@@ -39,7 +39,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
 
 fn wanted(asked: &Explain) -> Wanted {
     let filter = asked.filter.clone().unwrap_or_default();
-    let mut options = Options { filter, ..Options::default() };
+    let mut options = Options { filter, all: asked.all, ..Options::default() };
     // With files, --cause asks for that cause only.
     options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
     let floors = &mut options.floors;
@@ -49,6 +49,7 @@ fn wanted(asked: &Explain) -> Wanted {
         options,
         connection: asked.connection,
         exchange: asked.exchange,
+        all: asked.all,
         threads: asked.threads.map(usize::from),
     }
 }

@@ -225,7 +225,7 @@ fn ports(text: &str) -> Option<(u16, u16)> {
 /// One connection, as users point at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// By number: 1 is the one whose first frame comes first.
+    /// By its place in the report's list, from 1: the worst first.
     Number(u64),
     /// By one of its ends.
     End(Endpoint),

@@ -15,6 +15,7 @@ pub mod app;
 pub mod capture;
 pub mod cause;
 pub mod dns;
+pub mod drill;
 pub mod filter;
 mod histogram;
 pub mod pipeline;

@@ -12,7 +12,7 @@ mod schedule;
 pub use pass::{GoOn, Pass};
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
-use crate::cause::{self, Floors, Tally};
+use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::Report;
@@ -33,6 +33,8 @@ pub struct Options {
     pub seed: u64,
     /// The part to look at.
     pub filter: Filter,
+    /// Tell of all connections and endpoints, not only the worst.
+    pub all: bool,
     /// Capture time of the first frame, from which the filter's times count, ns.
     pub first_ns: u64,
 }
@@ -59,6 +61,13 @@ pub struct Batch {
     last_ns: u64,
 }
 
+impl Batch {
+    /// All segments, connection by connection in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.shards.iter().flatten()
+    }
+}
+
 /// Decodes blocks.
 #[derive(Clone)]
 pub struct Decoder {
@@ -69,6 +78,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Decodes what `options` select.
+    pub fn new(options: &Options) -> Self {
+        Self {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        }
+    }
+
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
@@ -90,6 +108,10 @@ impl Decoder {
                     segment.rebase(entry.offset);
                     batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
                 }
+                Packet::Udp(datagram)
+                    if !self
+                        .filter
+                        .matches_flow(&FlowKey::new(datagram.source, datagram.destination).0) => {}
                 Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
                     time_ns: datagram.time_ns,
                     frame: datagram.frame,
@@ -97,6 +119,7 @@ impl Decoder {
                     destination: datagram.destination,
                     payload: datagram.payload.into(),
                 }),
+                Packet::IcmpError(error) if !self.filter.matches_flow(&error.flow) => {}
                 Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
                 Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
             }
@@ -136,6 +159,9 @@ pub struct Control {
     first_ns: Option<u64>,
     last_ns: u64,
 }
+
+/// Endpoints told of, most wall time first, unless all are asked for.
+const ENDPOINTS_MAX: usize = 64;
 
 impl Default for Control {
     fn default() -> Self {
@@ -192,17 +218,11 @@ pub struct Analysis {
 impl Analysis {
     /// Begins.
     pub fn new(options: Options) -> Self {
-        let decoder = Decoder {
-            hasher: FlowHasher::new(options.seed),
-            window: options.filter.window(options.first_ns),
-            filter: options.filter.clone(),
-        };
-        Self {
-            options,
-            decoder,
-            control: Control::default(),
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+        let mut shards: Vec<_> = (0..SHARDS).map(|_| Shard::default()).collect();
+        if options.all {
+            shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
         }
+        Self { decoder: Decoder::new(&options), options, control: Control::default(), shards }
     }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
@@ -244,6 +264,9 @@ impl Analysis {
         report.totals.first_ns = control.first_ns.unwrap_or(0);
         report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
+        if !self.options.all {
+            report.endpoints.truncate(ENDPOINTS_MAX);
+        }
         let filter = &self.options.filter;
         report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report

@@ -61,6 +61,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
     findings.sort_by(|one, other| order(one).cmp(&order(other)));
     report.findings.extend(findings);
+    (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.observations.extend(tally.notes.observations());
     report.totals.vantage = vantage(&tally);
 }
@@ -229,9 +230,6 @@ fn vantage(tally: &Tally) -> Vantage {
     }
 }
 
-/// Endpoints shown, most wall time first.
-const ENDPOINTS_MAX: usize = 64;
-
 fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
     let mut all: Vec<_> = tally
         .endpoints
@@ -249,7 +247,6 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
         })
         .collect();
     all.sort_by_key(|endpoint| (std::cmp::Reverse(endpoint.ledger.total_ns()), endpoint.endpoint));
-    all.truncate(ENDPOINTS_MAX);
     all
 }
 

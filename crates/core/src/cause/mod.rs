@@ -28,6 +28,7 @@ mod set_up;
 mod syn_flood;
 mod tally;
 mod words;
+mod worst;
 mod zero_window;
 
 pub use assemble::{Floors, assemble};
@@ -36,6 +37,7 @@ pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
+pub use worst::Worst;
 
 use crate::tcp::{Gap, Turn};
 

@@ -5,6 +5,7 @@ use super::culprit::culprit;
 use super::notes::Notes;
 use super::scene::{Proof, Scene, Shown};
 use super::syn_flood::Flood;
+use super::worst::Worst;
 use super::{Cause, Class, Owner, Role};
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
@@ -12,7 +13,7 @@ use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sighting, Sink};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
@@ -51,7 +52,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<Box<str>, Group>,
+    pub kinds: HashMap<String, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -295,6 +296,8 @@ pub struct Tally {
     pub vantages: HashMap<u8, u64>,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
+    /// The connections that lost most.
+    pub worst: Worst,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
     pub notes: Notes,
 }
@@ -312,13 +315,7 @@ impl Sink for Tally {
             endpoint.certificate_bytes =
                 endpoint.certificate_bytes.max(handshake.certificate_bytes);
         }
-        let kind =
-            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-                exchange.kind.clone()
-            } else {
-                "(other)".into()
-            };
-        endpoint.kinds.entry(kind).or_default().add(exchange);
+        endpoint.kind(&exchange.kind).add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -343,6 +340,7 @@ impl Sink for Tally {
         self.connections += 1;
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
         self.notes.connection(connection);
+        self.worst.connection(connection);
         let server = connection.server();
         let endpoint = self.endpoints.entry(server).or_default();
         endpoint.connections += 1;
@@ -466,6 +464,7 @@ impl Tally {
         }
         self.firsts.extend(other.firsts);
         self.notes.merge(&other.notes);
+        self.worst.merge(other.worst);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;
@@ -483,6 +482,12 @@ impl EndpointTally {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }
         }
+    }
+
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
     }
 
     /// Counts an exchange that is not one of a connection.

@@ -10,7 +10,7 @@ use crate::cause::{Cause, Class, Owner};
 use crate::wire::Endpoint;
 
 /// What happened between two endpoints, in time order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ladder {
     /// Who opened the connection.
     pub client: Endpoint,

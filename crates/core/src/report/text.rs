@@ -12,6 +12,8 @@ use finding::{class, culprit, is_fault};
 /// Findings shown in full, and in the overview, unless all are asked for.
 const FINDINGS_MAX: usize = 5;
 const OVERVIEW_MAX: usize = 15;
+/// Connections listed, unless all are asked for.
+const CONNECTIONS_MAX: usize = 3;
 
 /// A finding with its words.
 type Said<'a> = (&'a Finding, Phrases);
@@ -41,6 +43,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     page.gap();
     timing::where_the_time_went(&mut page, report);
     timing::latency(&mut page, report);
+    connections(&mut page, report);
     observations(&mut page, report);
     page.finish()
 }
@@ -170,6 +173,28 @@ fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
         let row = format!("{lost} {}  {id}  ", right(&share, 7));
         let room = page.look.width.saturating_sub(columns_of(&row) + 7).max(8);
         page.line(&format!("{}{row}{}", class(page.look, finding), cut(&culprit(finding), room)));
+    }
+}
+
+/// The connections that lost most, by the numbers with which they can be drawn.
+fn connections(page: &mut Page<'_>, report: &Report) {
+    let shown = if page.look.all { report.connections.len() } else { CONNECTIONS_MAX };
+    let losing = report.connections.iter().filter(|connection| connection.lost_ns > 0);
+    let worst: Vec<_> = losing.take(shown).collect();
+    if worst.is_empty() || report.totals.connections < 2 {
+        return;
+    }
+    page.gap();
+    let title = page.look.paint(Paint::Bold, "worst connections");
+    page.line(&format!("{title}   --connection N draws one"));
+    for (number, connection) in (1..).zip(worst) {
+        let ends = format!("{} → {}", connection.client, connection.server);
+        let lost = units::duration(connection.lost_ns);
+        let wall = units::duration(connection.ledger.total_ns());
+        let exchanges = counted(connection.exchanges, "exchange", "exchanges");
+        let facts = format!("lost {lost} of {wall} in {exchanges}");
+        let room = page.look.width.saturating_sub(columns_of(&facts) + 9).max(16);
+        page.line(&format!("  {number:>3}  {}  {facts}", left(&cut(&ends, room), room.min(44))));
     }
 }
 

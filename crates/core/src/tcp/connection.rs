@@ -13,6 +13,7 @@ use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::timeline::{At, Timeline, open_ended};
+use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 
@@ -88,7 +89,9 @@ pub struct Connection {
     /// The server closed while a request waited.
     cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<(Gap, u64)>,
+    suspended: Option<Box<(Gap, u64)>>,
+    /// What is noted where somebody wants it drawn.
+    pub trace: Option<Box<Trace>>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -141,6 +144,7 @@ impl Connection {
             options_cut: false,
             cut_off: false,
             suspended: None,
+            trace: None,
             software: [None, None],
             faults: TraceFaults::default(),
             totals: Totals::default(),
@@ -336,7 +340,8 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
-        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
             return;
         };
         let rtt_ns = self.path.rtt_ns(side);
@@ -370,11 +375,14 @@ impl Connection {
         self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
         let kind = self.halves[index].kind(segment, start, base_ns);
         self.note_trace(side, segment);
+        if let Some(trace) = &mut self.trace {
+            trace.kind = Some(kind);
+        }
         if matches!(kind, Kind::Probe | Kind::Duplicate) {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        match &self.suspended {
+        match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
             Some((gap, _)) if gap.sender != side => self.suspended = None,
             _ => self.resume(),
@@ -388,7 +396,7 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some((gap, end));
+            self.suspended = Some(Box::new((gap, end)));
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
@@ -529,7 +537,8 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     fn resume(&mut self) {
-        let Some((gap, end)) = self.suspended.take() else { return };
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
@@ -551,6 +560,9 @@ impl Connection {
             return;
         }
         let slices = cause::judge(gap);
+        if let Some(trace) = &mut self.trace {
+            trace.gap(gap, &slices);
+        }
         if gap.flight_before <= 2 * gap.smss
             && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
         {
@@ -686,10 +698,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     fn hand_over(&mut self, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
-            return;
-        }
-        for mut exchange in std::mem::take(&mut self.timeline.done) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
@@ -838,7 +847,7 @@ impl Connection {
         exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
-        self.timeline.done.push(exchange);
+        self.timeline.done.push_back(Box::new(exchange));
     }
 
     /// Bytes of memory it holds.

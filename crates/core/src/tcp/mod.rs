@@ -29,6 +29,7 @@ mod sent;
 mod sequence;
 mod setup;
 mod timeline;
+mod trace;
 mod tracker;
 
 pub use ceiling::Shape;
@@ -39,4 +40,5 @@ pub use half::Half;
 pub use path::Path;
 pub use sent::Sighting;
 pub use setup::Setup;
+pub use trace::{Trace, TracedGap};
 pub use tracker::{Sink, Tracker};

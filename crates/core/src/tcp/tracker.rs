@@ -115,7 +115,7 @@ impl Tracker {
     /// The capture is over: ends every connection, in the order they began.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         let mut rest: Vec<_> = self.table.drain().collect();
-        rest.sort_by_key(|connection| connection.first_frame);
+        rest.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
         for mut connection in rest {
             connection.finish(sink);
         }

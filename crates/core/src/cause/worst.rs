@@ -1,0 +1,147 @@
+//! The connections that lost most, in bounded memory.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::report::{ConnectionReport, DirectionReport};
+use crate::tcp::Connection;
+use std::cmp::Reverse;
+
+/// Connections told of, unless all are asked for.
+pub const CONNECTIONS_MAX: usize = 100;
+
+/// Worst first: time lost to faults, then wall time, then the first to begin.
+type Rank = (Reverse<u64>, Reverse<u64>, FrameId);
+
+fn rank(report: &ConnectionReport) -> Rank {
+    (Reverse(report.lost_ns), Reverse(report.ledger.total_ns()), report.first_frame)
+}
+
+/// Keeps the worst connections it is shown; the order in which it is shown them, and through
+/// how many of its kind, makes no difference.
+#[derive(Clone, Debug)]
+pub struct Worst {
+    limit: usize,
+    kept: Vec<ConnectionReport>,
+    seen: u64,
+    /// With `limit` kept: what a connection must rank before.
+    bar: Option<Rank>,
+}
+
+impl Default for Worst {
+    fn default() -> Self {
+        Self::new(CONNECTIONS_MAX)
+    }
+}
+
+impl Worst {
+    /// Keeps `limit` connections.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, kept: Vec::new(), seen: 0, bar: None }
+    }
+
+    /// A connection is over.
+    pub fn connection(&mut self, connection: &Connection) {
+        self.seen += 1;
+        let totals = &connection.totals;
+        let wall_ns = totals.ledger.total_ns();
+        let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
+        if self.bar.is_none_or(|bar| rank < bar) {
+            self.keep(report(connection));
+        }
+    }
+
+    fn keep(&mut self, report: ConnectionReport) {
+        self.kept.push(report);
+        if self.kept.len() >= self.limit.saturating_mul(2) {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.kept.sort_unstable_by_key(rank);
+        self.kept.truncate(self.limit);
+        if self.kept.len() == self.limit {
+            self.bar = self.kept.last().map(rank);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        self.seen += other.seen;
+        self.limit = self.limit.max(other.limit);
+        for report in other.kept {
+            self.keep(report);
+        }
+    }
+
+    /// The worst, worst first, and how many others there were.
+    pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
+        self.shrink();
+        let omitted = self.seen - self.kept.len() as u64;
+        (self.kept, omitted)
+    }
+}
+
+fn report(connection: &Connection) -> ConnectionReport {
+    ConnectionReport {
+        client: connection.client(),
+        server: connection.server(),
+        protocol: connection.protocol(),
+        first_frame: connection.first_frame,
+        first_ns: connection.first_ns,
+        last_ns: connection.last_ns,
+        vantage: connection.vantage(),
+        rtt_min_ns: connection.path.base_rtt_ns(),
+        exchanges: connection.totals.exchanges,
+        ledger: connection.totals.ledger,
+        lost_ns: connection.totals.lost_ns,
+        client_to_server: direction(connection, Side::Client),
+        server_to_client: direction(connection, Side::Server),
+    }
+}
+
+/// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
+fn direction(connection: &Connection, sender: Side) -> DirectionReport {
+    let half = &connection.halves[sender as usize];
+    let other = &connection.halves[sender.peer() as usize].counts;
+    DirectionReport {
+        duplicate_acks: other.duplicate_acks,
+        zero_window_advertisements: other.zero_window_advertisements,
+        mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
+        rtt_min_ns: connection.path.rtt_ns(sender.peer()),
+        ..half.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Segment, TcpFlags};
+
+    fn connection(number: u64, lost_ns: u64) -> Connection {
+        let flags = TcpFlags(TcpFlags::SYN);
+        let frame = FrameId::new(0, number);
+        let mut connection = Connection::new(&Segment { flags, frame, ..Segment::default() });
+        connection.totals.lost_ns = lost_ns;
+        connection
+    }
+
+    #[test]
+    fn the_worst_are_kept_whatever_the_order_and_the_shards() {
+        let all: Vec<_> = (1..=50).map(|number| connection(number, number * 7 % 23)).collect();
+        let mut one = Worst::new(5);
+        all.iter().rev().for_each(|connection| one.connection(connection));
+        let mut shards = [Worst::new(5), Worst::new(5), Worst::new(5)];
+        for (index, connection) in all.iter().enumerate() {
+            shards[index % 3].connection(connection);
+        }
+        let mut many = Worst::new(5);
+        shards.into_iter().for_each(|shard| many.merge(shard));
+        let frames = |worst: Worst| {
+            let (kept, omitted) = worst.finish();
+            (kept.iter().map(|report| report.first_frame.number()).collect::<Vec<_>>(), omitted)
+        };
+        assert_eq!(frames(one.clone()), (vec![13, 36, 3, 26, 49], 45));
+        assert_eq!(frames(one), frames(many));
+    }
+}

@@ -1,0 +1,137 @@
+//! One connection, drawn: a second pass over a capture that follows a single flow and keeps
+//! what the first pass only added up.
+
+mod elide;
+mod rungs;
+
+use crate::app::Side;
+use crate::capture::{Block, FrameId};
+use crate::pipeline::{Batch, Decoder, Options};
+use crate::report::{ConnectionReport, Ladder};
+use crate::tcp::{Connection, Exchange, Sink};
+use crate::wire::{FlowKey, Segment};
+use rungs::{Drawing, Rung};
+
+/// Segments kept; a longer connection is drawn up to there.
+const RUNGS_MAX: usize = 1 << 18;
+
+/// Nothing to draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DrillError {
+    /// The connection has fewer exchanges.
+    #[error("exchange {wanted} is not on that connection; it has {exchanges}")]
+    NoExchange {
+        /// The number asked for, 1-based.
+        wanted: u64,
+        /// How many there are.
+        exchanges: u64,
+    },
+}
+
+/// A second pass under way.
+pub struct Drill {
+    decoder: Decoder,
+    batch: Batch,
+    flow: FlowKey,
+    first_frame: FrameId,
+    connection: Option<Box<Connection>>,
+    over: bool,
+    rungs: Vec<Rung>,
+    exchanges: Exchanges,
+}
+
+/// Exchanges as they end, in the order they began.
+#[derive(Default)]
+struct Exchanges(Vec<Exchange>);
+
+impl Sink for Exchanges {
+    fn exchange(&mut self, _: &Connection, exchange: &Exchange) {
+        self.0.push(exchange.clone());
+    }
+
+    fn connection(&mut self, _: &Connection) {}
+}
+
+impl Drill {
+    /// Will draw `connection` of a report that was made with `options`.
+    pub fn new(options: &Options, connection: &ConnectionReport) -> Self {
+        Self {
+            decoder: Decoder::new(options),
+            batch: Batch::default(),
+            flow: FlowKey::new(connection.client, connection.server).0,
+            first_frame: connection.first_frame,
+            connection: None,
+            over: false,
+            rungs: Vec::new(),
+            exchanges: Exchanges::default(),
+        }
+    }
+
+    /// Takes the next block; false when there is no need for more.
+    pub fn take(&mut self, block: &Block) -> bool {
+        self.decoder.decode(block, &mut self.batch);
+        let batch = std::mem::take(&mut self.batch);
+        let flow = self.flow;
+        for segment in batch.segments().filter(|segment| segment.flow == flow) {
+            let start = segment.payload_offset as usize;
+            let payload = block.bytes.get(start..start + segment.captured_len as usize);
+            self.segment(segment, payload.unwrap_or(&[]));
+        }
+        self.batch = batch;
+        !self.over
+    }
+
+    fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+        if self.over || self.connection.is_none() && segment.frame != self.first_frame {
+            return;
+        }
+        let connection = self.connection.get_or_insert_with(|| {
+            let mut connection = Box::new(Connection::new(segment));
+            connection.trace = Some(Box::default());
+            connection
+        });
+        if connection.reused_by(segment) {
+            self.over = true;
+            return;
+        }
+        connection.segment(segment, payload, &mut self.exchanges);
+        if self.rungs.len() < RUNGS_MAX {
+            self.rungs.push(Rung::of(connection, segment));
+        }
+    }
+
+    /// Draws the connection, or its exchange number `exchange` (1-based); in full if `all`.
+    ///
+    /// # Errors
+    /// [`DrillError`], if there is no such exchange.
+    pub fn finish(mut self, exchange: Option<u64>, all: bool) -> Result<Ladder, DrillError> {
+        let Some(mut connection) = self.connection.take() else { return Ok(Ladder::default()) };
+        connection.finish(&mut self.exchanges);
+        let mut exchanges = self.exchanges.0;
+        exchanges.sort_by_key(|exchange| (exchange.first_ns, exchange.first_frame));
+        let (client, server) = (connection.client(), connection.server());
+        let drawing =
+            Drawing { connection: &connection, rungs: &self.rungs, exchanges: &exchanges };
+        let steps = match exchange {
+            None => drawing.steps(0..self.rungs.len()),
+            Some(wanted) => {
+                let index = usize::try_from(wanted).unwrap_or(usize::MAX).wrapping_sub(1);
+                let count = exchanges.len() as u64;
+                let error = DrillError::NoExchange { wanted, exchanges: count };
+                drawing.steps(drawing.range_of(exchanges.get(index).ok_or(error)?))
+            }
+        };
+        let steps = if all { steps } else { elide::elide(steps) };
+        Ok(Ladder { client, server, steps })
+    }
+}
+
+/// Who sent `segment`.
+fn sender(connection: &Connection, segment: &Segment) -> Side {
+    let (source, _) = if segment.from_high() {
+        (segment.flow.high, segment.flow.low)
+    } else {
+        (segment.flow.low, segment.flow.high)
+    };
+    if source == connection.client() { Side::Client } else { Side::Server }
+}

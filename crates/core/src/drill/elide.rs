@@ -1,0 +1,114 @@
+//! A long ladder cut to what a screen or two can show: its beginning, its end, and what
+//! surrounds the longest silences.
+
+use crate::cause::Owner;
+use crate::report::{LadderStep, Ledger, Step, units};
+
+/// Steps shown in full.
+const STEPS_MAX: usize = 70;
+const HEAD: usize = 24;
+const TAIL: usize = 10;
+/// Silences shown with their surroundings.
+const GAPS: usize = 6;
+
+/// Replaces what is not needed by a line that says what it was.
+pub(super) fn elide(steps: Vec<LadderStep>) -> Vec<LadderStep> {
+    if steps.len() <= STEPS_MAX {
+        return steps;
+    }
+    let mut keep = vec![false; steps.len()];
+    keep[..HEAD].fill(true);
+    keep[steps.len() - TAIL..].fill(true);
+    let mut gaps: Vec<(u64, usize)> = Vec::new();
+    for (index, step) in steps.iter().enumerate().skip(HEAD) {
+        if let Step::Gap { duration_ns, .. } = step.step {
+            gaps.push((duration_ns, index));
+        }
+    }
+    gaps.sort_by_key(|&(ns, index)| (std::cmp::Reverse(ns), index));
+    for &(_, index) in gaps.iter().take(GAPS) {
+        keep[index.saturating_sub(2)..(index + 2).min(steps.len())].fill(true);
+    }
+    let (mut shown, mut left_out) = (Vec::new(), LeftOut::default());
+    for (step, keep) in steps.into_iter().zip(keep) {
+        if keep {
+            shown.extend(left_out.take(step.time_ns));
+            shown.push(step);
+        } else {
+            left_out.add(step);
+        }
+    }
+    shown
+}
+
+/// A run of steps that are not shown.
+#[derive(Default)]
+struct LeftOut {
+    steps: Vec<LadderStep>,
+    segments: u64,
+    ledger: Ledger,
+}
+
+impl LeftOut {
+    fn add(&mut self, step: LadderStep) {
+        match step.step {
+            Step::Segment { .. } => self.segments += 1,
+            Step::Gap { duration_ns, owner, .. } => self.ledger.add(owner, duration_ns),
+            Step::Mark(_) => {}
+        }
+        self.steps.push(step);
+    }
+
+    /// The run up to `end_ns`: a line, or the step itself where there is but one.
+    fn take(&mut self, end_ns: u64) -> Option<LadderStep> {
+        let mut run = std::mem::take(self);
+        let first_ns = run.steps.first()?.time_ns;
+        if run.steps.len() == 1 {
+            return run.steps.pop();
+        }
+        let mut owners: Vec<(Owner, u64)> = run.ledger.iter().collect();
+        owners.sort_by_key(|&(owner, ns)| (std::cmp::Reverse(ns), owner));
+        let owned = owners.iter().take(2);
+        let owned: Vec<String> =
+            owned.map(|(owner, ns)| format!("{} {}", owner.id(), units::duration(*ns))).collect();
+        let segments = match run.segments {
+            1 => "1 segment".into(),
+            many => format!("{} segments", units::count(many)),
+        };
+        let mut text = format!("… {segments} in {}", units::duration(end_ns - first_ns));
+        if !owned.is_empty() {
+            text += &format!(": {}", owned.join(", "));
+        }
+        Some(LadderStep { time_ns: first_ns, step: Step::Mark(text) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Side;
+    use crate::capture::FrameId;
+
+    #[test]
+    fn a_long_ladder_keeps_its_ends_and_its_longest_silence() {
+        let mut steps = Vec::new();
+        for number in 1..=1_000u64 {
+            let time_ns = number * 1_000_000 + if number > 500 { 900_000_000 } else { 0 };
+            if number == 501 {
+                let owner = Owner::ZeroWindow;
+                let step = Step::Gap { duration_ns: 900_000_000, owner, cause: None };
+                steps.push(LadderStep { time_ns, step });
+            }
+            let frame = FrameId::new(0, number);
+            let step = Step::Segment { from: Side::Server, frame, label: String::new() };
+            steps.push(LadderStep { time_ns, step });
+        }
+        let shown = elide(steps);
+        assert!(shown.len() < STEPS_MAX);
+        assert!(shown.iter().any(|step| matches!(step.step, Step::Gap { .. })));
+        let marks: Vec<_> =
+            shown.iter().filter(|step| matches!(step.step, Step::Mark(_))).collect();
+        assert_eq!(marks.len(), 2, "{marks:?}");
+        assert_eq!(shown.last().map(|step| step.time_ns), Some(1_900_000_000));
+    }
+}

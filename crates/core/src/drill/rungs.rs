@@ -1,0 +1,196 @@
+//! Segments and silences as steps of a ladder.
+
+use super::sender;
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::cause::{Cause, Owner, Slice};
+use crate::report::{LadderStep, Step, units};
+use crate::tcp::{Connection, Exchange};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Silences shorter than this are not drawn, nor those below a hundredth of the whole.
+const GAP_MAX_FLOOR_NS: u64 = 1_000_000;
+const GAP_MIN_FLOOR_NS: u64 = 30_000;
+
+/// One segment, reduced to what is drawn of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rung {
+    time_ns: u64,
+    frame: FrameId,
+    from: Side,
+    flags: TcpFlags,
+    len: u32,
+    /// Relative acknowledgment number, as Wireshark shows it.
+    ack: u32,
+    closed: bool,
+    sacks: bool,
+    remark: &'static str,
+}
+
+impl Rung {
+    /// What `segment` showed, which `connection` has just taken.
+    pub fn of(connection: &mut Connection, segment: &Segment) -> Self {
+        let from = sender(connection, segment);
+        let base = connection.halves[from.peer() as usize].first_number();
+        let remark = connection.trace.as_mut().map_or("", |trace| trace.take_remark());
+        let is_reset = segment.flags.has(TcpFlags::RST);
+        Self {
+            time_ns: segment.time_ns,
+            frame: segment.frame,
+            from,
+            flags: segment.flags,
+            len: segment.payload_len,
+            ack: segment.ack.wrapping_sub(base.unwrap_or(segment.ack)),
+            closed: segment.window == 0 && segment.flags.has(TcpFlags::ACK) && !is_reset,
+            sacks: segment.sack_count > 0 && !segment.facts.has(SegmentFlags::TRUNCATED_HEADER),
+            remark,
+        }
+    }
+
+    fn label(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        let syn = self.flags.has(TcpFlags::SYN);
+        let named = [
+            (syn && self.flags.has(TcpFlags::ACK), "SYN-ACK"),
+            (syn && !self.flags.has(TcpFlags::ACK), "SYN"),
+            (self.flags.has(TcpFlags::FIN), "FIN"),
+            (self.flags.has(TcpFlags::RST), "RST"),
+        ];
+        if self.len > 0 {
+            parts.push(format!("{} B{}", units::count(self.len.into()), self.remark));
+        }
+        let named = named.into_iter().filter(|(is_set, _)| *is_set);
+        parts.extend(named.map(|(_, name)| name.to_owned()));
+        if parts.is_empty() {
+            let sack = if self.sacks { ", SACK" } else { "" };
+            parts.push(format!("ACK {}{sack}", units::count(self.ack.into())));
+        }
+        if self.closed {
+            parts.push("window 0".into());
+        }
+        parts.join(", ")
+    }
+}
+
+/// All that is known of the connection.
+pub(super) struct Drawing<'a> {
+    pub connection: &'a Connection,
+    pub rungs: &'a [Rung],
+    pub exchanges: &'a [Exchange],
+}
+
+impl Drawing<'_> {
+    /// The rungs of an exchange, with the ACK of its last byte.
+    pub fn range_of(&self, exchange: &Exchange) -> Range<usize> {
+        let at = |frame: FrameId| self.rungs.partition_point(|rung| rung.frame < frame);
+        let first = if exchange.connects { 0 } else { at(exchange.first_frame) };
+        let last = at(exchange.last_frame);
+        let arrived = self.rungs.get(last + 1).is_some_and(|rung| rung.from == Side::Client);
+        first..(last + 1 + usize::from(arrived)).min(self.rungs.len())
+    }
+
+    /// The steps of some rungs.
+    pub fn steps(&self, range: Range<usize>) -> Vec<LadderStep> {
+        let rungs = self.rungs.get(range).unwrap_or(&[]);
+        let (Some(first), Some(last)) = (rungs.first(), rungs.last()) else { return Vec::new() };
+        let span_ns = last.time_ns.saturating_sub(first.time_ns);
+        let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
+        let gaps = self.gaps();
+        let begins: HashMap<FrameId, usize> =
+            self.exchanges.iter().enumerate().map(|(at, it)| (it.first_frame, at)).collect();
+        let mut steps = Vec::new();
+        let mut before_ns = first.time_ns;
+        for rung in rungs {
+            let time_ns = rung.time_ns.saturating_sub(first.time_ns);
+            let mut push = |step| steps.push(LadderStep { time_ns, step });
+            if let Some(&index) = begins.get(&rung.frame) {
+                self.begin(index, floor_ns, &mut push);
+            }
+            let slices = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
+            let set_up = self.set_up(rung, rung.time_ns.saturating_sub(before_ns));
+            for slice in slices.iter().chain(&set_up).filter(|slice| slice.ns >= floor_ns) {
+                let Slice { owner, cause, ns } = *slice;
+                push(Step::Gap { duration_ns: ns, owner, cause });
+            }
+            push(Step::Segment { from: rung.from, frame: rung.frame, label: rung.label() });
+            before_ns = rung.time_ns;
+        }
+        steps
+    }
+
+    fn begin(&self, index: usize, floor_ns: u64, push: &mut impl FnMut(Step)) {
+        let exchange = &self.exchanges[index];
+        if index > 0 && exchange.idle_ns >= floor_ns {
+            push(Step::Mark(format!("idle for {}", units::duration(exchange.idle_ns))));
+        }
+        let kind = if exchange.kind.is_empty() { "request" } else { &*exchange.kind };
+        let wall = units::duration(exchange.wall_ns());
+        push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
+    }
+
+    /// The silences by the frame that ended them, as their exchanges settled them.
+    fn gaps(&self) -> HashMap<FrameId, Vec<Slice>> {
+        let traced = self.connection.trace.iter().flat_map(|trace| &trace.gaps);
+        let settled = traced.map(|gap| {
+            let exchange = self
+                .exchanges
+                .iter()
+                .rev()
+                .find(|it| it.first_frame <= gap.next_frame)
+                .filter(|it| gap.next_frame <= it.last_frame);
+            let slices = gap.slices.iter().map(|slice| settle(slice, exchange)).collect();
+            (gap.next_frame, slices)
+        });
+        settled.collect()
+    }
+
+    /// The wait before a step of the handshake.
+    fn set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {
+        let frames = &self.connection.setup.frames;
+        let is = |sighting: Option<crate::tcp::Sighting>| {
+            sighting.is_some_and(|sighting| sighting.frame == rung.frame)
+        };
+        if !rung.flags.has(TcpFlags::SYN) {
+            return is(frames.ack).then(|| Slice::plain(Owner::Connect, ns));
+        }
+        if is(frames.syn) || is(frames.syn_ack) {
+            return Some(Slice::plain(Owner::Connect, ns));
+        }
+        match self.connection.setup.cause(self.connection.path.ends_here(Side::Server)) {
+            Cause::AcceptQueueOverflow => {
+                Some(Slice::of(Owner::Connect, Cause::AcceptQueueOverflow, ns))
+            }
+            cause => Some(Slice::of(Owner::SynRetransmit, cause, ns)),
+        }
+    }
+}
+
+/// What a silence was judged to be while it lasted may have got another name when its exchange
+/// was over.
+fn settle(slice: &Slice, exchange: Option<&Exchange>) -> Slice {
+    let (Some(cause), Some(exchange)) = (slice.cause, exchange) else { return *slice };
+    let has = |cause: Cause| exchange.chains.iter().any(|chain| chain.cause == cause);
+    let later: &[(Cause, Owner)] = match cause {
+        _ if has(cause) => &[],
+        Cause::RetransmissionTimeout => &[
+            (Cause::MtuBlackHole, Owner::RetransmissionTimeout),
+            (Cause::AcceptQueueOverflow, Owner::Connect),
+        ],
+        Cause::FastRecovery => &[
+            (Cause::Reordering, Owner::FastRecovery),
+            (Cause::SpuriousRetransmission, Owner::FastRecovery),
+        ],
+        Cause::SlowStart => &[(Cause::SendBuffer, Owner::SendBuffer)],
+        Cause::NagleDelayedAck => {
+            &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)]
+        }
+        _ => &[],
+    };
+    match later.iter().find(|(cause, _)| has(*cause)) {
+        Some(&(cause, owner)) => Slice::of(owner, cause, slice.ns),
+        None if has(cause) => *slice,
+        None => Slice::plain(slice.owner, slice.ns),
+    }
+}

@@ -1,0 +1,47 @@
+//! What is noted of a connection that somebody wants drawn. Nothing of it exists otherwise.
+
+use crate::capture::FrameId;
+use crate::cause::{Slice, Slices};
+use crate::tcp::gap::Gap;
+use crate::tcp::half::Kind;
+
+/// A silence and its owners, as the ledger got them.
+#[derive(Clone, Debug)]
+pub struct TracedGap {
+    /// The frame that ended it.
+    pub next_frame: FrameId,
+    /// Its parts.
+    pub slices: Vec<Slice>,
+}
+
+/// Silences in the order they were judged, and what the last segment was to its stream.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// The silences.
+    pub gaps: Vec<TracedGap>,
+    pub(super) kind: Option<Kind>,
+}
+
+/// Silences kept.
+const GAPS_MAX: usize = 1 << 18;
+
+impl Trace {
+    pub(super) fn gap(&mut self, gap: &Gap, slices: &Slices) {
+        if self.gaps.len() < GAPS_MAX {
+            let slices = slices.iter().copied().collect();
+            self.gaps.push(TracedGap { next_frame: gap.next_frame, slices });
+        }
+    }
+
+    /// What the last segment with payload was, in a word; nothing for what is simply new.
+    pub fn take_remark(&mut self) -> &'static str {
+        match self.kind.take() {
+            Some(Kind::Retransmission(_)) => " again",
+            Some(Kind::Fill(_)) => " again (first not seen)",
+            Some(Kind::Reordered) => " overtaken",
+            Some(Kind::Probe) => " probe",
+            Some(Kind::Duplicate) => " captured twice",
+            Some(Kind::New) | None => "",
+        }
+    }
+}
