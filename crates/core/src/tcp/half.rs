@@ -114,6 +114,8 @@ pub struct Half {
     pub una_seen: u64,
     /// When that ACK passed, ns.
     una_seen_ns: u64,
+    /// Window field of the last ACK seen.
+    acked_window: u16,
     /// Highest position acknowledged as the sender knows (SND.UNA).
     pub una: u64,
     /// Right edge of the offered window as the sender knows.
@@ -527,6 +529,8 @@ impl Half {
             pure,
             duplicate: repeated || segment.sack_count > u8::from(dsack),
         });
+        // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
+        let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let mut sample = None;
         self.dsacks += u32::from(dsack);
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
@@ -536,15 +540,18 @@ impl Half {
             {
                 self.timed = None;
                 let rtt_ns = segment.time_ns.saturating_sub(time_ns);
+                let least_ns = self.counts.rtt_min_ns;
+                self.counts.rtt_min_ns = if least_ns == 0 { rtt_ns } else { least_ns.min(rtt_ns) };
                 self.rtt_last_ns = [rtt_ns, self.rtt_last_ns[0], self.rtt_last_ns[1]];
                 sample = Some(rtt_ns);
             }
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
             self.same_full_timeouts = 0;
-        } else if repeated {
+        } else if repeated && segment.window == self.acked_window && !ends {
             self.counts.duplicate_acks += 1;
         }
+        self.acked_window = segment.window;
         sample
     }
 
