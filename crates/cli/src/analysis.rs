@@ -1,9 +1,8 @@
 //! The seam to the core: sources in, an answer out.
 
-use crate::drive::{self, Reading};
 use crate::error::Error;
+use crate::workers;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
@@ -43,7 +42,7 @@ pub struct Answer {
 pub fn analyse(
     open: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
     let sources = open()?;
@@ -51,19 +50,17 @@ pub fn analyse(
     if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
     }
-    let capture = CaptureSet::new(sources)?;
-    let mut reading = Reading { capture, progress: &mut progress, interrupted };
-    let mut first = Block::default();
+    let mut capture = CaptureSet::new(sources)?;
     let mut options = wanted.options;
     options.all |= draws;
-    if reading.next(&mut first)? {
-        options.first_ns = first.entries.first().map_or(0, |entry| entry.time_ns);
-    }
+    options.first_ns = capture.first_ns().unwrap_or(0);
     let mut analysis = Analysis::new(options.clone());
-    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = wanted.threads.unwrap_or_else(cores);
-    drive::run(&mut analysis, first, &mut reading, threads)?;
-    let report = analysis.finish(reading.capture.inputs());
+    let threads = wanted.threads.unwrap_or_else(workers::available);
+    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
+        progress(capture.progress());
+        !interrupted.load(Ordering::Relaxed)
+    })?;
+    let report = analysis.finish(capture.inputs());
     let ladder = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));
         let mut drill = Drill::new(&options, find(&report, &pick)?);
@@ -72,7 +69,7 @@ pub fn analyse(
     } else {
         None
     };
-    Ok(Answer { report, ladder, complete: !interrupted.load(Ordering::Relaxed) })
+    Ok(Answer { report, ladder, complete })
 }
 
 /// The connection that is meant, in the list of all.

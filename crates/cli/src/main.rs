@@ -2,13 +2,13 @@
 
 mod analysis;
 mod args;
-mod drive;
 mod error;
 mod explain;
 mod output;
 mod progress;
 mod sources;
 mod terminal;
+mod workers;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};

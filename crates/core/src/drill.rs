@@ -6,7 +6,7 @@ mod rungs;
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::pipeline::{Analysis, Batch, Decoder, Options};
+use crate::pipeline::{Batch, Decoder, Options};
 use crate::report::{ConnectionReport, Ladder};
 use crate::tcp::{Connection, Exchange, Sink};
 use crate::wire::{FlowKey, Segment};
@@ -56,7 +56,7 @@ impl Drill {
     /// Will draw `connection` of a report that was made with `options`.
     pub fn new(options: &Options, connection: &ConnectionReport) -> Self {
         Self {
-            decoder: Analysis::new(options.clone()).decoder(),
+            decoder: Decoder::new(options),
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             first_frame: connection.first_frame,

@@ -1,9 +1,15 @@
 //! The whole way from blocks of frames to a report, cut so that a caller can run its parts on
 //! as many threads as it likes and always gets the same answer.
 //!
-//! A round is three steps: [`Decoder::decode`] on each block (any order, any thread),
-//! [`Analysis::control`] on each block in order (little work), then [`Shard::take`] for each
-//! shard (any order, any thread). A connection always falls into the same shard.
+//! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
+//! order (little work), then [`Shard::take`] for each shard, in order. A connection always falls
+//! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
+//! as many as are lent to it.
+
+mod pass;
+mod schedule;
+
+pub use pass::{GoOn, Pass};
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
@@ -72,6 +78,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Decodes what `options` select.
+    pub fn new(options: &Options) -> Self {
+        Self {
+            hasher: FlowHasher::new(options.seed),
+            window: options.filter.window(options.first_ns),
+            filter: options.filter.clone(),
+        }
+    }
+
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
@@ -130,12 +145,14 @@ impl Shard {
     }
 }
 
-/// A diagnosis under way.
-pub struct Analysis {
-    options: Options,
-    decoder: Decoder,
-    /// The shards, in order.
-    pub shards: Vec<Shard>,
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
+
+/// What concerns no single connection.
+pub struct Control {
     dns: dns::Tracker,
     lookups: Vec<Lookup>,
     counts: DecodeCounts,
@@ -146,28 +163,9 @@ pub struct Analysis {
 /// Endpoints told of, most wall time first, unless all are asked for.
 const ENDPOINTS_MAX: usize = 64;
 
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
-
-/// Look-ups kept for linking; a capture with more says less about the later ones.
-const LOOKUPS_MAX: usize = 1 << 18;
-
-impl Analysis {
-    /// Begins.
-    pub fn new(options: Options) -> Self {
-        let decoder = Decoder {
-            hasher: FlowHasher::new(options.seed),
-            window: options.filter.window(options.first_ns),
-            filter: options.filter.clone(),
-        };
-        let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::default()).collect();
-        if options.all {
-            shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
-        }
+impl Default for Control {
+    fn default() -> Self {
         Self {
-            options,
-            decoder,
-            shards,
             dns: dns::Tracker::new(false),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
@@ -175,14 +173,11 @@ impl Analysis {
             last_ns: 0,
         }
     }
+}
 
-    /// What decodes its blocks.
-    pub fn decoder(&self) -> Decoder {
-        self.decoder.clone()
-    }
-
+impl Control {
     /// Takes what concerns no single connection, block after block.
-    pub fn control(&mut self, batch: &Batch) {
+    pub fn take(&mut self, batch: &Batch) {
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
@@ -210,21 +205,36 @@ impl Analysis {
             Aside::Error(_) => {}
         }
     }
+}
+
+/// A diagnosis under way.
+pub struct Analysis {
+    options: Options,
+    decoder: Decoder,
+    control: Control,
+    shards: Vec<Shard>,
+}
+
+impl Analysis {
+    /// Begins.
+    pub fn new(options: Options) -> Self {
+        let mut shards: Vec<_> = (0..SHARDS).map(|_| Shard::default()).collect();
+        if options.all {
+            shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
+        }
+        Self { decoder: Decoder::new(&options), options, control: Control::default(), shards }
+    }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
     /// Answers whether it came to the end.
     ///
     /// # Errors
     /// [`CaptureError`] where nothing can be read.
-    pub fn run(
-        &mut self,
-        capture: &mut CaptureSet,
-        go_on: &mut dyn FnMut(&CaptureSet) -> bool,
-    ) -> Result<bool, CaptureError> {
+    pub fn run(&mut self, capture: &mut CaptureSet, go_on: GoOn<'_>) -> Result<bool, CaptureError> {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
-            self.control(&batch);
+            self.control.take(&batch);
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
@@ -245,13 +255,14 @@ impl Analysis {
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
         }
-        let mut lookups = self.lookups;
-        lookups.extend(self.dns.finish(self.last_ns));
+        let control = self.control;
+        let mut lookups = control.lookups;
+        lookups.extend(control.dns.finish(control.last_ns));
         report.totals.lookups = lookups.len() as u64;
         cause::link(lookups, &mut tally);
-        report.totals.decode_errors = self.counts;
-        report.totals.first_ns = self.first_ns.unwrap_or(0);
-        report.totals.last_ns = self.last_ns;
+        report.totals.decode_errors = control.counts;
+        report.totals.first_ns = control.first_ns.unwrap_or(0);
+        report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
         if !self.options.all {
             report.endpoints.truncate(ENDPOINTS_MAX);

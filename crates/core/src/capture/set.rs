@@ -9,8 +9,9 @@ use super::{Block, CaptureError, InputSummary, Problem, Source, names};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How much is read at once, bytes, unless told otherwise.
-const BLOCK_BYTES: usize = 512 << 10;
+/// How much is read at once, bytes, unless told otherwise: what a core's own cache holds while it is
+/// read, decoded and tracked.
+const BLOCK_BYTES: usize = 256 << 10;
 /// … of each capture while several are merged: a thousand of them must fit in memory.
 const MERGE_BYTES: usize = 64 << 10;
 
@@ -83,6 +84,12 @@ impl CaptureSet {
     /// [`file`]: super::FrameId::file
     pub fn inputs(&self) -> &[InputSummary] {
         &self.inputs
+    }
+
+    /// Capture time of the first frame, nanoseconds; none where there is no frame.
+    pub fn first_ns(&self) -> Option<u64> {
+        let readable = self.members.iter().filter(|member| !member.unreadable);
+        readable.filter_map(|member| member.head_ns).next()
     }
 
     /// How much of the input was read.

@@ -54,7 +54,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .collect();
     let floods = floods(&tally);
     findings.retain(|finding| {
-        finding.cause != Cause::SynRetransmit
+        !matches!(finding.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
             || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
     });
     findings.extend(floods);
@@ -160,7 +160,8 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             // The smaller window that follows is the loss's doing as well.
             let after_ns = tally.cost_of(Cause::CongestionWindow, key.server);
             let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
-            broad && with_window >= 5.0 * floors.fault_share
+            let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
+            broad && (often || with_window >= 12.5 * floors.fault_share)
         }
         // A buffer below the bandwidth-delay product costs a round trip each time: where that
         // is short, it hardly shows.

@@ -30,7 +30,7 @@ pub(super) fn instance(
     tell(lookup, query, (cause, answered), &mut proof);
     rule_out(lookup, query, (cause, answered), &mut proof);
     Instance {
-        rank: ((false, false, ns), std::cmp::Reverse(query.query_frame)),
+        rank: ((false, false, ns), std::cmp::Reverse((query.sent_ns, query.query_frame))),
         proof,
         client: Endpoint { address: lookup.client, port: query.client_port },
         server: query.server,

@@ -27,6 +27,8 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
     for first in &firsts {
         if let Some(index) = waited_for(&lookups, first) {
             followed[index] = true;
+            // What was never answered was waited for until the client went on without it.
+            lookups[index].end_ns = lookups[index].end_ns.min(first.start_ns);
             hold_up(&lookups[index], first, &answering, tally);
         }
     }
@@ -48,11 +50,19 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
         .take_while(|(_, lookup)| lookup.client == first.client)
         .take(64)
         .find(|(_, lookup)| {
-            let pause_ns = first.start_ns.checked_sub(lookup.end_ns);
-            pause_ns.is_some_and(|pause_ns| pause_ns <= FOLLOWS_WITHIN_NS)
-                && lookup.addresses.contains(&first.server.address)
+            let follows = match first.start_ns.checked_sub(lookup.end_ns) {
+                Some(pause_ns) => pause_ns <= FOLLOWS_WITHIN_NS,
+                None => given_up(lookup, first.start_ns),
+            };
+            follows && lookup.addresses.contains(&first.server.address)
         })
         .map(|(index, _)| index)
+}
+
+/// Whether a part of the look-up was never answered and nothing was asked after `at_ns`.
+fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
+    lookup.queries.iter().any(|query| query.answered_ns.is_none())
+        && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
 }
 
 /// How many queries of a type each server answered.

@@ -13,7 +13,7 @@ use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sighting, Sink};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
@@ -52,7 +52,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<Box<str>, Group>,
+    pub kinds: HashMap<String, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -226,7 +226,7 @@ impl CauseTally {
 }
 
 /// What makes an instance the clearest: the longest silence, and the first of equals.
-pub type Rank = ((bool, bool, u64), std::cmp::Reverse<FrameId>);
+pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);
 
 /// An exchange as evidence of a cost.
 #[derive(Clone, Debug)]
@@ -275,7 +275,8 @@ impl Sample {
 
     /// The one to which it mattered more; the first of equals.
     fn keep(mine: &mut Option<Self>, theirs: Self) {
-        let rank = |sample: &Self| (sample.ns, std::cmp::Reverse(sample.first_frame));
+        let rank =
+            |sample: &Self| (sample.ns, std::cmp::Reverse((sample.first_ns, sample.first_frame)));
         if mine.as_ref().is_none_or(|mine| rank(&theirs) > rank(mine)) {
             *mine = Some(theirs);
         }
@@ -314,13 +315,7 @@ impl Sink for Tally {
             endpoint.certificate_bytes =
                 endpoint.certificate_bytes.max(handshake.certificate_bytes);
         }
-        let kind =
-            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-                exchange.kind.clone()
-            } else {
-                "(other)".into()
-            };
-        endpoint.kinds.entry(kind).or_default().add(exchange);
+        endpoint.kind(&exchange.kind).add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -334,7 +329,9 @@ impl Sink for Tally {
                 frame: exchange.first_frame,
             });
         }
-        if let Outcome::Reset { by } = exchange.outcome {
+        if let Outcome::Reset { by } = exchange.outcome
+            && exchange.request_seen
+        {
             self.reset(connection, exchange, by);
         }
     }
@@ -396,7 +393,8 @@ impl Tally {
         tally.add(exchange, chain);
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
-        let rank = (chain.clarity(), std::cmp::Reverse(chain.gap.next_frame));
+        let gap = &chain.gap;
+        let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next_frame)));
         if tally.wants(rank) && (chain.cause.class() == Class::Fault || tally.worst.is_none()) {
             let side = if blame.role == Role::Client { Side::Client } else { Side::Server };
             tally.worst = Some(Instance {
@@ -484,6 +482,12 @@ impl EndpointTally {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }
         }
+    }
+
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
     }
 
     /// Counts an exchange that is not one of a connection.

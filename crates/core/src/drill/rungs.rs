@@ -176,7 +176,7 @@ impl Drawing<'_> {
         if is(frames.syn) || is(frames.syn_ack) {
             return Some(Slice::plain(Owner::Connect, ns));
         }
-        match self.connection.setup.cause() {
+        match self.connection.setup.cause(self.connection.path.ends_here(Side::Server)) {
             Cause::AcceptQueueOverflow => {
                 Some(Slice::of(Owner::Connect, Cause::AcceptQueueOverflow, ns))
             }

@@ -16,6 +16,9 @@ pub enum Shape {
 /// Rounds at one height that make a ceiling.
 const LEVEL_ROUNDS: u32 = 3;
 
+/// Rounds that stay below the greatest and make a ceiling of it.
+const SPENT_ROUNDS: u32 = 7;
+
 /// Rounds below it that are taken for pauses.
 const LOW_ROUNDS: u32 = 3;
 
@@ -35,6 +38,11 @@ pub struct Rounds {
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
+    /// Consecutive rounds that grew.
+    growths: u32,
+    /// Greatest peak, and blocked rounds that did not exceed it.
+    greatest: u64,
+    spent_rounds: u32,
     /// Consecutive blocked rounds far below it.
     low_rounds: u32,
     /// Rounds in all, and round trips spent opening.
@@ -60,18 +68,25 @@ impl Rounds {
 
     /// A loss: what follows is the congestion window's doing.
     pub fn reset(&mut self) {
-        self.level_rounds = 0;
-        self.reference = 0;
+        *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };
     }
 
     /// What the rounds show.
     pub fn shape(&self) -> Shape {
         // A window that opens grows by half or more each round.
-        if self.level_rounds >= LEVEL_ROUNDS {
-            Shape::Ceiling { bytes: self.reference }
+        if self.level_rounds >= LEVEL_ROUNDS || self.spent_rounds >= SPENT_ROUNDS {
+            Shape::Ceiling { bytes: self.reference.max(self.greatest) }
         } else {
             Shape::Opening
         }
+    }
+
+    /// Small buffers give uneven rounds, but none that goes beyond the greatest; a window that
+    /// opens does so every round, be it from a new beginning.
+    fn follow_greatest(&mut self, tolerance: u64) {
+        let exceeds = self.peak > self.greatest + tolerance;
+        self.greatest = self.greatest.max(self.peak);
+        self.spent_rounds = if exceeds || self.growths >= 2 { 0 } else { self.spent_rounds + 1 };
     }
 
     fn close(&mut self, mss: u64) {
@@ -83,6 +98,8 @@ impl Rounds {
         let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
         let opens = self.previous > 0 && grew;
         self.previous = self.peak;
+        self.growths = if opens { self.growths + 1 } else { 0 };
+        self.follow_greatest(tolerance);
         if opens {
             self.reference = self.peak.max(self.reference);
             self.level_rounds = 0;

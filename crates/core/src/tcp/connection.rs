@@ -21,6 +21,11 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
+/// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
+const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+/// Usual delay of an ACK, ns.
+const DELAYED_ACK_NS: u64 = 45_000_000;
+
 /// A window that stood in the way fewer times at one height is one that still opens.
 const WINDOW_LEVELS: u32 = 6;
 
@@ -31,6 +36,8 @@ pub struct Ending {
     pub reset: Option<(Side, FrameId, u64)>,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
+    /// When nothing more was expected, ns.
+    pub over_ns: Option<u64>,
     /// The frame that carried it.
     pub fin_frame: [Option<FrameId>; 2],
 }
@@ -68,6 +75,8 @@ pub struct Connection {
     timeline: Timeline,
     /// Its first frame.
     pub first_frame: FrameId,
+    /// Its last frame.
+    pub last_frame: FrameId,
     /// Time of its first frame, ns.
     pub first_ns: u64,
     /// Time of its last frame, ns.
@@ -80,7 +89,7 @@ pub struct Connection {
     /// The server closed while a request waited.
     cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<(Gap, u64)>,
+    suspended: Option<Box<(Gap, u64)>>,
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
     /// What each side says it is.
@@ -127,6 +136,7 @@ impl Connection {
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
+            last_frame: segment.frame,
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
@@ -190,8 +200,12 @@ impl Connection {
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
+        self.last_frame = segment.frame;
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
+        }
+        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.echo(side, segment);
         }
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment);
@@ -216,6 +230,22 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(sink);
+    }
+
+    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
+    /// to the side that echoes it.
+    fn echo(&mut self, side: Side, segment: &Segment) {
+        let peer = &mut self.halves[side.peer() as usize];
+        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
+        let echoed = peer.echo.filter(|&(tsval, _)| prompt && tsval == segment.tsecr);
+        if let Some((_, time_ns)) = echoed {
+            peer.echo = None;
+            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        }
+        let half = &mut self.halves[side as usize];
+        if half.echo.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            half.echo = Some((segment.tsval, segment.time_ns));
+        }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.
@@ -288,7 +318,9 @@ impl Connection {
             return;
         }
         let dsacks = self.halves[peer].dsacks;
-        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
+        // An answer's ACK has waited for the answer: it only bounds the round trip.
+        let prompt = !self.mid_stream || segment.payload_len == 0;
+        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
@@ -308,7 +340,8 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
-        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
             return;
         };
         let rtt_ns = self.path.rtt_ns(side);
@@ -325,10 +358,12 @@ impl Connection {
     /// beyond the base round trip, as far as what was in flight explains it.
     fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
         let half = &self.halves[Side::Server as usize];
-        let late_ns = ack_ns.saturating_sub(half.last.time_ns + rtt_client_ns);
-        half.bulk
-            .as_ref()
-            .map_or(0, |bulk| bulk.pipe.busy_ns(half.last.time_ns, half.last.time_ns + late_ns))
+        let last_ns = half.last.time_ns;
+        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return late_ns - DELAYED_ACK_NS;
+        }
+        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
@@ -347,7 +382,7 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        match &self.suspended {
+        match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
             Some((gap, _)) if gap.sender != side => self.suspended = None,
             _ => self.resume(),
@@ -361,7 +396,7 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some((gap, end));
+            self.suspended = Some(Box::new((gap, end)));
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
@@ -391,6 +426,11 @@ impl Connection {
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
     fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        let arrives = self.setup.confirmed && self.path.ends_here(side.peer());
+        if matches!(kind, Kind::Retransmission(_)) && arrives {
+            // Seen here is received: nobody waited for it to come again.
+            return false;
+        }
         matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
     }
 
@@ -439,10 +479,11 @@ impl Connection {
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
-        // A packet that queued on its way here had left its sender that much earlier.
-        let queued_ns = self.halves[side as usize].queued_ns();
-        let busy_ns =
-            if continues { busy_ns.max(queued_ns.min(end_ns - start_ns)) } else { busy_ns };
+        let busy_ns = if continues {
+            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        } else {
+            busy_ns
+        };
         let half = &self.halves[side as usize];
         let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = half.since.trigger.is_none();
@@ -486,6 +527,7 @@ impl Connection {
             in_recovery: half.in_recovery(),
             after_loss: half.after_loss,
             nagle_refuted: half.nagle_refuted,
+            steps: half.steps,
             shape,
             expects_continue,
             in_handshake,
@@ -495,16 +537,36 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     fn resume(&mut self) {
-        let Some((gap, end)) = self.suspended.take() else { return };
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
     }
 
+    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
+    /// the vantage by how late ACKs of a flight of some size are.
+    fn queued_ns(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
+        let clocked = half.flight() > 4 * half.smss();
+        half.queued_ns().max(if clocked { behind_ns } else { 0 })
+    }
+
     fn own(&mut self, gap: &Gap, end: u64) {
+        if !self.halves[gap.sender.peer() as usize].started() {
+            // The other direction was not captured: who waited for whom cannot be told.
+            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            return;
+        }
         let slices = cause::judge(gap);
         if let Some(trace) = &mut self.trace {
             trace.gap(gap, &slices);
+        }
+        if gap.flight_before <= 2 * gap.smss
+            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
+        {
+            self.halves[gap.sender as usize].steps = true;
         }
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
@@ -630,20 +692,13 @@ impl Connection {
         let continues = self.timeline.active == Some(side);
         let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
         gap.next_frame = frame;
-        let slices = cause::judge(&gap);
-        if let Some(trace) = &mut self.trace {
-            trace.gap(&gap, &slices);
-        }
-        self.timeline.own(&slices, &gap, None);
+        self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }
 
     /// Hands what is over to the sink.
     fn hand_over(&mut self, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
-            return;
-        }
-        for mut exchange in std::mem::take(&mut self.timeline.done) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
@@ -673,7 +728,7 @@ impl Connection {
             }
         }
         if exchange.repeated_setup_ns > 0 {
-            let (cause, owner) = match self.setup.cause() {
+            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
                 Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
                 other => (other, Owner::SynRetransmit),
             };
@@ -714,6 +769,7 @@ impl Connection {
                 Cause::SpuriousRetransmission
             };
             exchange.rename(side, Cause::FastRecovery, cause);
+            exchange.rename(side, Cause::RetransmissionTimeout, cause);
         }
     }
 
@@ -737,7 +793,7 @@ impl Connection {
         if self.timeline.front().is_some() {
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.first_frame);
+                self.accrue_to(side, self.last_ns, self.last_frame);
             }
             // A client that closes has waited until then.
             let unanswered = self
@@ -745,7 +801,7 @@ impl Connection {
                 .front()
                 .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
             if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
-                self.accrue_to(Side::Server, fin_ns, self.first_frame);
+                self.accrue_to(Side::Server, fin_ns, self.last_frame);
             }
             let closed = self.ending.fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
@@ -791,7 +847,7 @@ impl Connection {
         exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
-        self.timeline.done.push(exchange);
+        self.timeline.done.push_back(Box::new(exchange));
     }
 
     /// Bytes of memory it holds.

@@ -264,7 +264,13 @@ impl Exchange {
                     chain.gap = other.gap;
                 }
             }
-            None => self.chains.push(other),
+            None => {
+                // Most exchanges have one: room for four, as a vector makes it, costs them dear.
+                if self.chains.is_empty() {
+                    self.chains.reserve_exact(1);
+                }
+                self.chains.push(other);
+            }
         }
     }
 }

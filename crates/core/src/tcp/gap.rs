@@ -116,6 +116,8 @@ pub struct Gap {
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,
+    /// The sender has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
     /// What the flight looked like round by round.
     pub shape: Shape,
     /// The request asked `Expect: 100-continue` and its body had not come.
@@ -164,6 +166,7 @@ impl Gap {
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,
+            steps: false,
             shape: Shape::Opening,
             expects_continue: false,
             in_handshake: false,

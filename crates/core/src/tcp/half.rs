@@ -133,6 +133,12 @@ pub struct Half {
     small_end: u64,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
+    /// The last round-trip samples between the vantage and the receiver, ns.
+    rtt_last_ns: [u64; 3],
+    /// It has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
+    /// The last timestamp of its packets and when it passed, for the peer's echo.
+    pub echo: Option<(u32, u64)>,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
     /// How the last loss was repaired, as a cause.
@@ -306,7 +312,7 @@ impl Half {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
             } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
                 self.since.missing_packets += u32::from(jump);
-                self.ip_id_trust -= 1;
+                self.ip_id_trust = (self.ip_id_trust - 1).max(0);
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
             } else if self.counts.packets > 2 {
@@ -393,6 +399,11 @@ impl Half {
         }
     }
 
+    /// The least of the last round-trip samples, ns: a delayed ACK among them does not count.
+    pub fn rtt_recent_ns(&self) -> u64 {
+        self.rtt_last_ns.into_iter().min().unwrap_or(0)
+    }
+
     /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
     fn ack_near(&self, position: u64, now_ns: u64) -> bool {
         self.pending.covers(position, now_ns)
@@ -424,14 +435,15 @@ impl Half {
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: ack.pure,
                 acked_all,
-                delay_ns: acked_all.then(|| held_ns.saturating_sub(rtt_receiver_ns)),
+                delay_ns: (acked_all && self.last.time_ns > 0)
+                    .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
             });
         }
         if advances {
             self.sample_rate(&ack);
             self.una = ack.una;
-            self.duplicate_acks_now = 0;
+            self.duplicate_acks_now = u32::from(ack.duplicate);
             self.duplicate_ack = None;
             if self.una >= self.recovery_end {
                 self.recovery = None;
@@ -494,22 +506,11 @@ impl Half {
             self.window_scale.map(|scale| u64::from(segment.window) << scale.min(14))
         };
         let pure = segment.payload_len == 0;
-        let duplicate = una == self.una_seen
-            && pure
-            && (segment.sack_count > 0 || self.nxt > una)
-            && !segment.flags.has(TcpFlags::SYN);
+        let repeated =
+            una == self.una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
             self.counts.zero_window_advertisements += 1;
         }
-        self.pending.push(Ack {
-            seen_ns: segment.time_ns,
-            frame,
-            una,
-            right_edge: window.map(|window| una + window),
-            pure,
-            duplicate,
-        });
-        let mut sample = None;
         let dsack = segment.sack_count > 0 && {
             let first = segment.sack[0];
             let second = segment.sack[1];
@@ -518,6 +519,15 @@ impl Half {
                 && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
             (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
         };
+        self.pending.push(Ack {
+            seen_ns: segment.time_ns,
+            frame,
+            una,
+            right_edge: window.map(|window| una + window),
+            pure,
+            duplicate: repeated || segment.sack_count > u8::from(dsack),
+        });
+        let mut sample = None;
         self.dsacks += u32::from(dsack);
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
         if una > self.una_seen {
@@ -525,12 +535,14 @@ impl Half {
                 && una >= end
             {
                 self.timed = None;
-                sample = Some(segment.time_ns.saturating_sub(time_ns));
+                let rtt_ns = segment.time_ns.saturating_sub(time_ns);
+                self.rtt_last_ns = [rtt_ns, self.rtt_last_ns[0], self.rtt_last_ns[1]];
+                sample = Some(rtt_ns);
             }
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
             self.same_full_timeouts = 0;
-        } else if duplicate {
+        } else if repeated {
             self.counts.duplicate_acks += 1;
         }
         sample
@@ -766,10 +778,10 @@ impl Half {
         // Beyond the loss only the repetitions are seen: all of them short of the announced
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
-        let cut_down = self.unseen_timeouts >= 1
-            && longest >= 500
-            && longest * 20 < self.smss_announced * 19
-            && self.nxt - self.una_first() > 8 * longest;
+        let never_full = longest * 20 < self.smss_announced * 19;
+        let unseen: u64 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let much = longest >= 500 || unseen >= self.smss();
+        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full && much;
         seen_lost || cut_down
     }
 
@@ -782,10 +794,6 @@ impl Half {
             (*height, *times) = (bytes, 1);
         }
         self.window_level_max = self.window_level_max.max(*times);
-    }
-
-    fn una_first(&self) -> u64 {
-        crate::tcp::sequence::ORIGIN.min(self.nxt)
     }
 
     /// The frame that carried position `start` before, if it is remembered.

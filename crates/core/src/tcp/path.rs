@@ -17,6 +17,9 @@ pub struct Path {
 /// No sample yet.
 const UNKNOWN: u64 = u64::MAX;
 
+/// No path is longer: a sample beyond it is a clock that stepped or a missing packet.
+const RTT_MAX_NS: u64 = 60_000_000_000;
+
 /// Below this a leg is as good as none: the vantage is on that host.
 const NEAR_NS: u64 = 60_000;
 
@@ -29,6 +32,9 @@ impl Default for Path {
 impl Path {
     /// Takes a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
+        if rtt_ns > RTT_MAX_NS {
+            return;
+        }
         let leg = match side {
             Side::Client => &mut self.client_ns,
             Side::Server => &mut self.server_ns,
@@ -56,6 +62,12 @@ impl Path {
     /// Minimum round trip between client and server, ns.
     pub fn base_rtt_ns(&self) -> u64 {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
+    }
+
+    /// Whether the vantage is at `side`: what passes it arrives there.
+    pub fn ends_here(&self, side: Side) -> bool {
+        let near_ns = self.rtt_ns(side);
+        self.knows(side) && (near_ns <= NEAR_NS || near_ns * 8 <= self.rtt_ns(side.peer()))
     }
 
     /// Where the capture was taken, as far as this connection shows.

@@ -146,8 +146,10 @@ impl Setup {
         repeated_ns
     }
 
-    /// What the repeated part is called.
-    pub fn cause(&self) -> Cause {
-        if self.ignored() { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
+    /// What the repeated part is called. A SYN that reached the server's host (`at_server`) and
+    /// was answered only when it came again found the listener's queue full.
+    pub fn cause(&self, at_server: bool) -> Cause {
+        let dropped = at_server && self.syns > 1 && self.syn_acks == 1;
+        if self.ignored() || dropped { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
 }

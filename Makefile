@@ -1,0 +1,58 @@
+# Every way into tcpwhy; `make` alone lists them.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TCPWHY := $(TARGET)/release/tcpwhy
+CAPTURE ?= testdata/captures/nginx_nodelay_off.pcap
+FUZZ_SECONDS ?= 20
+PREFIX ?= /usr/local
+
+# rustup's cargo, where there is one, goes before an older one of the system.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+
+.NOTPARALLEL:
+.PHONY: help run build test lint bench fuzz install completions clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+# Faults found are what is wanted here (status 1); 2 and above mean that the work was not done.
+run: build ## build, and diagnose a capture of nginx with tcp_nodelay off (CAPTURE=FILE: yours)
+	@$(TCPWHY) $(CAPTURE) || test $$? -eq 1
+
+build: ## build the release binary; installs what is missing for it
+	@scripts/setup.sh build
+	cargo build --release --locked -p tcpwhy
+
+test: lint ## check format and lints, and run all tests; as root also those in the lab
+	cargo test --workspace --locked
+
+lint: ## check format and lints
+	@scripts/setup.sh lint
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench: build ## compare time and memory with other tools, and see them grow (root; about 10 minutes)
+	cargo build --release --locked -p tcpwhy-core --example multiply
+	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply bench/bench.sh
+
+fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
+	@scripts/setup.sh fuzz
+	fuzz/run.sh $(FUZZ_SECONDS)
+
+install: build completions ## install the binary and shell completions below PREFIX
+	install -D -m 755 $(TCPWHY) $(DESTDIR)$(PREFIX)/bin/tcpwhy
+	install -D -m 644 $(TARGET)/completions/tcpwhy.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tcpwhy
+	install -D -m 644 $(TARGET)/completions/_tcpwhy \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tcpwhy
+	install -D -m 644 $(TARGET)/completions/tcpwhy.fish \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tcpwhy.fish
+
+completions: build ## write completion scripts for bash, zsh and fish
+	@mkdir -p $(TARGET)/completions
+	$(TCPWHY) completions bash > $(TARGET)/completions/tcpwhy.bash
+	$(TCPWHY) completions zsh > $(TARGET)/completions/_tcpwhy
+	$(TCPWHY) completions fish > $(TARGET)/completions/tcpwhy.fish
+
+clean: ## remove what was built
+	rm -rf $(TARGET) fuzz/target

@@ -1,0 +1,357 @@
+//! What must hold for every capture, whatever happened on the wire.
+
+use crate::diagnosis::{diagnose, diagnose_files};
+use crate::frames::{Packet, pcap_of};
+use crate::language::{Place, Side, Trace};
+use crate::network::{EPOCH_NS, packets};
+use crate::traces::traces;
+use proptest::prelude::*;
+use std::sync::LazyLock;
+use tcpwhy_core::report::{Fact, Ledger, Report};
+
+/// A captured frame.
+type Stamped = (u64, Packet);
+
+static TRACES: LazyLock<Vec<Trace>> =
+    LazyLock::new(|| traces().into_iter().map(|(_, trace)| trace).collect());
+
+/// What a hostile or broken network, or an unlucky capture, does to one packet.
+#[derive(Clone, Debug)]
+enum Mishap {
+    Drop,
+    Repeat { later_ns: u64 },
+    Delay { later_ns: u64 },
+    Seq(i32),
+    Ack(i32),
+    Window(u16),
+    Flags(&'static str),
+    Cut(usize),
+}
+
+fn mishaps() -> impl Strategy<Value = Mishap> {
+    let flags = proptest::sample::select(vec!["S", "S.", ".", "F.", "R", "R.", "FP.", "SFRP.", ""]);
+    prop_oneof![
+        Just(Mishap::Drop),
+        (0..400_000_000_u64).prop_map(|later_ns| Mishap::Repeat { later_ns }),
+        (0..50_000_000_u64).prop_map(|later_ns| Mishap::Delay { later_ns }),
+        prop_oneof![-3000..3000_i32, any::<i32>()].prop_map(Mishap::Seq),
+        prop_oneof![-3000..3000_i32, any::<i32>()].prop_map(Mishap::Ack),
+        prop_oneof![Just(0_u16), any::<u16>()].prop_map(Mishap::Window),
+        flags.prop_map(Mishap::Flags),
+        (0..100_usize).prop_map(Mishap::Cut),
+    ]
+}
+
+/// One connection: a trace as seen at one place, with mishaps to some of its packets.
+fn connections() -> impl Strategy<Value = Vec<Stamped>> {
+    let mishaps = prop::collection::vec((any::<prop::sample::Index>(), mishaps()), 0..6);
+    (any::<prop::sample::Index>(), any::<bool>(), mishaps).prop_map(|(index, near, mishaps)| {
+        let place = if near { Place::Client } else { Place::Server };
+        let mut seen = packets(index.get(&TRACES), place);
+        for (index, mishap) in mishaps {
+            if !seen.is_empty() {
+                let at = index.index(seen.len());
+                befall(&mut seen, at, &mishap);
+            }
+        }
+        seen
+    })
+}
+
+fn befall(seen: &mut Vec<Stamped>, at: usize, mishap: &Mishap) {
+    let (time_ns, packet) = &mut seen[at];
+    match mishap {
+        Mishap::Drop => {
+            seen.remove(at);
+        }
+        Mishap::Repeat { later_ns } => {
+            let copy = (*time_ns + later_ns, packet.clone());
+            seen.push(copy);
+        }
+        Mishap::Delay { later_ns } => *time_ns += later_ns,
+        Mishap::Seq(by) => packet.seq = packet.seq.wrapping_add_signed(*by),
+        Mishap::Ack(by) => packet.ack = packet.ack.wrapping_add_signed(*by),
+        Mishap::Window(window) => packet.window = *window,
+        Mishap::Flags(flags) => packet.flags = (*flags).to_owned(),
+        Mishap::Cut(len) => packet.payload.truncate(*len),
+    }
+    seen.sort_by_key(|(time_ns, _)| *time_ns);
+}
+
+/// Puts each connection at a server of its own and begins it `after_ns`; in time order.
+fn together(connections: &[Vec<Stamped>], after_ns: &[u64]) -> Vec<(u64, Vec<u8>)> {
+    let mut frames = Vec::new();
+    for (index, connection) in connections.iter().enumerate() {
+        for (time_ns, packet) in connection {
+            let mut packet = packet.clone();
+            for end in [&mut packet.source, &mut packet.destination] {
+                if end.port() < 40_000 {
+                    end.set_port(end.port() + 100 * index as u16);
+                } else {
+                    end.set_port(end.port() + 10 * index as u16);
+                }
+            }
+            frames.push((time_ns + after_ns[index], packet.frame()));
+        }
+    }
+    frames.sort_by_key(|(time_ns, _)| *time_ns);
+    frames
+}
+
+/// Everything that a report says apart from where it was read and frame numbers.
+fn essence(report: &Report) -> String {
+    let mut findings: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| {
+            let evidence: Vec<_> = finding
+                .evidence
+                .iter()
+                .map(|link| (link.part, link.from, link.payload_bytes, link.after_ns))
+                .collect();
+            format!(
+                "{:?} {:?} {:?} {} {:?} {:?} {} {evidence:?} {:?} {:?} {:?}",
+                finding.cause,
+                finding.culprit,
+                finding.affected,
+                finding.lost_ns,
+                finding.latency,
+                finding.counterfactual,
+                finding.confidence,
+                finding.evidence_flow,
+                finding.facts,
+                finding.software,
+            )
+        })
+        .collect();
+    findings.sort();
+    let mut endpoints: Vec<_> =
+        report.endpoints.iter().map(|endpoint| format!("{endpoint:?}")).collect();
+    endpoints.sort();
+    let observations: Vec<_> =
+        report.observations.iter().map(|one| format!("{} {:?}", one.id, one.facts)).collect();
+    format!(
+        "{} connections {} exchanges {:?}\n{}\n{}\n{}",
+        report.totals.connections,
+        report.totals.exchanges,
+        report.ledger,
+        findings.join("\n"),
+        endpoints.join("\n"),
+        observations.join("\n"),
+    )
+}
+
+/// Fails with the lines in which two reports differ.
+fn same(one: &str, other: &str) -> Result<(), TestCaseError> {
+    let differing: Vec<_> = one
+        .lines()
+        .zip(other.lines())
+        .filter(|(one, other)| one != other)
+        .map(|(one, other)| format!("{one}\n{other}"))
+        .collect();
+    prop_assert!(one == other, "{}", differing.join("\n\n"));
+    Ok(())
+}
+
+/// What holds for every report.
+fn sound(report: &Report) -> Result<(), TestCaseError> {
+    prop_assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
+    let mut endpoints = Ledger::default();
+    report.endpoints.iter().for_each(|endpoint| endpoints.merge(&endpoint.ledger));
+    prop_assert_eq!(endpoints, report.ledger, "endpoints add up to the whole");
+    let exchanges: u64 = report.endpoints.iter().map(|endpoint| endpoint.exchanges).sum();
+    prop_assert_eq!(exchanges, report.totals.exchanges);
+    Ok(())
+}
+
+/// What holds besides where the clock runs forward.
+fn plausible(report: &Report) -> Result<(), TestCaseError> {
+    sound(report)?;
+    // Legs that were not seen are estimated from others that were.
+    let span_ns = 2 * (report.totals.last_ns - report.totals.first_ns);
+    prop_assert!(report.latency.max_ns <= span_ns, "{:?} in {span_ns}", report.latency);
+    for finding in &report.findings {
+        prop_assert!((0.0..=1.0).contains(&finding.confidence), "{finding:?}");
+        prop_assert!(finding.lost_ns <= report.totals.wall_ns, "{finding:?}");
+        prop_assert!((0.0..=1.0).contains(&finding.share), "{finding:?}");
+        prop_assert!(finding.counterfactual.max_ns <= finding.latency.max_ns, "{finding:?}");
+        for (name, fact) in &finding.facts {
+            let fits = !matches!(fact, Fact::Ns(ns) if *ns > span_ns);
+            prop_assert!(fits, "{name} in {finding:?}");
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 1000,
+        // What fails becomes a trace.
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn owners_sum_to_wall_time(
+        connections in prop::collection::vec(connections(), 1..4),
+        after_ns in prop::collection::vec(0..2_000_000_000_u64, 4),
+    ) {
+        plausible(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))?;
+    }
+
+    #[test]
+    fn any_split_into_files_in_any_order_gives_the_same_answer(
+        connections in prop::collection::vec(connections(), 1..4),
+        after_ns in prop::collection::vec(0..2_000_000_000_u64, 4),
+        files in 1..6_usize,
+        shuffle in any::<prop::sample::Index>(),
+    ) {
+        let mut frames = together(&connections, &after_ns);
+        // Files are told apart by time: a tie between frames may not hang on it.
+        for index in 1..frames.len() {
+            frames[index].0 = frames[index].0.max(frames[index - 1].0 + 1);
+        }
+        prop_assume!(!frames.is_empty());
+        let whole = essence(&diagnose(&pcap_of(&frames, 262_144)));
+        let parts: Vec<_> = frames
+            .chunks(frames.len().div_ceil(files))
+            .enumerate()
+            .map(|(index, part)| (format!("part{index}"), pcap_of(part, 262_144)))
+            .collect();
+        let mut given: Vec<_> =
+            parts.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+        let first = shuffle.index(given.len());
+        given.rotate_left(first);
+        given.reverse();
+        same(&essence(&diagnose_files(&given)), &whole)?;
+        // Dealt out like cards: every file spans the whole time.
+        let mut dealt = vec![Vec::new(); files];
+        frames.iter().enumerate().for_each(|(index, frame)| {
+            dealt[index * 7 % files].push(frame.clone());
+        });
+        let dealt: Vec<_> = dealt.iter().map(|part| pcap_of(part, 262_144)).collect();
+        let given: Vec<_> = dealt.iter().map(|bytes| ("dealt", bytes.as_slice())).collect();
+        same(&essence(&diagnose_files(&given)), &whole)?;
+    }
+
+    #[test]
+    fn when_other_connections_happen_changes_nothing(
+        connections in prop::collection::vec(connections(), 2..5),
+        one in prop::collection::vec(0..9_000_u64, 5),
+        other in prop::collection::vec(0..9_000_u64, 5),
+    ) {
+        let report = |after_ms: &[u64]| {
+            let after_ns: Vec<_> = after_ms.iter().map(|ms| ms * 1_000_000).collect();
+            essence(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))
+        };
+        same(&report(&one), &report(&other))?;
+    }
+
+    #[test]
+    fn initial_sequence_numbers_change_nothing(
+        connection in connections(),
+        isn in prop::array::uniform2(prop_oneof![u32::MAX - 70_000..=u32::MAX, any::<u32>()]),
+    ) {
+        let mut moved = connection.clone();
+        for (_, packet) in &mut moved {
+            let from_client = usize::from(packet.source.port() < 40_000);
+            packet.seq = packet.seq.wrapping_add(isn[from_client]);
+            packet.ack = packet.ack.wrapping_add(isn[1 - from_client]);
+            for (left, right) in &mut packet.sack {
+                *left = left.wrapping_add(isn[1 - from_client]);
+                *right = right.wrapping_add(isn[1 - from_client]);
+            }
+        }
+        let report = |connection: Vec<Stamped>| {
+            essence(&diagnose(&pcap_of(&together(&[connection], &[0]), 262_144)))
+        };
+        same(&report(connection), &report(moved))?;
+    }
+
+    #[test]
+    fn mutilated_captures_are_survived(
+        connections in prop::collection::vec(connections(), 1..3),
+        snap_len in 14..200_usize,
+        bytes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
+    ) {
+        let mut file = pcap_of(&together(&connections, &[0, 1_000_000]), snap_len);
+        for (index, byte) in bytes {
+            // Behind the file header, so that it still is a capture.
+            if file.len() > 24 {
+                let at = 24 + index.index(file.len() - 24);
+                file[at] = byte;
+            }
+        }
+        sound(&diagnose(&file))?;
+    }
+
+    #[test]
+    fn arbitrary_frames_are_survived(
+        frames in prop::collection::vec(
+            (any::<u32>(), prop::collection::vec(any::<u8>(), 0..120)), 0..30),
+    ) {
+        let frames: Vec<_> = frames
+            .into_iter()
+            .map(|(at_ns, bytes)| (EPOCH_NS + u64::from(at_ns), bytes))
+            .collect();
+        sound(&diagnose(&pcap_of(&frames, 262_144)))?;
+    }
+
+    #[test]
+    fn arbitrary_segments_between_two_hosts_are_survived(
+        segments in prop::collection::vec(arbitrary_segment(), 0..60),
+    ) {
+        let mut now_ns = EPOCH_NS;
+        let frames: Vec<_> = segments
+            .into_iter()
+            .map(|(after_ns, packet)| {
+                now_ns += after_ns;
+                (now_ns, packet.frame())
+            })
+            .collect();
+        plausible(&diagnose(&pcap_of(&frames, 262_144)))?;
+    }
+}
+
+fn arbitrary_segment() -> impl Strategy<Value = (u64, Packet)> {
+    let number = || prop_oneof![0..5000_u32, u32::MAX - 5000..=u32::MAX, any::<u32>()];
+    let flags = proptest::sample::select(vec!["S", "S.", ".", "P.", "F.", "R", "R.", "SFRP."]);
+    let headers = (any::<bool>(), flags, number(), number(), any::<u16>(), any::<u16>());
+    let options = (
+        proptest::option::of(any::<u16>()),
+        proptest::option::of(any::<u8>()),
+        prop::collection::vec((number(), number()), 0..3),
+        proptest::option::of(any::<(u32, u32)>()),
+    );
+    let payload = prop_oneof![
+        Just(Vec::new()),
+        Just(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
+        Just(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..3000),
+    ];
+    let after_ns = prop_oneof![0..1_000_000_u64, 0..5_000_000_000_u64];
+    (after_ns, headers, options, payload).prop_map(|(after_ns, headers, options, payload)| {
+        let (from_client, flags, seq, ack, window, ip_id) = headers;
+        let (mss, window_scale, sack, timestamps) = options;
+        let syn = flags.contains('S');
+        let ends = ["10.0.0.1:40000", "10.0.0.2:80"].map(|end| end.parse().expect("an address"));
+        let sender = if from_client { Side::Client } else { Side::Server } as usize;
+        let packet = Packet {
+            source: ends[sender],
+            destination: ends[1 - sender],
+            vlan: false,
+            ip_id,
+            flags: flags.to_owned(),
+            seq,
+            ack,
+            window,
+            mss: mss.filter(|_| syn),
+            window_scale: window_scale.filter(|_| syn),
+            sack_permitted: syn,
+            sack: if syn { Vec::new() } else { sack },
+            timestamps,
+            payload,
+        };
+        (after_ns, packet)
+    })
+}

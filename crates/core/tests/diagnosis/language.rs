@@ -1,0 +1,309 @@
+//! A small language for timed traffic, in the spirit of packetdrill.
+//!
+//! ```text
+//! one_way 10                  # ms from client to server and back; default 0.05
+//! vantage client server       # where it is captured (client, server, middle); default both
+//! expect nagle_delayed_ack by server lost 39..46     # see `expect`
+//!
+//! 0     > S                   # ms at the *sender*, direction (> from the client), flags
+//! +10   < S.                  # + is after the line before
+//! +10   > .
+//! +0    > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+//! repeat 3 {                  # lines with + only
+//! +1    < . len 2896 each 1448
+//! }
+//! ```
+//!
+//! Flags are tcpdump's. A segment's `seq` (SYN is 0, data begins at 1), `ack` (all that has
+//! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
+//! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
+//! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `late MS` (arrives
+//! so much later). `>2` is a second connection. `clock MS` steps the capture's clock.
+
+use crate::expect::Expectation;
+use std::net::SocketAddr;
+
+/// Nanoseconds in a millisecond.
+pub const MS: f64 = 1e6;
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    Client,
+    Server,
+}
+
+/// Where a capture is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Client,
+    Server,
+    Middle,
+}
+
+impl Place {
+    /// Its word in the language.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Middle => "middle",
+        }
+    }
+
+    /// The place with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Client, Self::Server, Self::Middle].into_iter().find(|place| place.word() == word)
+    }
+}
+
+/// One segment (or, with `each`, several) as its sender sent it.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub at_ns: u64,
+    pub side: Side,
+    pub connection: u16,
+    pub flags: String,
+    pub seq: Option<u32>,
+    pub ack: Option<u32>,
+    pub window: Option<u32>,
+    pub mss: Option<u16>,
+    pub window_scale: Option<Option<u8>>,
+    pub sack: Vec<(u32, u32)>,
+    pub tsval: Option<u32>,
+    pub payload: Vec<u8>,
+    pub each: Option<usize>,
+    pub lost: bool,
+    pub unseen: bool,
+    pub twice: bool,
+    pub late_ns: u64,
+    /// How far the capture's clock is off from here on, ns.
+    pub clock_ns: i64,
+}
+
+/// A trace as written.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub one_way_ns: u64,
+    pub vantages: Vec<Place>,
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+    pub isn: [u32; 2],
+    pub vlan: bool,
+    pub timestamps: bool,
+    pub snap_len: usize,
+    /// Only this side's packets are captured.
+    pub only: Option<Side>,
+    pub lines: Vec<Line>,
+    pub expectations: Vec<Expectation>,
+}
+
+/// Reads a trace; panics with the line that is wrong.
+pub fn parse(text: &str) -> Trace {
+    let mut parser = Parser::default();
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, strip(line)));
+    while let Some((number, line)) = lines.next() {
+        let Some(count) = line.strip_prefix("repeat ") else {
+            parser.line(number, line);
+            continue;
+        };
+        let count: u32 = count.trim_end_matches('{').trim().parse().expect("repeat N {");
+        let body: Vec<_> = lines.by_ref().take_while(|(_, line)| *line != "}").collect();
+        for _ in 0..count {
+            body.iter().for_each(|&(number, line)| parser.line(number, line));
+        }
+    }
+    parser.trace
+}
+
+/// A line without its comment; `#` inside quotes is not one.
+fn strip(line: &str) -> &str {
+    let mut quoted = false;
+    for (index, letter) in line.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '#' if !quoted => return line[..index].trim(),
+            _ => {}
+        }
+    }
+    line.trim()
+}
+
+struct Parser {
+    trace: Trace,
+    last_ns: u64,
+    clock_ns: i64,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        let trace = Trace {
+            one_way_ns: 50_000,
+            vantages: vec![Place::Client, Place::Server],
+            client: "10.0.0.1:40000".parse().expect("address"),
+            server: "10.0.0.2:80".parse().expect("address"),
+            isn: [1_000_000, 2_000_000],
+            vlan: false,
+            timestamps: true,
+            snap_len: 262_144,
+            only: None,
+            lines: Vec::new(),
+            expectations: Vec::new(),
+        };
+        Self { trace, last_ns: 0, clock_ns: 0 }
+    }
+}
+
+impl Parser {
+    fn line(&mut self, number: usize, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let done = if word.starts_with(|letter: char| letter == '+' || letter.is_ascii_digit()) {
+            self.segment(word, rest)
+        } else {
+            self.directive(word, rest.trim())
+        };
+        assert!(done.is_some(), "line {number}: {line}");
+    }
+
+    fn directive(&mut self, word: &str, rest: &str) -> Option<()> {
+        let trace = &mut self.trace;
+        match word {
+            "one_way" => trace.one_way_ns = ns(rest)?,
+            "vantage" => {
+                trace.vantages =
+                    rest.split_whitespace().map(Place::from_word).collect::<Option<_>>()?;
+            }
+            "client" => trace.client = rest.parse().ok()?,
+            "server" => trace.server = rest.parse().ok()?,
+            "isn" => {
+                let (client, server) = rest.split_once(' ')?;
+                trace.isn = [client.parse().ok()?, server.parse().ok()?];
+            }
+            "link" => trace.vlan = rest == "vlan",
+            "timestamps" => trace.timestamps = rest != "off",
+            "snap_len" => trace.snap_len = rest.parse().ok()?,
+            "only" => trace.only = Some(side(rest)?),
+            "clock" => self.clock_ns += (rest.parse::<f64>().ok()? * MS) as i64,
+            "expect" => trace.expectations.push(Expectation::parse(rest)?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn segment(&mut self, time: &str, rest: &str) -> Option<()> {
+        let at_ns = match time.strip_prefix('+') {
+            Some(after) => self.last_ns + ns(after)?,
+            None => ns(time)?,
+        };
+        assert!(at_ns >= self.last_ns, "time goes back: {time} {rest}");
+        self.last_ns = at_ns;
+        let (fields, text) = match rest.split_once('"') {
+            Some((fields, text)) => {
+                let (text, after) = text.rsplit_once('"')?;
+                (format!("{fields} {after}"), Some(text))
+            }
+            None => (rest.to_owned(), None),
+        };
+        let mut words = fields.split_whitespace();
+        let direction = words.next()?;
+        let mut line = Line {
+            at_ns,
+            side: side(&direction[..1])?,
+            connection: if direction.len() > 1 { direction[1..].parse().ok()? } else { 1 },
+            flags: words.next()?.to_owned(),
+            seq: None,
+            ack: None,
+            window: None,
+            mss: None,
+            window_scale: None,
+            sack: Vec::new(),
+            tsval: None,
+            payload: text.map(unescape).unwrap_or_default(),
+            each: None,
+            lost: false,
+            unseen: false,
+            twice: false,
+            late_ns: 0,
+            clock_ns: self.clock_ns,
+        };
+        while let Some(word) = words.next() {
+            line.field(word, &mut words)?;
+        }
+        self.trace.lines.push(line);
+        Some(())
+    }
+}
+
+impl Line {
+    fn field<'a>(&mut self, word: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<()> {
+        match word {
+            "lost" => self.lost = true,
+            "unseen" => self.unseen = true,
+            "twice" => self.twice = true,
+            "seq" => self.seq = Some(words.next()?.parse().ok()?),
+            "ack" => self.ack = Some(words.next()?.parse().ok()?),
+            "win" => self.window = Some(words.next()?.parse().ok()?),
+            "mss" => self.mss = Some(words.next()?.parse().ok()?),
+            "wscale" => {
+                let scale = words.next()?;
+                self.window_scale =
+                    Some(if scale == "none" { None } else { Some(scale.parse().ok()?) });
+            }
+            "tsval" => self.tsval = Some(words.next()?.parse().ok()?),
+            "late" => self.late_ns = ns(words.next()?)?,
+            "each" => self.each = Some(words.next()?.parse().ok()?),
+            "len" => {
+                let len: usize = words.next()?.parse().ok()?;
+                self.payload.resize(self.payload.len() + len, b'x');
+            }
+            "sack" => {
+                for block in words.next()?.split(',') {
+                    let (left, right) = block.split_once('-')?;
+                    self.sack.push((left.parse().ok()?, right.parse().ok()?));
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn ns(ms: &str) -> Option<u64> {
+    Some((ms.trim().parse::<f64>().ok()? * MS).round() as u64)
+}
+
+fn side(word: &str) -> Option<Side> {
+    match word {
+        ">" => Some(Side::Client),
+        "<" => Some(Side::Server),
+        _ => None,
+    }
+}
+
+/// Text with `\r`, `\n`, `\0` and `\xHH`.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut letters = text.bytes();
+    while let Some(letter) = letters.next() {
+        if letter != b'\\' {
+            bytes.push(letter);
+            continue;
+        }
+        bytes.push(match letters.next() {
+            Some(b'r') => b'\r',
+            Some(b'n') => b'\n',
+            Some(b'0') => 0,
+            Some(b'x') => {
+                let digits = [letters.next(), letters.next()].map(|digit| digit.expect("\\xHH"));
+                let digits = std::str::from_utf8(&digits).expect("\\xHH").to_owned();
+                u8::from_str_radix(&digits, 16).expect("\\xHH")
+            }
+            Some(other) => other,
+            None => b'\\',
+        });
+    }
+    bytes
+}

@@ -1,0 +1,13 @@
+//! Whole diagnoses: from captures whose truth is known to reports.
+//!
+//! `traces` holds traffic written by hand, `simulator` lets two TCP stacks talk over a link,
+//! `invariants` states what must hold for every capture.
+
+mod diagnosis;
+mod expect;
+mod frames;
+mod invariants;
+mod language;
+mod memory;
+mod network;
+mod traces;

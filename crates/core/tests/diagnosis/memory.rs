@@ -1,0 +1,94 @@
+//! Memory grows with open connections, never with what was.
+
+use crate::language::Place;
+use crate::language::parse;
+use crate::network::{EPOCH_NS, capture, packets};
+use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType, Source};
+use tcpwhy_core::cause::Tally;
+use tcpwhy_core::tcp::Tracker;
+use tcpwhy_core::wire::{FlowHasher, Packet, Segment, decode};
+
+/// A tracker that has seen these frames.
+fn track(tracker: &mut Tracker, tally: &mut Tally, frames: &[(u64, Vec<u8>)]) {
+    let hasher = FlowHasher::new(7);
+    let mut segment = Segment::default();
+    for (index, (time_ns, bytes)) in frames.iter().enumerate() {
+        let frame = Frame {
+            id: FrameId::new(0, index as u64 + 1),
+            time_ns: *time_ns,
+            original_len: bytes.len() as u32,
+            link: LinkType::ETHERNET,
+            bytes,
+        };
+        if let Packet::Tcp = decode(&frame, &hasher, &mut segment) {
+            let start = segment.payload_offset as usize;
+            let payload = &bytes[start..start + segment.captured_len as usize];
+            tracker.segment(&segment, payload, tally);
+        }
+    }
+}
+
+fn frames(text: &str, after_ns: u64, port: u16) -> Vec<(u64, Vec<u8>)> {
+    packets(&parse(text), Place::Client)
+        .into_iter()
+        .map(|(time_ns, mut packet)| {
+            for end in [&mut packet.source, &mut packet.destination] {
+                if end.port() == 40_000 {
+                    end.set_port(port);
+                }
+            }
+            (time_ns + after_ns, packet.frame())
+        })
+        .collect()
+}
+
+const CLOSED: &str = r#"
+0     > S
++0.06 < S.
++0.06 > .
++0.1  > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
++0.5  < P. "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
++0.06 > F.
++0.06 < F.
++0.06 > .
+"#;
+
+#[test]
+fn closed_connections_are_let_go() {
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
+    for index in 0..5_000_u64 {
+        let port = 10_000 + (index % 50_000) as u16;
+        track(&mut tracker, &mut tally, &frames(CLOSED, index * 10_000_000, port));
+        assert!(tracker.open_connections() <= 320, "{}", tracker.open_connections());
+    }
+    tracker.finish(&mut tally);
+    assert_eq!(tracker.open_connections(), 0);
+    assert_eq!(tally.connections, 5_000);
+}
+
+#[test]
+fn a_flood_of_half_open_connections_is_bounded() {
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
+    let established = frames(CLOSED, 0, 9_999);
+    track(&mut tracker, &mut tally, &established[..4]);
+    for index in 0..20_000_u64 {
+        let port = 10_000 + index as u16;
+        track(&mut tracker, &mut tally, &frames("0 > S", index * 100_000, port));
+        assert!(tracker.open_connections() <= 2_100);
+    }
+    let late: Vec<_> =
+        established[4..].iter().map(|(at, bytes)| (at + 2_000_000_000, bytes.clone())).collect();
+    track(&mut tracker, &mut tally, &late);
+    tracker.finish(&mut tally);
+    assert_eq!(tally.connections, 20_001, "the legitimate client is still followed");
+}
+
+#[test]
+fn frames_of_a_written_trace_are_read_back() {
+    let file = capture(&parse(CLOSED), Place::Client);
+    let mut set = CaptureSet::new(vec![Source::memory("a", file)]).expect("readable");
+    let mut block = Block::default();
+    assert!(set.next_block(&mut block).expect("readable"));
+    assert_eq!(block.entries.len(), 8);
+    assert_eq!(block.entries[0].time_ns, EPOCH_NS);
+}

@@ -1,0 +1,111 @@
+#!/bin/bash
+# Installs what is missing on Debian and its kin; silent where nothing is.
+#
+# Usage: setup.sh build|lint|fuzz|test     `test` is everything that `make test` can use.
+set -euo pipefail
+
+rust_min=1.85
+packages=()
+
+# need PROGRAM PACKAGE: the package, unless the program is there.
+need() {
+    command -v "$1" >/dev/null || packages+=("$2")
+}
+
+at_least() {
+    [ "$(printf '%s\n' "$rust_min" "$1" | sort -V | head -1)" = "$rust_min" ]
+}
+
+rust_is_here() {
+    local version
+    # A rustup without a toolchain has a cargo that only fails.
+    version=$(cargo --version 2>/dev/null) && at_least "$(cut -d' ' -f2 <<<"$version")"
+}
+
+candidate() {
+    apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { print $2 }'
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "setup: root is needed, and there is no sudo; as root: $*" >&2
+        exit 2
+    fi
+}
+
+update_once() {
+    if [ -z "${updated:-}" ]; then
+        as_root apt-get -qq update
+        updated=1
+    fi
+}
+
+# Debian 12 has its current Rust as rustc-web; 13 and later as rustc.
+choose_rust() {
+    update_once
+    if at_least "$(candidate cargo)"; then
+        packages+=(cargo rustc rustfmt rust-clippy)
+    elif at_least "$(candidate cargo-web)"; then
+        packages+=(cargo-web rustc-web rustfmt-web rust-web-clippy)
+    else
+        no_rust
+    fi
+}
+
+no_rust() {
+    echo "setup: Rust $rust_min or newer is needed and cannot be had from the system's packages:" \
+        'install it from https://rustup.rs and call make again' >&2
+    exit 2
+}
+
+has_apt() {
+    command -v apt-get >/dev/null
+}
+
+for what in "$@"; do
+    case $what in
+    build | lint) ;;
+    fuzz) need c++ g++ ;;
+    test)
+        need c++ g++
+        need nginx nginx-light
+        need tcpdump tcpdump
+        need ip iproute2
+        ;;
+    *)
+        echo "usage: setup.sh build|lint|fuzz|test" >&2
+        exit 2
+        ;;
+    esac
+done
+# zstd is compiled from C.
+need cc gcc
+[ -e /usr/include/stdlib.h ] || packages+=(libc6-dev)
+if ! rust_is_here; then
+    has_apt || no_rust
+    choose_rust
+fi
+
+if [ ${#packages[@]} -gt 0 ]; then
+    if ! has_apt; then
+        echo "setup: missing here; install what Debian calls: ${packages[*]}" >&2
+        exit 2
+    fi
+    update_once
+    echo "setup: installing ${packages[*]}" >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+        "${packages[@]}" >/dev/null
+fi
+
+if [[ " $* " == *" lint "* || " $* " == *" test "* ]]; then
+    for component in fmt clippy; do
+        if ! cargo "$component" --version >/dev/null 2>&1; then
+            echo "setup: cargo $component is missing: rustup component add rustfmt clippy" >&2
+            exit 2
+        fi
+    done
+fi

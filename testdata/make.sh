@@ -1,0 +1,65 @@
+#!/bin/sh
+# Makes the captures of captures.txt anew, or only those named, and writes truth.json and README.md.
+# Needs root (network namespaces) and the real software of the cases; TCPWHY_LAB names the lab's
+# program, which is built otherwise.
+set -eu
+cd "$(dirname "$0")"
+if [ -z "${TCPWHY_LAB:-}" ]; then
+    cargo build --quiet --release -p tcpwhy-lab
+    target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+    TCPWHY_LAB=$target/release/tcpwhy-lab
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Keeps a capture, compressed where it is worth it.
+keep() {
+    rm -f "captures/$2" "captures/$2.zst"
+    if [ "$(wc -c <"$1")" -gt 65536 ]; then
+        zstd -q -19 "$1" -o "captures/$2.zst"
+    else
+        cp "$1" "captures/$2"
+    fi
+}
+
+wanted() {
+    name=$1
+    shift
+    [ $# -eq 0 ] && return
+    for one; do [ "$one" = "$name" ] && return; done
+    return 1
+}
+
+run_line() {
+    name=$1 vantage=$2 case=$3 seed=$4
+    shift 4
+    options=
+    for pair; do options="$options --${pair%%=*} ${pair#*=}"; done
+    # shellcheck disable=SC2086
+    "$TCPWHY_LAB" run "$case" --out "$work" --seed "$seed" $options
+    for variant in faulty healthy; do
+        from=$work/$case-$seed/$variant
+        [ -d "$from" ] || continue
+        as=$name
+        if [ "$variant" = healthy ] && [ -d "$work/$case-$seed/faulty" ]; then
+            as=$name-healthy
+        fi
+        keep "$from/$vantage.pcap" "$as.pcap"
+        python3 truth.py add "$as" "$vantage" "$from/labels.json" \
+            "tcpwhy-lab run $case --out DIR --seed $seed$options"
+    done
+    rm -rf "${work:?}/$case-$seed"
+}
+
+grep -v '^#' captures.txt | while read -r name line; do
+    # shellcheck disable=SC2086
+    if wanted "$name" "$@"; then run_line "$name" $line </dev/null; fi
+done
+for twin in "" -healthy; do
+    if wanted nginx_nodelay_off "$@"; then
+        rm -f "captures/vlan$twin.pcapng"
+        python3 vlan.py "captures/nginx_nodelay_off$twin.pcap" "captures/vlan$twin.pcapng"
+        python3 truth.py copy "nginx_nodelay_off$twin" "vlan$twin" "vlan.py"
+    fi
+done
+python3 truth.py readme
