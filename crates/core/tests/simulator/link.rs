@@ -13,7 +13,7 @@ pub const SERVER: usize = 1;
 pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
 /// IPv4 without options, as the stack sends it.
-const IP_HEADER_BYTES: usize = 20;
+pub const IP_HEADER_BYTES: usize = 20;
 
 /// Both directions of the link; all times are µs since the run began.
 pub struct Link {
