@@ -1,16 +1,20 @@
-//! Latency distributions in bounded memory: buckets 1/64 octave wide, only those in use.
+//! Latency distributions in bounded memory: buckets 1/64 octave wide, only the range in use.
 
 use crate::report::Latency;
-use std::collections::BTreeMap;
 
 /// Counts of durations, each kept to within 0.8 %; the greatest exactly.
 ///
 /// Sparse, because there is one per endpoint and cause; mergeable, because shards fill their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    buckets: BTreeMap<u16, u64>,
+    /// Of buckets from `first` on.
+    counts: Vec<u64>,
+    first: u16,
     max_ns: u64,
 }
+
+/// Room made on either side of a new bucket: durations of one thing lie close together.
+const MARGIN: usize = 4;
 
 const SUB_BITS: u32 = 6;
 
@@ -29,26 +33,51 @@ fn middle_ns(bucket: u16) -> u64 {
 
 impl Histogram {
     /// Counts one duration.
+    #[inline]
     pub fn record(&mut self, ns: u64) {
-        *self.buckets.entry(bucket(ns)).or_default() += 1;
+        *self.slot(bucket(ns)) += 1;
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// One of the durations turned out to be another.
-    pub fn replace(&mut self, from_ns: u64, to_ns: u64) {
-        if let Some(count) = self.buckets.get_mut(&bucket(from_ns)) {
-            *count -= 1;
-            if *count == 0 {
-                self.buckets.remove(&bucket(from_ns));
-            }
+    /// The count of `bucket`.
+    #[inline]
+    fn slot(&mut self, bucket: u16) -> &mut u64 {
+        let mut index = usize::from(bucket.wrapping_sub(self.first));
+        if index >= self.counts.len() {
+            self.cover(bucket);
+            index = usize::from(bucket - self.first);
         }
-        self.record(to_ns);
+        &mut self.counts[index]
+    }
+
+    /// Extends the range to `bucket`.
+    #[cold]
+    fn cover(&mut self, bucket: u16) {
+        if self.counts.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            let first = bucket.saturating_sub(MARGIN as u16);
+            let more = usize::from(self.first - first);
+            self.counts.splice(..0, std::iter::repeat_n(0, more));
+            self.first = first;
+        } else {
+            let len = usize::from(bucket - self.first) + 1;
+            self.counts.resize(len, 0);
+        }
+    }
+
+    /// Buckets in use, in order, with their counts.
+    fn buckets(&self) -> impl DoubleEndedIterator<Item = (u16, u64)> + '_ {
+        let first = usize::from(self.first);
+        let counts = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        counts.map(move |(index, &count)| ((first + index) as u16, count))
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (&bucket, &count) in &other.buckets {
-            *self.buckets.entry(bucket).or_default() += count;
+        for (bucket, count) in other.buckets() {
+            *self.slot(bucket) += count;
         }
         self.max_ns = self.max_ns.max(other.max_ns);
     }
@@ -56,14 +85,15 @@ impl Histogram {
     /// What is left when the durations of `part` are taken out and those of `instead` put in.
     pub fn exchanged(&self, part: &Self, instead: &Self) -> Self {
         let mut result = self.clone();
-        for (bucket, &count) in &part.buckets {
-            if let Some(mine) = result.buckets.get_mut(bucket) {
+        for (bucket, count) in part.buckets() {
+            let index = usize::from(bucket.wrapping_sub(result.first));
+            if let Some(mine) = result.counts.get_mut(index) {
                 *mine = mine.saturating_sub(count);
             }
         }
-        result.buckets.retain(|_, count| *count > 0);
-        result.max_ns = match result.buckets.last_key_value() {
-            Some((&last, _)) if last < bucket(self.max_ns) => middle_ns(last),
+        let last = result.buckets().next_back();
+        result.max_ns = match last {
+            Some((last, _)) if last < bucket(self.max_ns) => middle_ns(last),
             Some(_) => self.max_ns,
             None => 0,
         };
@@ -73,20 +103,27 @@ impl Histogram {
 
     /// How many durations.
     pub fn count(&self) -> u64 {
-        self.buckets.values().sum()
+        self.counts.iter().sum()
     }
 
     /// The duration that a share `q` (0 to 1) of them does not exceed, ns; 0 if there is none.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         let target = ((self.count() as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
-        for (&bucket, &count) in &self.buckets {
+        for (bucket, count) in self.buckets() {
             seen += count;
             if seen >= target {
                 return middle_ns(bucket).min(self.max_ns);
             }
         }
         self.max_ns
+    }
+
+    /// One duration turned out to be another.
+    pub fn replace(&mut self, ns: u64, by_ns: u64) {
+        let count = self.slot(bucket(ns));
+        *count = count.saturating_sub(1);
+        self.record(by_ns);
     }
 
     /// The percentiles that reports show.

@@ -225,7 +225,10 @@ impl<'a> Feed<'a> {
     /// Given once per side: what a connection's ends are does not change on the way.
     pub fn software(&mut self, from: Side, software: &[u8]) {
         let given = &mut self.exchanges.software_given[from as usize];
-        if let (false, Ok(software)) = (*given, std::str::from_utf8(software)) {
+        if *given {
+            return;
+        }
+        if let Ok(software) = std::str::from_utf8(software) {
             *given = true;
             self.mark(Mark::Software(label(software.trim())));
         }

@@ -27,7 +27,26 @@ impl Lines {
     ///
     /// # Errors
     /// [`Lost`] once the header exceeds 16 KiB.
+    #[inline]
     pub fn next<'s>(
+        &'s mut self,
+        rest: &'s [u8],
+        pos: &mut usize,
+    ) -> Result<Option<&'s [u8]>, Lost> {
+        // Nearly every line lies whole in one push.
+        if self.partial.is_empty()
+            && let Some(at) = memchr(b'\n', rest)
+            && at < HEADER_MAX - self.header_bytes
+        {
+            *pos += at + 1;
+            self.header_bytes += at + 1;
+            return Ok(Some(rest[..at].strip_suffix(b"\r").unwrap_or(&rest[..at])));
+        }
+        self.next_in_pieces(rest, pos)
+    }
+
+    #[inline(never)]
+    fn next_in_pieces<'s>(
         &'s mut self,
         rest: &'s [u8],
         pos: &mut usize,

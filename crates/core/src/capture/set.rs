@@ -9,8 +9,9 @@ use super::{Block, CaptureError, InputSummary, Problem, Source, names};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How much is read at once, bytes, unless told otherwise.
-const BLOCK_BYTES: usize = 512 << 10;
+/// How much is read at once, bytes, unless told otherwise: what a core's own cache holds while it is
+/// read, decoded and tracked.
+const BLOCK_BYTES: usize = 256 << 10;
 /// … of each capture while several are merged: a thousand of them must fit in memory.
 const MERGE_BYTES: usize = 64 << 10;
 

@@ -2,7 +2,7 @@
 
 use super::culprit::culprit;
 use super::tally::{CauseTally, EndpointTally, Key, Tally};
-use super::{Cause, Class, Owner, Role, facts, syn_flood};
+use super::{Cause, Class, Owner, Role, costs, facts, syn_flood};
 use crate::app::Side;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
 use crate::wire::Endpoint;
@@ -42,11 +42,14 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     }
     report.latency = latency.latency();
     report.endpoints = endpoints(&tally);
-    let mut findings: Vec<_> = tally
+    let faults: Vec<_> = tally
         .causes
         .iter()
         .filter(|(key, _)| key.cause.class() == Class::Fault)
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
+        .collect();
+    let mut findings: Vec<_> = faults
+        .iter()
         .map(|(key, cause)| finding(key, cause, &tally, report.totals.wall_ns))
         .collect();
     let floods = floods(&tally);
@@ -55,7 +58,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
             || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
     });
     findings.extend(floods);
-    findings.extend(costs(&tally, floors, report.totals.wall_ns));
+    findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
     findings.sort_by(|one, other| order(one).cmp(&order(other)));
     report.findings.extend(findings);
     report.observations.extend(tally.notes.observations());
@@ -124,12 +127,9 @@ fn settle_set_up(tally: &mut Tally) {
 }
 
 fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
-    let Some(mut moved) = tally.causes.remove(key) else { return };
+    let Some(moved) = tally.causes.remove(key) else { return };
     if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
         endpoint.all.ledger.transfer(from, into, moved.lost_ns);
-    }
-    if let Some(instance) = &mut moved.worst {
-        instance.chain.cause = to;
     }
     let client = match key.culprit.role {
         Role::Client => key.culprit.endpoint,
@@ -157,7 +157,7 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         // A quick repair is what TCP is for.
         Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
             // The smaller window that follows is the loss's doing as well.
-            let after_ns = cost_of(tally, Cause::CongestionWindow, key.server);
+            let after_ns = tally.cost_of(Cause::CongestionWindow, key.server);
             let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
             let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
             broad && (often || with_window >= 12.5 * floors.fault_share)
@@ -173,7 +173,7 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     }
 }
 
-fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Finding {
+pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Finding {
     let endpoint = tally.endpoints.get(&key.server);
     let all = endpoint.map(|endpoint| endpoint.all.latency.clone()).unwrap_or_default();
     let of_exchanges = endpoint.map_or(0, |endpoint| endpoint.all.exchanges);
@@ -191,10 +191,10 @@ fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Findin
         latency: all.latency(),
         counterfactual: all.exchanged(&cause.now, &cause.without).latency(),
         confidence: facts::confidence(key, cause),
-        evidence: worst.map(|instance| instance.chain.evidence()).unwrap_or_default(),
+        evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
-        ruled_out: facts::ruled_out(key, cause),
-        facts: facts::facts(key, cause, of_exchanges),
+        ruled_out: facts::ruled_out(key, cause, endpoint),
+        facts: facts::facts(key, cause, endpoint).into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
     }
@@ -211,106 +211,10 @@ fn floods(tally: &Tally) -> Vec<Finding> {
             server,
             endpoint,
             exchanges,
-            cost_of(tally, Cause::SynRetransmit, server),
+            tally.cost_of(Cause::SynRetransmit, server),
         )
     });
     floods.collect()
-}
-
-/// The owner whose time a cost explains, per cause.
-const COSTS: &[(Cause, &[Owner])] = &[
-    (Cause::ServerThink, &[Owner::Server]),
-    (Cause::ClientThink, &[Owner::Client]),
-    (Cause::PathRtt, &[Owner::Path, Owner::Connect]),
-    (Cause::TlsHandshake, &[Owner::Tls]),
-    (Cause::Bandwidth, &[Owner::Bandwidth, Owner::Queueing]),
-];
-
-fn costs(tally: &Tally, floors: &Floors, wall_ns: u64) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (&server, endpoint) in &tally.endpoints {
-        for &(cause, owners) in COSTS {
-            let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
-            let faulty_ns = match cause {
-                Cause::PathRtt => cost_of(tally, Cause::AcceptQueueOverflow, server),
-                Cause::Bandwidth => cost_of(tally, Cause::Bufferbloat, server),
-                _ => 0,
-            };
-            let cost_ns = owned_ns.saturating_sub(faulty_ns);
-            let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
-            findings.extend(cost(
-                tally,
-                floors,
-                wall_ns,
-                (cause, sender, server),
-                cost_ns,
-                endpoint,
-            ));
-        }
-        for cause in [Cause::SlowStart, Cause::CongestionWindow] {
-            let cost_ns = cost_of(tally, cause, server);
-            let key = (cause, Side::Server, server);
-            findings.extend(cost(tally, floors, wall_ns, key, cost_ns, endpoint));
-        }
-    }
-    findings
-}
-
-/// What `cause` cost at `server`, ns.
-fn cost_of(tally: &Tally, cause: Cause, server: Endpoint) -> u64 {
-    let of_server = |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.server == server;
-    tally.causes.iter().filter(of_server).map(|(_, tally)| tally.lost_ns).sum()
-}
-
-fn cost(
-    tally: &Tally,
-    floors: &Floors,
-    wall_ns: u64,
-    (cause, sender, server): (Cause, Side, Endpoint),
-    cost_ns: u64,
-    endpoint: &EndpointTally,
-) -> Option<Finding> {
-    let total_ns = endpoint.all.ledger.total_ns().max(1);
-    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
-    // A round trip is what every exchange costs: it is worth a word where it is a long one.
-    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
-    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
-        return None;
-    }
-    let known = tally
-        .causes
-        .iter()
-        .find(|(key, _)| key.cause == cause && key.sender == sender && key.server == server);
-    let (key, tallied) = match known {
-        Some((key, tallied)) => (key.clone(), tallied.clone()),
-        None => {
-            let culprit = culprit(cause, sender, Endpoint::default(), server);
-            (Key { cause, sender, server, culprit }, CauseTally::default())
-        }
-    };
-    let mut finding = finding(&key, &tallied, tally, wall_ns);
-    finding.lost_ns = cost_ns;
-    finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
-    if tallied.exchanges == 0 {
-        finding.affected.exchanges = endpoint.all.exchanges;
-        finding.affected.connections = endpoint.connections;
-        finding.protocol = endpoint.protocol;
-        finding.software = endpoint.software.clone().map(String::from);
-        finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
-    }
-    finding.facts.extend(facts::endpoint_facts(cause, endpoint));
-    Some(finding)
-}
-
-/// Where a cost is spread evenly, so is what is left without it.
-fn scaled(latency: &crate::report::Latency, share: f64) -> crate::report::Latency {
-    let scale = |ns: u64| (ns as f64 * share) as u64;
-    crate::report::Latency {
-        p50_ns: scale(latency.p50_ns),
-        p90_ns: scale(latency.p90_ns),
-        p99_ns: scale(latency.p99_ns),
-        max_ns: scale(latency.max_ns),
-    }
 }
 
 /// Where most connections were captured.

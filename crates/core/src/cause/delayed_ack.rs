@@ -1,7 +1,9 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
+use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
-use crate::tcp::{Gap, Turn};
+use crate::report::Fact;
+use crate::tcp::{Gap, Shape, Turn};
 
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
 const DELAY_FLOOR_NS: u64 = 20_000_000;
@@ -20,4 +22,29 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.ack_triggered();
     (waited && delay_ns >= DELAY_FLOOR_NS && delay_ns >= rest_ns / 2)
         .then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, rest_ns))
+}
+
+/// The end of the flight, its late ACK, and what had to wait for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_silence(gap);
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
+    let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
+    let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;
+    if prompt {
+        proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
+    }
+    let blocker = match gap.shape {
+        _ if gap.after_loss => Some("a congestion window that a loss has cut"),
+        _ if gap.window_limited() => Some("the receiver's window"),
+        Shape::Ceiling { .. } => Some("a send buffer this small"),
+        Shape::Opening => None,
+    };
+    if let Some(blocker) = blocker {
+        proof.fact("blocker", Fact::Text(blocker.into()));
+    }
+    proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
+    proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
 }

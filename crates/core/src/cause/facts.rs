@@ -1,81 +1,86 @@
-//! The values that go into a finding's words, how sure it is, and what it was told apart from.
+//! The values that go into a finding's words, and how sure it is.
 
 use super::Cause;
 use super::tally::{CauseTally, EndpointTally, Key};
 use crate::app::Side;
 use crate::report::{Fact, RuledOut, Vantage};
-use crate::tcp::{Shape, Turn};
+use std::collections::BTreeMap;
+
+/// Values by name.
+pub type Facts = BTreeMap<&'static str, Fact>;
 
 /// Values for the words of a cause.
-pub fn facts(key: &Key, cause: &CauseTally, of_exchanges: u64) -> Vec<(&'static str, Fact)> {
-    let mut facts = vec![
+pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Facts {
+    let mut facts = Facts::from([
         ("cases", Fact::Count(cause.exchanges)),
-        ("of_cases", Fact::Count(of_exchanges)),
+        ("of_cases", Fact::Count(endpoint.map_or(0, |endpoint| endpoint.all.exchanges))),
         ("count", Fact::Count(cause.count)),
         ("longest_ns", Fact::Ns(cause.waits.latency().max_ns)),
         ("p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5))),
         ("p99_ns", Fact::Ns(cause.waits.quantile_ns(0.99))),
-    ];
+    ]);
+    if cause.exchanges == 0 {
+        facts.clear();
+    }
     let (message, peer) = match key.sender {
         Side::Client => ("request", "server"),
         Side::Server => ("response", "client"),
     };
-    facts.push(("message", Fact::Text(message.into())));
-    facts.push(("peer", Fact::Text(peer.into())));
-    let Some(instance) = &cause.worst else { return facts };
-    let gap = &instance.chain.gap;
-    facts.push(("rtt_ns", Fact::Ns(instance.rtt_base_ns)));
-    facts.push(("mss_bytes", Fact::Bytes(gap.smss)));
-    if gap.turn == Turn::Continues {
-        facts.push(("flight_bytes", Fact::Bytes(gap.flight_before)));
-        facts.push(("held_bytes", Fact::Bytes(gap.next_len)));
+    facts.insert("message", Fact::Text(message.into()));
+    facts.insert("peer", Fact::Text(peer.into()));
+    if let Some(instance) = &cause.worst {
+        facts.extend(instance.proof.facts.iter().cloned());
     }
-    if let Some(window) = gap.window_before {
-        facts.push(("window_bytes", Fact::Bytes(window)));
+    facts.extend(cause.shown.facts());
+    if key.cause == Cause::Http100Continue {
+        facts.insert("wait_p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5)));
     }
-    if let Some(delay_ns) = gap.ack.and_then(|ack| ack.delay_ns) {
-        facts.push(("ack_delay_p50_ns", Fact::Ns(delay_ns)));
-    }
-    facts.extend(height_facts(key, cause, instance.rtt_base_ns));
-    if key.cause == Cause::ZeroWindow {
-        facts.push(("probes", Fact::Count(u64::from(gap.probes))));
-    }
-    if key.cause == Cause::RetransmissionTimeout {
-        facts.push(("rto_ns", Fact::Ns(gap.len_ns())));
+    if let Some(endpoint) = endpoint {
+        facts.extend(compared(key, cause, endpoint));
     }
     facts
 }
 
-/// The bandwidth-delay arithmetic of a flight with a ceiling.
-fn height_facts(key: &Key, cause: &CauseTally, rtt_ns: u64) -> Vec<(&'static str, Fact)> {
-    let Some(instance) = &cause.worst else { return Vec::new() };
-    let gap = &instance.chain.gap;
-    let height = match (key.cause, gap.shape) {
-        (Cause::SendBuffer, Shape::Ceiling { bytes }) => bytes,
-        (Cause::ReceiveWindow, _) => gap.window_before.unwrap_or(gap.flight_before),
-        _ => return Vec::new(),
-    };
-    let mut facts = vec![("ceiling_bytes", Fact::Bytes(height))];
-    if rtt_ns > 0 {
-        let rate_bps = (u128::from(height) * 8_000_000_000 / u128::from(rtt_ns)) as u64;
-        facts.push(("rate_bps", Fact::BitsPerSecond(rate_bps)));
+/// What others at the same endpoint experienced.
+fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
+    let mut facts = Facts::new();
+    let others = endpoint.established.saturating_sub(cause.connections);
+    match key.cause {
+        Cause::SynRetransmit if others > 0 => {
+            facts.insert("answered", Fact::Count(others));
+        }
+        Cause::Refused if endpoint.established > 0 => {
+            facts.insert("accepted", Fact::Count(endpoint.established));
+        }
+        Cause::ServerThink => {
+            if let Some(kinds) = slowest_kinds(endpoint) {
+                facts.insert("kinds", Fact::Text(kinds));
+            }
+        }
+        _ => {}
     }
     facts
 }
 
-/// Values known of the endpoint as a whole.
-pub fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Vec<(&'static str, Fact)> {
-    match cause {
-        Cause::PathRtt => vec![
-            ("rtt_ns", Fact::Ns(endpoint.rtt_ns)),
-            ("connects", Fact::Count(endpoint.connects)),
-        ],
-        Cause::TlsHandshake => vec![
-            ("handshakes", Fact::Count(endpoint.handshakes.iter().sum())),
-            ("resumed", Fact::Count(endpoint.handshakes[1])),
-        ],
-        _ => Vec::new(),
-    }
+/// Kinds of requests named.
+const KINDS_NAMED: usize = 3;
+
+/// The kinds of requests on which the server spent most of its time, with a mean for each.
+fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
+    let spent_ns = |group: &super::tally::Group| group.ledger.of(super::Owner::Server);
+    let mut kinds: Vec<_> = endpoint
+        .kinds
+        .iter()
+        .filter(|(name, group)| !name.is_empty() && spent_ns(group) > 0)
+        .collect();
+    kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(spent_ns(group)), *name));
+    let named = kinds.iter().take(KINDS_NAMED).map(|(name, group)| {
+        let mean_ns = spent_ns(group) / group.exchanges.max(1);
+        let count = crate::report::units::count(group.exchanges);
+        format!("{name} ({count} × {})", crate::report::units::duration(mean_ns))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 /// How sure the finding is, 0 to 1: more cases and a vantage at the silent side help, a trace
@@ -92,13 +97,20 @@ pub fn confidence(key: &Key, cause: &CauseTally) -> f64 {
     (repeated * place * 100.0).round() / 100.0
 }
 
-/// Look-alikes that the signature excludes, with the sentence that says why.
-pub fn ruled_out(key: &Key, _cause: &CauseTally) -> Vec<RuledOut> {
-    let sentences: &[(Cause, &'static str)] = match key.cause {
-        Cause::NagleDelayedAck => {
-            &[(Cause::ServerThink, "follows_ack"), (Cause::ReceiveWindow, "window_open")]
-        }
-        _ => &[],
+/// Look-alikes that the clearest instance excludes, and those that only all cases together do.
+pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Vec<RuledOut> {
+    let proof = cause.worst.as_ref().map(|instance| &instance.proof);
+    let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
+    let established = endpoint.map_or(0, |endpoint| endpoint.established);
+    let others = established > cause.connections;
+    let more = match key.cause {
+        Cause::SynRetransmit => (Cause::AcceptQueueOverflow, "others_pass", others),
+        Cause::AcceptQueueOverflow => (Cause::SynRetransmit, "host_alive", others),
+        Cause::Refused => (Cause::AcceptQueueOverflow, "always", established == 0),
+        _ => return all,
     };
-    sentences.iter().map(|&(cause, why)| RuledOut { cause, why }).collect()
+    if more.2 {
+        all.push(RuledOut { cause: more.0, why: more.1 });
+    }
+    all
 }

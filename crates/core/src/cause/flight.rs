@@ -1,8 +1,14 @@
 //! A sender held back by ACKs though the offered window has room: its congestion window, or
 //! its send buffer. The height of the flight, round by round, tells them apart.
 
+use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
+use crate::report::Fact;
 use crate::tcp::{Gap, Shape, Turn};
+
+/// A window may be reset after an idle time as long as the RTO (RFC 5681 §4.1): on Linux at
+/// least this.
+const RESTART_NS: u64 = 200_000_000;
 
 /// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
 /// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
@@ -17,4 +23,45 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
     })
+}
+
+/// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_silence(gap);
+    match scene.chain.cause {
+        Cause::SendBuffer => prove_ceiling(scene, proof),
+        Cause::SlowStart => {
+            proof.fact("rounds", Fact::Count(scene.chain.count.into()));
+            let wall_ns = scene.exchange.wall_ns();
+            proof.fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
+            if scene.exchange.idle_ns >= RESTART_NS && !scene.exchange.connects {
+                proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
+            }
+            proof.not(Cause::SendBuffer, "grows", gap.shape == Shape::Opening);
+            proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+        }
+        _ => {
+            proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight_before));
+            proof.fact("losses", Fact::Count(scene.sender().counts.rexmt_data_packets));
+            scene.limited_to(gap.flight_before, proof);
+            proof.not(Cause::SlowStart, "after_loss", gap.after_loss);
+        }
+    }
+    proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
+    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+}
+
+fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let height = match gap.shape {
+        Shape::Ceiling { bytes } => bytes,
+        Shape::Opening => scene.sender().counts.flight_size_max_bytes,
+    };
+    proof.fact("ceiling_bytes", Fact::Bytes(height));
+    scene.limited_to(height, proof);
+    let flat = matches!(gap.shape, Shape::Ceiling { .. });
+    proof.not(Cause::SlowStart, "ceiling_flat", flat);
+    proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+    proof.not(Cause::Bandwidth, "idle_link", gap.busy_ns < gap.len_ns() / 2);
 }

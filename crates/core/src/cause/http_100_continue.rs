@@ -1,5 +1,6 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
+use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::app::Side;
 use crate::tcp::{Gap, Turn};
@@ -15,4 +16,15 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.retransmission.is_none();
     let lost_ns = rest_ns.saturating_sub(gap.rtt_base_ns);
     waits.then(|| Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
+}
+
+/// The header, its ACK, and the body that came unasked.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_silence(gap);
+    proof.not(Cause::ClientThink, "expected", gap.expects_continue);
+    let acked = gap.ack.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
+    proof.not(Cause::NagleDelayedAck, "acked", acked);
+    proof.not(Cause::ServerThink, "body_missing", gap.expects_continue);
+    proof.not(Cause::ZeroWindow, "window_open", window_open(gap));
 }

@@ -6,11 +6,10 @@
 //! its own, with the resolver.
 
 use super::tally::{CauseTally, First, Instance, Key, Tally};
-use super::{Cause, Owner, Role};
+use super::{Cause, Owner, Role, lookup_proof};
 use crate::app::{Protocol, Side};
 use crate::dns::{Lookup, Query};
-use crate::report::{Culprit, Ledger, Vantage};
-use crate::tcp::{Chain, Gap};
+use crate::report::{Culprit, Ledger};
 use crate::wire::Endpoint;
 use std::collections::HashMap;
 
@@ -141,7 +140,10 @@ fn blame(
         let culprit = culprit(cause, lookup, query, answering);
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.entry(key).or_default();
-        cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance(lookup, query, cause, ns));
+        lookup_proof::add_up(lookup, &mut cost.shown);
+        let instance =
+            lookup_proof::instance(lookup, query, (cause, ns), answers(query, answering));
+        cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance);
     }
 }
 
@@ -165,10 +167,15 @@ fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
     }
 }
 
+/// How many queries of the same type its server answered.
+fn answers(query: &Query, answering: &Answering) -> u64 {
+    answering.get(&(query.server, query.qtype)).copied().unwrap_or(0)
+}
+
 /// A server that answers others of its kind and not this one: a packet was lost on the way; one
 /// that answers none is itself to blame. Search domains are the client's.
 fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
-    let answers = answering.get(&(query.server, query.qtype)).copied().unwrap_or(0) > 0;
+    let answers = answers(query, answering) > 0;
     let role = match cause {
         Cause::DnsSearch => Role::Client,
         Cause::DnsTimeout if answers => Role::Network,
@@ -176,23 +183,6 @@ fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) 
     };
     let client = Endpoint { address: lookup.client, port: 0 };
     Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }
-}
-
-fn instance(lookup: &Lookup, query: &Query, cause: Cause, ns: u64) -> Instance {
-    let next = lookup.queries.iter().find(|other| other.sent_ns > query.sent_ns);
-    let end_ns = query.answered_ns.or(next.map(|next| next.sent_ns)).unwrap_or(lookup.end_ns);
-    let next_frame =
-        query.answer_frame.or(next.map(|next| next.query_frame)).unwrap_or(query.query_frame);
-    let gap = Gap::between(Side::Client, query.sent_ns, end_ns, query.query_frame, next_frame);
-    Instance {
-        chain: Chain { cause, sender: Side::Client, ns, count: 1, longest_ns: ns, gap },
-        client: Endpoint { address: lookup.client, port: query.client_port },
-        server: query.server,
-        rtt_base_ns: query.baseline_ns.unwrap_or(0),
-        vantage: Vantage::Client,
-        software: None,
-        protocol: Protocol::Dns,
-    }
 }
 
 impl CauseTally {

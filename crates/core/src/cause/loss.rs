@@ -1,7 +1,9 @@
 //! Losses and their repair: by timer (RFC 6298, RFC 8985 §7) or by duplicate ACKs (RFC 5681
 //! §3.2, RFC 6675, RFC 8985).
 
+use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
+use crate::report::Fact;
 use crate::tcp::{Gap, Recovery, Turn};
 
 /// Least silence before an unseen packet counts as repaired by timer: two delayed round trips
@@ -38,4 +40,86 @@ fn slice(recovery: Recovery, ns: u64) -> Slice {
         }
         Recovery::Fast => Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns),
     }
+}
+
+/// What was lost (or what was sent last, if it was lost before the vantage) and its repetition.
+fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    match gap.original {
+        Some(original) => proof.see("lost", original, gap.sender, gap.next_len),
+        None => proof.see_before(gap, "flight_end"),
+    }
+    if let Some(duplicate) = gap.duplicate_ack {
+        proof.see("duplicate_ack", duplicate, gap.sender.peer(), 0);
+    }
+    let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
+    proof.see_after(gap, if repeats { "retransmission" } else { "next" });
+    let place = match gap.original {
+        Some(_) => "between the capture and the receiver",
+        None => "between the sender and the capture",
+    };
+    if repeats {
+        proof.fact("place", Fact::Text(place.into()));
+    }
+}
+
+/// The segment, the silence, and the timer's repetition.
+pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    see_repair(scene, proof);
+    proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
+    let half = scene.sender();
+    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.dsacks == 0);
+    proof.not(Cause::FastRecovery, "no_duplicate_acks", gap.duplicate_ack.is_none());
+    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));
+    let passes = u64::from(half.acked_len_max) >= gap.next_len.min(gap.smss);
+    proof.not(Cause::MtuBlackHole, "sizes_pass", passes && gap.retransmission.is_some());
+}
+
+/// The segment, the duplicate ACK that reported it missing, and the repetition.
+pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    see_repair(scene, proof);
+    let (half, unneeded) = (scene.sender(), scene.sender().dsacks > 0);
+    let segments = half.segments_sent();
+    if segments > 0 {
+        let share = half.counts.rexmt_data_packets as f64 / segments as f64;
+        proof.fact("loss_share", Fact::Share(share));
+    }
+    proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && !unneeded);
+    proof.not(Cause::SpuriousRetransmission, "no_dsack", !unneeded);
+    proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicate_ack.is_some());
+    proof.not(Cause::CongestionWindow, "hole", gap.retransmission.is_some());
+}
+
+/// The segment, and its needless repetition.
+pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    match gap.original {
+        Some(original) => proof.see("original", original, gap.sender, gap.next_len),
+        None => proof.see_before(gap, "flight_end"),
+    }
+    proof.see_after(gap, "retransmission");
+    let dsack = scene.sender().dsacks > 0;
+    proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
+    proof.not(Cause::FastRecovery, "original_arrived", dsack);
+    proof.not(Cause::Reordering, "sent_again", gap.original.is_some());
+}
+
+/// The segment that overtook, and the one that came late.
+pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "early");
+    if let Some(duplicate) = gap.duplicate_ack {
+        proof.see("duplicate_ack", duplicate, gap.sender.peer(), 0);
+    }
+    proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
+    proof.fact("late_ns", Fact::Ns(gap.len_ns()));
+    let spurious = u64::from(scene.sender().dsacks);
+    if spurious > 0 {
+        proof.fact("spurious", Fact::Count(spurious));
+    }
+    proof.not(Cause::FastRecovery, "original_late", gap.overtaken);
+    proof.not(Cause::SpuriousRetransmission, "not_sent_again", gap.overtaken);
 }

@@ -5,19 +5,26 @@
 //! [`judge`] asks them in order, most specific first; what none of them claims was the
 //! application's.
 
+mod application;
 mod assemble;
 mod bufferbloat;
+mod costs;
 mod culprit;
 mod delayed_ack;
 mod facts;
 mod flight;
 mod http_100_continue;
 mod id;
+mod lookup_proof;
 mod lookups;
 mod loss;
+mod mtu_black_hole;
 mod nagle_delayed_ack;
 mod notes;
 mod receive_window;
+mod resets;
+mod scene;
+mod set_up;
 mod syn_flood;
 mod tally;
 mod words;
@@ -30,7 +37,6 @@ pub use lookups::link;
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
 
-use crate::app::Side;
 use crate::tcp::{Gap, Turn};
 
 /// A part of a silence with its owner.
@@ -127,14 +133,6 @@ pub fn judge(gap: &Gap) -> Slices {
             break;
         }
     }
-    slices.take(application(gap.sender, slices.rest_ns));
+    slices.take(application::busy(gap.sender, slices.rest_ns));
     slices
-}
-
-/// The sender could have sent and did not: its application was busy.
-fn application(sender: Side, ns: u64) -> Slice {
-    match sender {
-        Side::Server => Slice::of(Owner::Server, Cause::ServerThink, ns),
-        Side::Client => Slice::of(Owner::Client, Cause::ClientThink, ns),
-    }
 }

@@ -1,6 +1,8 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
+use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
+use crate::report::Fact;
 use crate::tcp::{Gap, Turn};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
@@ -19,11 +21,29 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && ack.acked_all
         && gap.flight_before > 0;
     // A few full segments fit into any congestion window that has not just collapsed.
-    let few = gap.flight_before <= 3 * gap.smss && !gap.after_loss;
+    let few = gap.flight_before <= 3 * gap.smss && !gap.after_loss && !gap.steps;
     let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
     let chain = held && other_holds && room && !sent_against_it && gap.ack_triggered();
     (chain && gap.len_ns() >= HOLD_FLOOR_NS)
         .then(|| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, rest_ns))
+}
+
+/// The end of the flight, its late ACK, and what had been held.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_silence(gap);
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
+    proof.fact("held_bytes", Fact::Bytes(gap.next_len));
+    let most = scene.sender().counts.flight_size_max_bytes;
+    let more_before = !gap.after_loss && most >= gap.flight_before + gap.next_len;
+    if more_before {
+        proof.fact("flight_max_bytes", Fact::Bytes(most));
+    }
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
+    proof.not(Cause::DelayedAck, "held_small", gap.next_small());
+    proof.not(Cause::CongestionWindow, "cwnd_open", more_before);
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", !gap.after_loss);
 }

@@ -37,8 +37,8 @@ impl Notes {
         self.mid_stream += u64::from(connection.mid_stream);
         let halves = &connection.halves;
         let packets = Side::ALL.map(|side| halves[side as usize].counts.packets);
-        let one_sided = packets.contains(&0) && packets.iter().sum::<u64>() > 2;
-        self.one_sided += u64::from(one_sided && connection.setup.syns == 0);
+        let data = halves.iter().any(|half| half.counts.unique_bytes > 0);
+        self.one_sided += u64::from(packets.contains(&0) && data);
         let unscaled = halves.iter().all(|half| half.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for half in halves {

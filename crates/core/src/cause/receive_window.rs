@@ -1,6 +1,8 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
+use super::scene::{Proof, Scene};
 use super::{Cause, Owner, Slice};
+use crate::report::Fact;
 use crate::tcp::{Gap, Shape};
 
 /// The flight filled the window, and what moved the window's edge ended the silence.
@@ -21,4 +23,24 @@ fn fills_window(gap: &Gap) -> bool {
         _ => false,
     };
     gap.window_limited() || just_below
+}
+
+/// The last segment that fitted, the ACK that opened the window, and what followed.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_silence(gap);
+    scene.limited_to(gap.window_before.unwrap_or(gap.flight_before), proof);
+    let scale = match scene.sender().window_scale {
+        Some(0) => Some("not in use, so it cannot exceed 64 KiB".into()),
+        Some(scale) => Some(format!("in use (factor {})", 1u32 << scale.min(14))),
+        None => None,
+    };
+    if let Some(scale) = scale {
+        proof.fact("scale", Fact::Text(scale));
+    }
+    proof.not(Cause::ZeroWindow, "not_zero", gap.closed_ns == 0);
+    proof.not(Cause::SendBuffer, "flight_equals_window", gap.window_limited());
+    proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+    proof.not(Cause::SlowStart, "flight_constant", matches!(gap.shape, Shape::Ceiling { .. }));
+    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }

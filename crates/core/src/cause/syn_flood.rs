@@ -3,7 +3,7 @@
 use super::tally::EndpointTally;
 use super::{Cause, Role};
 use crate::app::Side;
-use crate::report::{Affected, Culprit, Fact, Finding};
+use crate::report::{Affected, Culprit, Evidence, Fact, Finding, RuledOut};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;
@@ -22,6 +22,8 @@ const SOURCES_MAX: usize = 4096;
 pub struct Flood {
     /// How many.
     pub count: u64,
+    /// Of them answered with SYN-ACK.
+    answered: u64,
     first_ns: Option<u64>,
     last_ns: u64,
     sources: BTreeSet<[u8; 16]>,
@@ -32,6 +34,7 @@ impl Flood {
     /// Counts an unfinished handshake.
     pub fn add(&mut self, connection: &Connection) {
         self.count += 1;
+        self.answered += u64::from(connection.setup.syn_acks > 0);
         let at_ns = connection.first_ns;
         self.first_ns = Some(self.first_ns.map_or(at_ns, |first_ns| first_ns.min(at_ns)));
         self.last_ns = self.last_ns.max(at_ns);
@@ -46,6 +49,7 @@ impl Flood {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
+        self.answered += other.answered;
         self.first_ns = match (self.first_ns, other.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -57,6 +61,28 @@ impl Flood {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (mine, theirs) => mine.or(theirs),
         };
+    }
+
+    /// The first and the last of them.
+    fn evidence(&self) -> Vec<Evidence> {
+        let Some((first, last)) = self.frames else { return Vec::new() };
+        let links = [(first, 0), (last, self.duration_ns())];
+        let link = |(frame, after_ns)| Evidence {
+            frame,
+            part: "syn",
+            from: Side::Client,
+            payload_bytes: 0,
+            after_ns,
+        };
+        links.into_iter().take(1 + usize::from(first != last)).map(link).collect()
+    }
+
+    fn ruled_out(&self) -> Vec<RuledOut> {
+        let answered = (self.answered > 0).then_some((Cause::Refused, "listener"));
+        let always =
+            [(Cause::AcceptQueueOverflow, "never_completes"), (Cause::SynRetransmit, "many_flows")];
+        let all = always.into_iter().chain(answered);
+        all.map(|(cause, why)| RuledOut { cause, why }).collect()
     }
 
     fn duration_ns(&self) -> u64 {
@@ -91,7 +117,6 @@ pub(super) fn recognise(
         ("completed", Fact::Count(endpoint.established)),
         ("rate", Fact::Count(flood.per_second())),
         ("rate_bps", Fact::BitsPerSecond(flood.per_second() * 60 * 8)),
-        ("half_open", Fact::Count(flood.count)),
     ];
     let victims = (repeated > 0).then_some(("victims", Fact::Count(repeated)));
     Some(Finding {
@@ -107,22 +132,9 @@ pub(super) fn recognise(
         latency,
         counterfactual: latency,
         confidence: 0.95,
-        evidence: flood
-            .frames
-            .map(|(first, last)| {
-                [("first_syn", first), ("last_syn", last)]
-                    .map(|(part, frame)| crate::report::Evidence {
-                        frame,
-                        part,
-                        from: Side::Client,
-                        payload_bytes: 0,
-                        after_ns: 0,
-                    })
-                    .to_vec()
-            })
-            .unwrap_or_default(),
+        evidence: flood.evidence(),
         evidence_flow: None,
-        ruled_out: Vec::new(),
+        ruled_out: flood.ruled_out(),
         facts: facts.into_iter().chain(victims).collect(),
         software: endpoint.software.clone().map(String::from),
         protocol: endpoint.protocol,

@@ -1,16 +1,18 @@
 //! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
 
+use super::costs::COSTS;
 use super::culprit::culprit;
 use super::notes::Notes;
+use super::scene::{Proof, Scene, Shown};
 use super::syn_flood::Flood;
-use super::{Cause, Class, Role};
+use super::{Cause, Class, Owner, Role};
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, Sighting, Sink};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Request kinds kept per endpoint; more are counted together.
 const KINDS_MAX: usize = 32;
@@ -49,7 +51,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<Box<str>, Group>,
+    pub kinds: HashMap<String, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -60,8 +62,16 @@ pub struct EndpointTally {
     pub software: Option<Box<str>>,
     /// What it speaks.
     pub protocol: Protocol,
-    /// Longest base RTT, ns.
-    pub rtt_ns: u64,
+    /// Base RTTs of its connections.
+    pub rtts: Histogram,
+    /// Bottleneck rates of its connections by who sends, bytes per second.
+    pub rates: [Histogram; 2],
+    /// Time its TLS handshakes took.
+    pub tls: Histogram,
+    /// Greatest certificate flight, bytes.
+    pub certificate_bytes: u32,
+    /// The exchanges that costs mattered most to, see [`Sample::place`].
+    pub samples: [Option<Sample>; 3],
     /// Exchanges that included a set-up.
     pub connects: u64,
     /// Exchanges that included a TLS handshake, and of them with a resumed session.
@@ -130,19 +140,23 @@ pub struct CauseTally {
     pub share_max_ns: u64,
     /// Exchanges in which it held back a request rather than a response.
     pub requests: u64,
+    /// What its instances have in common.
+    pub shown: Shown,
+    /// Time of owners that it explains, where costs are told from the same owners.
+    pub covers: Ledger,
 }
 
 /// One instance of a cause.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// The chain of events.
-    pub chain: Chain,
+    /// The longest silence, ns, and the frame that ended it: what makes it the clearest.
+    pub rank: Rank,
+    /// What it shows.
+    pub proof: Proof,
     /// The connection's client.
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
-    /// Base round trip, ns.
-    pub rtt_base_ns: u64,
     /// Where it was captured.
     pub vantage: Vantage,
     /// What the culprit's side says it is.
@@ -161,6 +175,11 @@ impl CauseTally {
         self.without.record(wall_ns.saturating_sub(chain.ns));
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
+        match chain.cause {
+            Cause::AcceptQueueOverflow => self.covers.add(Owner::Connect, chain.ns),
+            Cause::Bufferbloat => self.covers.add(Owner::Queueing, chain.ns),
+            _ => {}
+        }
         self.note_share(chain.ns, wall_ns);
     }
 
@@ -181,6 +200,8 @@ impl CauseTally {
         self.without.merge(&other.without);
         self.waits.merge(&other.waits);
         self.requests += other.requests;
+        self.shown.merge(&other.shown);
+        self.covers.merge(&other.covers);
         if other.share_max_ns > self.share_max_ns {
             self.share_max = other.share_max;
             self.share_max_ns = other.share_max_ns;
@@ -192,11 +213,71 @@ impl CauseTally {
 
     /// Keeps the instance with the longest silence.
     pub(super) fn offer(&mut self, instance: Instance) {
-        let rank = |instance: &Instance| {
-            (instance.chain.longest_ns, std::cmp::Reverse(instance.chain.gap.next_frame))
-        };
-        if self.worst.as_ref().is_none_or(|worst| rank(&instance) > rank(worst)) {
+        if self.wants(instance.rank) {
             self.worst = Some(instance);
+        }
+    }
+
+    /// Whether an instance of that rank is clearer than what is known.
+    fn wants(&self, rank: Rank) -> bool {
+        self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
+    }
+}
+
+/// What makes an instance the clearest: the longest silence, and the first of equals.
+pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);
+
+/// An exchange as evidence of a cost.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Time of it that the cost owns, ns.
+    ns: u64,
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// The SYN, if it waited for the set-up.
+    pub syn: Option<Sighting>,
+    /// The SYN-ACK, if it waited for the set-up.
+    pub syn_ack: Option<Sighting>,
+    /// Its first frame with data.
+    pub first_frame: FrameId,
+    /// When that passed, ns.
+    pub first_ns: u64,
+    /// Its last frame.
+    pub last_frame: FrameId,
+    /// When that passed, ns.
+    pub end_ns: u64,
+}
+
+impl Sample {
+    /// Where the sample of a cost stands among an endpoint's.
+    pub fn place(cause: Cause) -> Option<usize> {
+        [Cause::PathRtt, Cause::TlsHandshake, Cause::Bandwidth].iter().position(|it| *it == cause)
+    }
+
+    fn of(connection: &Connection, exchange: &Exchange, ns: u64) -> Self {
+        let frames = connection.setup.frames;
+        let set_up = |frame: Option<Sighting>| frame.filter(|_| exchange.connects);
+        Self {
+            ns,
+            client: connection.client(),
+            server: connection.server(),
+            syn: set_up(frames.syn),
+            syn_ack: set_up(frames.syn_ack),
+            first_frame: exchange.first_frame,
+            first_ns: exchange.first_ns,
+            last_frame: exchange.last_frame,
+            end_ns: exchange.end_ns,
+        }
+    }
+
+    /// The one to which it mattered more; the first of equals.
+    fn keep(mine: &mut Option<Self>, theirs: Self) {
+        let rank =
+            |sample: &Self| (sample.ns, std::cmp::Reverse((sample.first_ns, sample.first_frame)));
+        if mine.as_ref().is_none_or(|mine| rank(&theirs) > rank(mine)) {
+            *mine = Some(theirs);
         }
     }
 }
@@ -224,16 +305,14 @@ impl Sink for Tally {
         let endpoint = self.endpoints.entry(server).or_default();
         endpoint.all.add(exchange);
         endpoint.connects += u64::from(exchange.connects);
+        endpoint.sample(connection, exchange);
         if let Some(handshake) = exchange.handshake {
             endpoint.handshakes[usize::from(handshake.resumed)] += 1;
+            endpoint.tls.record(exchange.ledger.of(Owner::Tls));
+            endpoint.certificate_bytes =
+                endpoint.certificate_bytes.max(handshake.certificate_bytes);
         }
-        let kind =
-            if endpoint.kinds.len() < KINDS_MAX || endpoint.kinds.contains_key(&exchange.kind) {
-                exchange.kind.clone()
-            } else {
-                "(other)".into()
-            };
-        endpoint.kinds.entry(kind).or_default().add(exchange);
+        endpoint.kind(&exchange.kind).add(exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -265,7 +344,9 @@ impl Sink for Tally {
             endpoint.flood.add(connection);
         }
         endpoint.established += u64::from(connection.setup.established_ns.is_some());
-        endpoint.rtt_ns = endpoint.rtt_ns.max(connection.path.base_rtt_ns());
+        if connection.path.base_rtt_ns() > 0 {
+            endpoint.rtts.record(connection.path.base_rtt_ns());
+        }
         endpoint.protocol = endpoint.protocol.max(connection.protocol());
         if let Some(software) = &connection.software[Side::Server as usize] {
             endpoint.software.get_or_insert_with(|| software.clone());
@@ -273,6 +354,10 @@ impl Sink for Tally {
         for side in Side::ALL {
             let refuted = connection.halves[side as usize].nagle_refuted > 0;
             endpoint.nagle_refuted[side as usize] += u64::from(refuted);
+            let bulk = connection.halves[side as usize].bulk.as_ref();
+            if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
+                endpoint.rates[side as usize].record(rate);
+            }
             endpoint.nagle_missed[side as usize] +=
                 u64::from(connection.halves[side as usize].nagle_missed);
             for &cause in Cause::ALL {
@@ -291,18 +376,28 @@ fn key(cause: Cause, sender: Side, connection: &Connection) -> Key {
 }
 
 impl Tally {
+    /// What `cause` cost at `server`, ns.
+    pub(super) fn cost_of(&self, cause: Cause, server: Endpoint) -> u64 {
+        let of_server = |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.server == server;
+        self.causes.iter().filter(of_server).map(|(_, tally)| tally.lost_ns).sum()
+    }
+
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let key = key(chain.cause, chain.sender, connection);
         let blame = key.culprit;
         let tally = self.causes.entry(key).or_default();
         tally.add(exchange, chain);
-        if chain.cause.class() == Class::Fault || tally.worst.is_none() {
+        let scene = Scene { connection, exchange, chain };
+        scene.add_to(&mut tally.shown);
+        let gap = &chain.gap;
+        let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next_frame)));
+        if tally.wants(rank) && (chain.cause.class() == Class::Fault || tally.worst.is_none()) {
             let side = if blame.role == Role::Client { Side::Client } else { Side::Server };
-            tally.offer(Instance {
-                chain: chain.clone(),
+            tally.worst = Some(Instance {
+                rank,
+                proof: scene.proof(),
                 client: connection.client(),
                 server: connection.server(),
-                rtt_base_ns: connection.path.base_rtt_ns(),
                 vantage: connection.vantage(),
                 software: connection.software[side as usize].clone(),
                 protocol: connection.protocol(),
@@ -347,10 +442,12 @@ impl Tally {
         );
         // What was waited for was for nothing: it has to be asked again.
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
-        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, gap };
+        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
         self.cause(connection, exchange, &chain);
         let key = key(cause, by, connection);
-        self.causes.entry(key).or_default().connections += 1;
+        let tally = self.causes.entry(key).or_default();
+        tally.connections += 1;
+        tally.covers.merge(&exchange.ledger);
     }
 
     /// Adds all of another shard.
@@ -371,6 +468,23 @@ impl Tally {
 }
 
 impl EndpointTally {
+    /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
+    fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
+        for &(cause, owners) in COSTS {
+            let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
+            let Some(place) = Sample::place(cause).filter(|_| ns > 0) else { continue };
+            if self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
+                Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
+            }
+        }
+    }
+
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
+    }
+
     /// Counts an exchange that is not one of a connection.
     pub(super) fn add(&mut self, kind: &str, ledger: &Ledger) {
         for group in [&mut self.all, self.kinds.entry(kind.into()).or_default()] {
@@ -388,11 +502,19 @@ impl EndpointTally {
         self.connections += other.connections;
         self.flood.merge(&other.flood);
         self.established += other.established;
-        self.rtt_ns = self.rtt_ns.max(other.rtt_ns);
+        self.rtts.merge(&other.rtts);
+        self.tls.merge(&other.tls);
+        self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);
+        for (mine, theirs) in self.samples.iter_mut().zip(other.samples) {
+            if let Some(theirs) = theirs {
+                Sample::keep(mine, theirs);
+            }
+        }
         self.connects += other.connects;
         self.protocol = self.protocol.max(other.protocol);
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
+            self.rates[index].merge(&other.rates[index]);
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
         }

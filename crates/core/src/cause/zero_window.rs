@@ -1,7 +1,8 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
+use super::scene::{Proof, Scene, Shown, at};
 use super::{Cause, Owner, Slice};
-use crate::tcp::Gap;
+use crate::tcp::{Gap, Outcome};
 
 /// A window closed for less than this is a reader that is a little behind.
 const CLOSED_FLOOR_NS: u64 = 1_000_000;
@@ -12,4 +13,39 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let longer_than_path = gap.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt_base_ns);
     let most = gap.closed_ns >= rest_ns / 2;
     (longer_than_path && most).then(|| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))
+}
+
+/// The ACK that closed the window, the probes, the update, and what had waited for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "flight_end");
+    if let Some(closed_by) = gap.closed_by {
+        proof.see("zero_window", closed_by, gap.sender.peer(), 0);
+    }
+    if let Some(probe) = gap.probe {
+        proof.see("probe", probe, gap.sender, 0);
+    }
+    let reset = scene.connection.ending.reset.filter(|(_, frame, _)| *frame == gap.next_frame);
+    match reset {
+        Some((side, frame, at_ns)) => proof.see("reset", at(frame, at_ns), side, 0),
+        None => {
+            proof.see_ack(gap, "ack");
+            proof.see_after(gap, "next");
+        }
+    }
+    let zero = scene.sender().counts.zero_window_advertisements > 0;
+    let all_arrived = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_before == 0;
+    proof.not(Cause::ReceiveWindow, "closed", zero);
+    proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
+    proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
+    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.probes_answered > 0);
+}
+
+/// Adds up probes, and connections that did not survive.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    shown.add("probes", scene.gap().probes.into());
+    shown.add("answered", scene.gap().probes_answered.into());
+    let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });
+    let unanswered = scene.gap().probes > scene.gap().probes_answered;
+    shown.add("died", u64::from(reset && unanswered && scene.sender().closed()));
 }

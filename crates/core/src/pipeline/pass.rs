@@ -9,6 +9,7 @@
 use super::schedule::{SLOTS, Schedule, Task};
 use super::{Analysis, Batch, Control, Decoder, Shard};
 use crate::capture::{Block, CaptureError, CaptureSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Asked after each block whether to read on.
@@ -37,6 +38,8 @@ pub struct Pass<'a> {
     slots: [RwLock<Slot>; SLOTS],
     schedule: Mutex<Schedule>,
     changed: Condvar,
+    /// How many have come to work.
+    workers: AtomicUsize,
 }
 
 impl<'a> Pass<'a> {
@@ -50,16 +53,19 @@ impl<'a> Pass<'a> {
             slots: std::array::from_fn(|_| RwLock::default()),
             schedule: Mutex::default(),
             changed: Condvar::new(),
+            workers: AtomicUsize::new(0),
         }
     }
 
     /// Works until the capture is done; to be called once on each thread that is to help.
     pub fn work(&self) {
         let _leaving = Leaving(self);
-        while let Some(task) = self.next() {
+        let worker = self.workers.fetch_add(1, Ordering::Relaxed);
+        let mut due = None;
+        while let Some(task) = due.take().or_else(|| self.next(worker)) {
             let ended = self.perform(&task);
             let mut schedule = lock(&self.schedule);
-            schedule.complete(task, ended);
+            due = schedule.complete(task, ended);
             // What was waited for may be work for more than one.
             if schedule.waiting > 0 {
                 self.changed.notify_all();
@@ -75,13 +81,13 @@ impl<'a> Pass<'a> {
         self.input.into_inner().unwrap_or_else(PoisonError::into_inner).result
     }
 
-    fn next(&self) -> Option<Task> {
+    fn next(&self, worker: usize) -> Option<Task> {
         let mut schedule = lock(&self.schedule);
         loop {
             if schedule.is_done() {
                 return None;
             }
-            if let Some(task) = schedule.claim() {
+            if let Some(task) = schedule.claim(worker) {
                 return Some(task);
             }
             schedule.waiting += 1;

@@ -7,11 +7,14 @@ use std::ops::Range;
 /// connection, few enough to stay in a shared cache.
 pub(super) const SLOTS: usize = 12;
 
+/// Blocks that a shard takes at most in one go, so that slots come free one after the other.
+const GO_BLOCKS: u64 = 4;
+
 /// One step.
 pub(super) enum Task {
     /// Fill the slot of this block.
     Read(u64),
-    /// Decode this block.
+    /// Decode this block: claimed by completing its reading, while it is in that core's cache.
     Decode(u64),
     /// Show this block to the control.
     Control(u64),
@@ -25,6 +28,8 @@ struct Lane {
     /// The next block to take.
     next: u64,
     busy: bool,
+    /// Who took the last one, and has its connections in cache.
+    worker: usize,
 }
 
 /// How far a pass has come. Blocks are numbered from 0 and use slot `number % SLOTS`.
@@ -34,8 +39,6 @@ pub(super) struct Schedule {
     read: u64,
     reading: bool,
     ended: bool,
-    /// Blocks whose decoding was begun.
-    decoding: u64,
     /// Whether the block of a slot is decoded.
     decoded: [bool; SLOTS],
     /// Blocks that the control has taken.
@@ -58,45 +61,43 @@ impl Schedule {
         self.lanes.iter().map(|lane| lane.next).min().unwrap_or(self.controlled)
     }
 
-    /// Claims what is due, earlier steps first: they feed the others.
-    pub fn claim(&mut self) -> Option<Task> {
+    /// Claims what is due for `worker`, earlier steps first: they feed the others.
+    pub fn claim(&mut self, worker: usize) -> Option<Task> {
         if !self.reading && !self.ended && self.read < self.taken() + SLOTS as u64 {
             self.reading = true;
             return Some(Task::Read(self.read));
         }
         if !self.controlling
-            && self.controlled < self.decoding
+            && self.controlled < self.read
             && self.decoded[self.controlled as usize % SLOTS]
         {
             self.controlling = true;
             return Some(Task::Control(self.controlled));
         }
-        if self.decoding < self.read {
-            self.decoding += 1;
-            return Some(Task::Decode(self.decoding - 1));
-        }
-        self.claim_lane()
+        self.claim_lane(worker)
     }
 
-    /// The shard that is furthest behind.
-    fn claim_lane(&mut self) -> Option<Task> {
-        let free = self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.busy);
-        let (shard, lane) = free.min_by_key(|(_, lane)| lane.next)?;
-        if lane.next == self.controlled {
-            return None;
-        }
+    /// The worker's shard that is furthest behind; one of others where it has none.
+    fn claim_lane(&mut self, worker: usize) -> Option<Task> {
+        let controlled = self.controlled;
+        let due = |lane: &Lane| !lane.busy && lane.next < controlled;
+        let due = self.lanes.iter_mut().enumerate().filter(|(_, lane)| due(lane));
+        let (shard, lane) = due.min_by_key(|(_, lane)| (lane.worker != worker, lane.next))?;
         lane.busy = true;
-        Some(Task::Track { shard, blocks: lane.next..self.controlled })
+        lane.worker = worker;
+        Some(Task::Track { shard, blocks: lane.next..controlled.min(lane.next + GO_BLOCKS) })
     }
 
-    /// `task` is done; `ended` if it found the end of the input.
-    pub fn complete(&mut self, task: Task, ended: bool) {
+    /// `task` is done; `ended` if it found the end of the input. What is to be done right after
+    /// it by the same worker is claimed.
+    pub fn complete(&mut self, task: Task, ended: bool) -> Option<Task> {
         match task {
             Task::Read(number) => {
                 self.reading = false;
                 self.ended |= ended;
                 self.decoded[number as usize % SLOTS] = false;
                 self.read += u64::from(!ended);
+                return (!ended).then_some(Task::Decode(number));
             }
             Task::Decode(number) => self.decoded[number as usize % SLOTS] = true,
             Task::Control(number) => {
@@ -104,9 +105,11 @@ impl Schedule {
                 self.controlled = number + 1;
             }
             Task::Track { shard, blocks } => {
-                self.lanes[shard] = Lane { next: blocks.end, busy: false };
+                let lane = &mut self.lanes[shard];
+                (lane.next, lane.busy) = (blocks.end, false);
             }
         }
+        None
     }
 
     /// A thread is gone with its task: the pass cannot be completed.
@@ -126,7 +129,7 @@ mod tests {
         let mut taken = vec![Vec::new(); SHARDS];
         while !schedule.is_done() {
             while under_way.len() < threads
-                && let Some(task) = schedule.claim()
+                && let Some(task) = schedule.claim(under_way.len())
             {
                 under_way.push(task);
             }
@@ -135,7 +138,7 @@ mod tests {
                 taken[*shard].extend(blocks.clone());
             }
             let ended = matches!(task, Task::Read(number) if number == blocks);
-            schedule.complete(task, ended);
+            under_way.extend(schedule.complete(task, ended));
         }
         taken
     }
@@ -158,9 +161,10 @@ mod tests {
     fn a_slot_is_not_refilled_before_all_shards_have_taken_it() {
         let mut schedule = Schedule::default();
         for number in 0..SLOTS as u64 {
-            assert!(matches!(schedule.claim(), Some(Task::Read(read)) if read == number));
-            schedule.complete(Task::Read(number), false);
+            assert!(matches!(schedule.claim(0), Some(Task::Read(read)) if read == number));
+            let decode = schedule.complete(Task::Read(number), false);
+            assert!(matches!(decode, Some(Task::Decode(read)) if read == number));
         }
-        assert!(!matches!(schedule.claim(), Some(Task::Read(_))));
+        assert!(!matches!(schedule.claim(0), Some(Task::Read(_))));
     }
 }

@@ -18,6 +18,8 @@ pub struct Phrases {
     pub what: String,
     /// One per evidence frame: what it is in the chain.
     pub evidence: Vec<String>,
+    /// What to know to read the times between them.
+    pub note: Option<String>,
     /// Look-alikes and why they are not it.
     pub ruled_out: Vec<(Cause, String)>,
     /// What to change, the most fitting first.
@@ -52,6 +54,7 @@ impl Phrases {
             headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into()),
             what: fill_all(&words.message, &fact),
             evidence: finding.evidence.iter().map(part).collect(),
+            note: words.part("far_sender").and_then(|text| fill(text, &fact)),
             ruled_out: finding
                 .ruled_out
                 .iter()

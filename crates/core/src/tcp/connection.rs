@@ -35,6 +35,10 @@ pub struct Ending {
     pub reset: Option<(Side, FrameId, u64)>,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
+    /// When nothing more was expected, ns.
+    pub over_ns: Option<u64>,
+    /// The frame that carried it.
+    pub fin_frame: [Option<FrameId>; 2],
 }
 
 /// What is wrong with the trace of this connection.
@@ -84,7 +88,7 @@ pub struct Connection {
     /// The server closed while a request waited.
     cut_off: bool,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<(Gap, u64)>,
+    suspended: Option<Box<(Gap, u64)>>,
     /// What each side says it is.
     pub software: [Option<Box<str>>; 2],
     /// Limits of the trace.
@@ -196,17 +200,21 @@ impl Connection {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
+        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.echo(side, segment);
+        }
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment);
         }
         if segment.payload_len > 0 {
             self.data(side, segment, payload);
         } else if self.is_probe(side, segment) {
-            self.halves[side as usize].since.probes += 1;
+            self.halves[side as usize].since.probed(segment);
             self.halves[side as usize].counts.zero_window_probes += 1;
         }
         if segment.flags.has(TcpFlags::FIN) {
             self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
+            self.ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.fin = Some(position);
@@ -218,6 +226,22 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(sink);
+    }
+
+    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
+    /// to the side that echoes it.
+    fn echo(&mut self, side: Side, segment: &Segment) {
+        let peer = &mut self.halves[side.peer() as usize];
+        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
+        let echoed = peer.echo.filter(|&(tsval, _)| prompt && tsval == segment.tsecr);
+        if let Some((_, time_ns)) = echoed {
+            peer.echo = None;
+            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        }
+        let half = &mut self.halves[side as usize];
+        if half.echo.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            half.echo = Some((segment.tsval, segment.time_ns));
+        }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.
@@ -290,7 +314,9 @@ impl Connection {
             return;
         }
         let dsacks = self.halves[peer].dsacks;
-        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame) {
+        // An answer's ACK has waited for the answer: it only bounds the round trip.
+        let prompt = !self.mid_stream || segment.payload_len == 0;
+        if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
@@ -310,7 +336,8 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
-        let Some((gap, end)) = self.suspended.as_ref().filter(|(gap, _)| gap.sender != side) else {
+        let Some((gap, end)) = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side)
+        else {
             return;
         };
         let rtt_ns = self.path.rtt_ns(side);
@@ -348,12 +375,12 @@ impl Connection {
             self.halves[index].depart(segment, start, kind);
             return;
         }
-        match &self.suspended {
+        match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
             Some((gap, _)) if gap.sender != side => self.suspended = None,
             _ => self.resume(),
         }
-        let silence = self.silence(side, segment, kind);
+        let silence = self.silence(side, start, segment, kind);
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
@@ -362,7 +389,7 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some((gap, end));
+            self.suspended = Some(Box::new((gap, end)));
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
@@ -371,7 +398,7 @@ impl Connection {
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {
-            self.timeline.cursor_ns = self.timeline.cursor_ns.max(segment.time_ns);
+            self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }
         self.stream(side, start, segment, payload);
@@ -401,7 +428,7 @@ impl Connection {
     }
 
     /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
-    fn silence(&mut self, side: Side, segment: &Segment, kind: Kind) -> Option<Gap> {
+    fn silence(&mut self, side: Side, start: u64, segment: &Segment, kind: Kind) -> Option<Gap> {
         if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
             return None;
         }
@@ -424,6 +451,11 @@ impl Connection {
             self.setup.ignored_data += 1;
         }
         gap.overtaken = kind == Kind::Reordered;
+        if gap.retransmission.is_some() {
+            let half = &self.halves[side as usize];
+            gap.original = half.original(start, segment.time_ns);
+            gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+        }
         Some(gap)
     }
 
@@ -476,12 +508,19 @@ impl Connection {
             window_before: if no_ack { window } else { half.since.window_before },
             closed_ns,
             probes: half.since.probes,
+            probes_answered: half.since.probes_answered,
+            probe: half.since.probe,
+            closed_by: (closed_ns > 0).then_some(half.closed_by),
+            duplicate_ack: half.duplicate_ack,
+            original: None,
+            tail: false,
             retransmission: None,
             overtaken: false,
             missing_packets: half.since.missing_packets,
             in_recovery: half.in_recovery(),
             after_loss: half.after_loss,
             nagle_refuted: half.nagle_refuted,
+            steps: half.steps,
             shape,
             expects_continue,
             in_handshake,
@@ -491,7 +530,8 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     fn resume(&mut self) {
-        let Some((gap, end)) = self.suspended.take() else { return };
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
@@ -507,7 +547,17 @@ impl Connection {
     }
 
     fn own(&mut self, gap: &Gap, end: u64) {
+        if !self.halves[gap.sender.peer() as usize].started() {
+            // The other direction was not captured: who waited for whom cannot be told.
+            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            return;
+        }
         let slices = cause::judge(gap);
+        if gap.flight_before <= 2 * gap.smss
+            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
+        {
+            self.halves[gap.sender as usize].steps = true;
+        }
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
         }
@@ -638,10 +688,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     fn hand_over(&mut self, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
-            return;
-        }
-        for mut exchange in std::mem::take(&mut self.timeline.done) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
@@ -774,6 +821,7 @@ impl Connection {
         let mut exchange = Exchange {
             kind: "connect".into(),
             start_ns: first_ns,
+            first_ns,
             end_ns,
             first_frame: self.first_frame,
             last_frame: self.first_frame,
@@ -789,7 +837,7 @@ impl Connection {
         exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
         exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.setup.claimed = true;
-        self.timeline.done.push(exchange);
+        self.timeline.done.push_back(Box::new(exchange));
     }
 
     /// Bytes of memory it holds.

@@ -3,7 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
-use crate::report::{Evidence, Ledger};
+use crate::report::Ledger;
 use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::Gap;
 
@@ -37,43 +37,22 @@ pub struct Chain {
     pub count: u32,
     /// The longest of them, ns.
     pub longest_ns: u64,
+    /// Those that ended with a repetition of the last data there was.
+    pub tails: u32,
     /// The longest one, in full.
     pub gap: Gap,
 }
 
 impl Chain {
-    /// The frames of the longest silence: what was sent before, the ACK that ended it, what
-    /// followed.
-    pub fn evidence(&self) -> Vec<Evidence> {
-        let gap = &self.gap;
-        let sender = gap.sender;
-        let before = if gap.turn == crate::tcp::Turn::Answers { sender.peer() } else { sender };
-        let mut links = vec![Evidence {
-            frame: gap.last_frame,
-            part: "flight_end",
-            from: before,
-            payload_bytes: gap.last_len as u32,
-            after_ns: 0,
-        }];
-        let mut at_ns = gap.start_ns;
-        if let Some(ack) = gap.ack.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
-            links.push(Evidence {
-                frame: ack.frame,
-                part: "ack",
-                from: sender.peer(),
-                payload_bytes: 0,
-                after_ns: ack.seen_ns - at_ns,
-            });
-            at_ns = ack.seen_ns;
-        }
-        links.push(Evidence {
-            frame: gap.next_frame,
-            part: if gap.retransmission.is_some() { "retransmission" } else { "next" },
-            from: sender,
-            payload_bytes: gap.next_len as u32,
-            after_ns: gap.end_ns.saturating_sub(at_ns),
-        });
-        links
+    /// How clearly its longest silence shows the cause: of losses, those whose repair and whose
+    /// original were seen say most.
+    pub fn clarity(&self) -> (bool, bool, u64) {
+        let of_loss = matches!(
+            self.cause,
+            Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole
+        );
+        let repaired = self.gap.retransmission.is_some();
+        (of_loss && repaired, of_loss && self.gap.original.is_some(), self.longest_ns)
     }
 }
 
@@ -86,8 +65,10 @@ pub struct Exchange {
     pub start_ns: u64,
     /// When its last byte passed the vantage, ns.
     pub end_ns: u64,
-    /// Its first frame.
+    /// Its first frame with data.
     pub first_frame: FrameId,
+    /// When that passed, ns; the exchange may have begun with the set-up before it.
+    pub first_ns: u64,
     /// Its last frame.
     pub last_frame: FrameId,
     /// Who owned its time; the sum is its wall time.
@@ -96,6 +77,8 @@ pub struct Exchange {
     pub chains: Vec<Chain>,
     /// How it ended.
     pub outcome: Outcome,
+    /// How long the connection had been idle before it, ns; 0 for its first.
+    pub idle_ns: u64,
     /// It includes the connection's set-up.
     pub connects: bool,
     /// Of the set-up, what went to repeated SYNs or SYN-ACKs, ns.
@@ -115,7 +98,7 @@ pub struct Exchange {
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<u64>,
     /// Bytes of both streams, by who sent them: where they stood at its beginning.
-    pub(super) began_at: [u64; 2],
+    pub began_at: [u64; 2],
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
     pub(super) provisional_ns: u64,
 }
@@ -193,7 +176,15 @@ impl Exchange {
     pub fn set_up_cost(&mut self, cause: Cause, frame: FrameId) {
         let ns = self.repeated_setup_ns;
         let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, frame, frame);
-        self.join(Chain { cause, sender: Side::Client, ns, count: 1, longest_ns: ns, gap });
+        self.join(Chain {
+            cause,
+            sender: Side::Client,
+            ns,
+            count: 1,
+            longest_ns: ns,
+            tails: 0,
+            gap,
+        });
     }
 
     /// Adds a slice of a silence.
@@ -212,6 +203,7 @@ impl Exchange {
             ns: slice.ns,
             count: 1,
             longest_ns: slice.ns,
+            tails: u32::from(gap.tail),
             gap: *gap,
         });
     }
@@ -223,9 +215,16 @@ impl Exchange {
 
     /// What `sender` lost by `from` turned out to be `to`, with the same owner.
     pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
-        let same = |chain: &&mut Chain| chain.cause == from && chain.sender == sender;
-        for chain in self.chains.iter_mut().filter(same) {
+        let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
+        while let Some(index) = self.chains.iter().position(same) {
+            let mut chain = self.chains.swap_remove(index);
             chain.cause = to;
+            if from == Cause::CongestionWindow {
+                // The wait after a repair is the loss's doing, but it is not a loss.
+                chain.count = 0;
+                chain.longest_ns = 0;
+            }
+            self.join(chain);
         }
     }
 
@@ -259,12 +258,19 @@ impl Exchange {
             Some(chain) => {
                 chain.ns += other.ns;
                 chain.count += other.count;
-                if other.longest_ns > chain.longest_ns {
-                    chain.longest_ns = other.longest_ns;
+                chain.tails += other.tails;
+                if other.clarity() > chain.clarity() {
+                    chain.longest_ns = chain.longest_ns.max(other.longest_ns);
                     chain.gap = other.gap;
                 }
             }
-            None => self.chains.push(other),
+            None => {
+                // Most exchanges have one: room for four, as a vector makes it, costs them dear.
+                if self.chains.is_empty() {
+                    self.chains.reserve_exact(1);
+                }
+                self.chains.push(other);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::ceiling::Shape;
+use crate::tcp::sent::Sighting;
 
 /// What kind of step the silence ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,18 @@ pub struct Gap {
     pub closed_ns: u64,
     /// Window probes in it.
     pub probes: u32,
+    /// Of them answered without the window having opened.
+    pub probes_answered: u32,
+    /// The first of them.
+    pub probe: Option<Sighting>,
+    /// The ACK that closed the window, if it was closed.
+    pub closed_by: Option<Sighting>,
+    /// The first duplicate ACK for what is outstanding, as far as the sender knew.
+    pub duplicate_ack: Option<Sighting>,
+    /// Where it ended with a repetition: what was repeated, if it was seen here.
+    pub original: Option<Sighting>,
+    /// Where it ended with a repetition: nothing had been sent behind it.
+    pub tail: bool,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
     /// The departure that ended it had been overtaken by others.
@@ -103,6 +116,8 @@ pub struct Gap {
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,
+    /// The sender has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
     /// What the flight looked like round by round.
     pub shape: Shape,
     /// The request asked `Expect: 100-continue` and its body had not come.
@@ -139,12 +154,19 @@ impl Gap {
             window_before: None,
             closed_ns: 0,
             probes: 0,
+            probes_answered: 0,
+            probe: None,
+            closed_by: None,
+            duplicate_ack: None,
+            original: None,
+            tail: false,
             retransmission: None,
             overtaken: false,
             missing_packets: 0,
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,
+            steps: false,
             shape: Shape::Opening,
             expects_continue: false,
             in_handshake: false,

@@ -8,9 +8,9 @@ use crate::tcp::ceiling::Rounds;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::pipe::Pipe;
+use crate::tcp::sent::{SentLog, Sighting};
 use crate::tcp::sequence::Sequence;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-use std::collections::VecDeque;
 
 /// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
 /// less IP, TCP and timestamps.
@@ -27,9 +27,6 @@ const TIMER_FLOOR_NS: u64 = 2_000_000;
 fn loose_ns(rtt_sender_ns: u64) -> u64 {
     (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
 }
-
-/// Segments whose lengths are remembered until they are acknowledged.
-const SIZES_MAX: usize = 32;
 
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
@@ -92,6 +89,10 @@ pub struct SinceDeparture {
     pub closed_ns: u64,
     /// Window probes sent.
     pub probes: u32,
+    /// Of them answered, without the window having opened.
+    pub probes_answered: u32,
+    /// The first of them.
+    pub probe: Option<Sighting>,
     /// Packets of this sender missing by the IP identification counter.
     pub missing_packets: u32,
 }
@@ -124,12 +125,20 @@ pub struct Half {
     pub since: SinceDeparture,
     /// Seen time of the ACK that closed the window.
     closed_since_ns: Option<u64>,
+    /// The ACK that closed the window last.
+    pub closed_by: Sighting,
+    /// The first duplicate ACK since the ACK point last moved.
+    pub duplicate_ack: Option<Sighting>,
     /// End of the last small segment.
     small_end: u64,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
     /// The last round-trip samples between the vantage and the receiver, ns.
     rtt_last_ns: [u64; 3],
+    /// It has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
+    /// The last timestamp of its packets and when it passed, for the peer's echo.
+    pub echo: Option<(u32, u64)>,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
     /// How the last loss was repaired, as a cause.
@@ -162,8 +171,8 @@ pub struct Half {
     last_ack: u32,
     /// The sender's timestamp clock against the capture's.
     clock: SenderClock,
-    /// The last segments sent: end and length, cleared by a timeout.
-    sizes: VecDeque<(u64, u32)>,
+    /// The last segments sent, cleared by a timeout.
+    sent: SentLog,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
     /// Height at which the offered window stood in the way last, and how often in a row.
@@ -202,6 +211,14 @@ pub struct Bulk {
     pub pipe: Pipe,
     /// The flight, round by round.
     pub rounds: Rounds,
+}
+
+impl SinceDeparture {
+    /// The sender probed a closed window.
+    pub fn probed(&mut self, segment: &Segment) {
+        self.probes += 1;
+        self.probe.get_or_insert(Sighting { frame: segment.frame, time_ns: segment.time_ns });
+    }
 }
 
 impl Half {
@@ -418,7 +435,8 @@ impl Half {
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: ack.pure,
                 acked_all,
-                delay_ns: acked_all.then(|| held_ns.saturating_sub(rtt_receiver_ns)),
+                delay_ns: (acked_all && self.last.time_ns > 0)
+                    .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
             });
         }
@@ -426,11 +444,16 @@ impl Half {
             self.sample_rate(&ack);
             self.una = ack.una;
             self.duplicate_acks_now = u32::from(ack.duplicate);
+            self.duplicate_ack = None;
             if self.una >= self.recovery_end {
                 self.recovery = None;
             }
         } else if ack.duplicate {
             self.duplicate_acks_now += 1;
+            self.duplicate_ack.get_or_insert(Sighting { frame: ack.frame, time_ns: ack.seen_ns });
+        }
+        if self.since.probes > self.since.probes_answered && !advances && !opens {
+            self.since.probes_answered += 1;
         }
         self.follow_window(&ack);
     }
@@ -439,7 +462,10 @@ impl Half {
         let Some(edge) = ack.right_edge else { return };
         let closed = edge.saturating_sub(ack.una) < self.smss().min(1024);
         match (self.closed_since_ns, closed) {
-            (None, true) => self.closed_since_ns = Some(ack.seen_ns),
+            (None, true) => {
+                self.closed_since_ns = Some(ack.seen_ns);
+                self.closed_by = Sighting { frame: ack.frame, time_ns: ack.seen_ns };
+            }
             (Some(since_ns), false) => {
                 self.since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
                 self.closed_since_ns = None;
@@ -503,7 +529,7 @@ impl Half {
         });
         let mut sample = None;
         self.dsacks += u32::from(dsack);
-        self.sizes_arrived(una);
+        self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
         if una > self.una_seen {
             if let Some((end, time_ns)) = self.timed
                 && una >= end
@@ -569,7 +595,7 @@ impl Half {
         if kind == Kind::New {
             self.learn_smss(len, segment.time_ns);
         }
-        self.note_size(end, segment.payload_len);
+        self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
         self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
         self.since = SinceDeparture::default();
         self.fill_pipe(segment.time_ns, len);
@@ -613,10 +639,8 @@ impl Half {
         }
         self.repeated_start = start;
         if recovery == Recovery::Timer {
-            let lost =
-                self.sizes.iter().find(|&&(end, len)| end > start && end - u64::from(len) <= start);
-            self.timed_out_len_max = self.timed_out_len_max.max(lost.map_or(0, |&(_, len)| len));
-            self.sizes.clear();
+            self.timed_out_len_max = self.timed_out_len_max.max(self.sent.len_of(start));
+            self.sent.clear();
         }
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
@@ -670,7 +694,9 @@ impl Half {
         if kind == Kind::Probe {
             counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
             self.keep_alives += u64::from(self.closed_since_ns.is_none());
-            self.since.probes += u32::from(self.closed_since_ns.is_some());
+            if self.closed_since_ns.is_some() {
+                self.since.probed(segment);
+            }
             return;
         }
         counts.actual_data_bytes += u64::from(segment.payload_len);
@@ -753,7 +779,9 @@ impl Half {
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < self.smss_announced * 19;
-        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full;
+        let unseen: u64 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let much = longest >= 500 || unseen >= self.smss();
+        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full && much;
         seen_lost || cut_down
     }
 
@@ -768,28 +796,29 @@ impl Half {
         self.window_level_max = self.window_level_max.max(*times);
     }
 
-    /// Remembers how long segments were, so that an ACK tells which sizes get through.
-    fn note_size(&mut self, end: u64, len: u32) {
-        if self.sizes.len() >= SIZES_MAX {
-            self.sizes.pop_front();
-        }
-        self.sizes.push_back((end, len));
+    /// The frame that carried position `start` before, if it is remembered.
+    pub fn original(&self, start: u64, now_ns: u64) -> Option<Sighting> {
+        self.sent.sighting(start, now_ns)
     }
 
-    fn sizes_arrived(&mut self, una: u64) {
-        while let Some(&(end, len)) = self.sizes.front()
-            && end <= una
-        {
-            self.acked_len_max = self.acked_len_max.max(len);
-            self.sizes.pop_front();
-        }
+    /// Segments of payload sent, had each been as long as the SMSS.
+    pub fn segments_sent(&self) -> u64 {
+        let by_size = self.counts.actual_data_bytes.div_ceil(self.smss());
+        by_size.max(self.counts.rexmt_data_packets)
+    }
+
+    /// Where sizes stop short: the greatest that got through and the least known to be lost,
+    /// bytes of payload.
+    pub fn size_bracket(&self) -> (u64, u64) {
+        let (passed, lost) = (u64::from(self.acked_len_max), u64::from(self.timed_out_len_max));
+        (passed, if lost > passed { lost } else { self.smss_announced })
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
             + self.holes.capacity() * size_of::<Hole>()
-            + self.sizes.capacity() * size_of::<(u64, u32)>()
+            + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cause::{Cause, Owner};
 use crate::report::Ledger;
+use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
 /// An exchange that begins later than this after its connection was set up did not wait for it:
@@ -11,11 +12,28 @@ const WAITED_FOR_NS: u64 = 100_000_000;
 /// A SYN-ACK this long after the client's ACK is not one that crossed it.
 const IGNORED_NS: u64 = 150_000_000;
 
+/// The frames of a set-up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetupFrames {
+    /// The first SYN.
+    pub syn: Option<Sighting>,
+    /// The second.
+    pub syn_again: Option<Sighting>,
+    /// The first SYN-ACK.
+    pub syn_ack: Option<Sighting>,
+    /// The second.
+    pub syn_ack_again: Option<Sighting>,
+    /// The client's first ACK.
+    pub ack: Option<Sighting>,
+}
+
 /// What was seen of one connection's set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
     /// The first SYN, ns.
     pub syn_first_ns: Option<u64>,
+    /// The frames that matter.
+    pub frames: SetupFrames,
     /// The last SYN before the first SYN-ACK, ns.
     pub syn_last_ns: u64,
     /// How many SYNs.
@@ -43,14 +61,21 @@ pub struct Setup {
 impl Setup {
     /// A segment of the client.
     pub fn client(&mut self, segment: &Segment) {
+        let here = Sighting { frame: segment.frame, time_ns: segment.time_ns };
         if segment.flags.has(TcpFlags::SYN) {
             self.syns += 1;
             self.syn_first_ns.get_or_insert(segment.time_ns);
+            let place = match self.syns {
+                1 => &mut self.frames.syn,
+                _ => &mut self.frames.syn_again,
+            };
+            place.get_or_insert(here);
             if self.syn_ack_first_ns.is_none() {
                 self.syn_last_ns = segment.time_ns;
             }
         } else if self.syn_ack_first_ns.is_some() && segment.flags.has(TcpFlags::ACK) {
             self.established_ns.get_or_insert(segment.time_ns);
+            self.frames.ack.get_or_insert(here);
         }
     }
 
@@ -59,6 +84,11 @@ impl Setup {
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.syn_acks += 1;
             self.syn_ack_first_ns.get_or_insert(segment.time_ns);
+            let place = match self.syn_acks {
+                1 => &mut self.frames.syn_ack,
+                _ => &mut self.frames.syn_ack_again,
+            };
+            place.get_or_insert(Sighting { frame: segment.frame, time_ns: segment.time_ns });
             if self.established_ns.is_none() {
                 self.syn_ack_last_ns = segment.time_ns;
             } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS

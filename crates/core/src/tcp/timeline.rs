@@ -36,11 +36,14 @@ pub struct At {
 pub struct Timeline {
     /// Up to when time has been given to owners, ns.
     pub cursor_ns: u64,
+    /// How long nothing had been sent when the cursor moved last, ns; 0 at the beginning.
+    pub paused_ns: u64,
     /// Who sent data last.
     pub active: Option<Side>,
-    open: VecDeque<Exchange>,
+    /// Boxed, so that moving one is cheap and the ring of a connection small.
+    open: VecDeque<Box<Exchange>>,
     /// Exchanges that are over and not yet taken.
-    pub done: Vec<Exchange>,
+    pub done: VecDeque<Box<Exchange>>,
     /// Whether a request began in the last push.
     pub request_began: bool,
     /// Exchanges of this protocol end only with the next request.
@@ -63,7 +66,7 @@ impl Timeline {
 
     /// The oldest exchange under way.
     pub fn front(&self) -> Option<&Exchange> {
-        self.open.front()
+        self.open.front().map(|exchange| &**exchange)
     }
 
     /// Whether the response of the only exchange has begun and its end cannot be told.
@@ -74,6 +77,14 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// Data passed at `time_ns`.
+    #[inline]
+    pub fn move_to(&mut self, time_ns: u64) {
+        let from_ns = if self.cursor_ns == 0 { time_ns } else { self.cursor_ns };
+        self.paused_ns = time_ns.saturating_sub(from_ns);
+        self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
     /// Gives a short stretch to one owner.
@@ -214,7 +225,7 @@ impl Timeline {
     }
 
     /// The oldest exchange whose response is not complete.
-    fn answered(&mut self) -> Option<&mut Exchange> {
+    fn answered(&mut self) -> Option<&mut Box<Exchange>> {
         self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
     }
 
@@ -231,14 +242,16 @@ impl Timeline {
     }
 
     fn open(&mut self, at: At, setup: &mut Setup) {
-        let mut exchange = Exchange {
+        let mut exchange = Box::new(Exchange {
             start_ns: at.time_ns,
+            first_ns: at.time_ns,
             end_ns: at.time_ns,
             first_frame: at.frame,
             last_frame: at.frame,
             began_at: at.positions,
+            idle_ns: self.paused_ns,
             ..Exchange::default()
-        };
+        });
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;
@@ -249,6 +262,7 @@ impl Timeline {
         self.retire_at = self.retire_at.max(1);
         if self.open.is_empty() {
             self.retire_at = u64::MAX;
+            self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.open.push_back(exchange);
     }
@@ -299,12 +313,13 @@ impl Timeline {
         let Some(mut exchange) = self.open.pop_front() else { return };
         exchange.outcome = outcome;
         exchange.ledger.add(Owner::Path, rtt_client_ns);
-        self.done.push(exchange);
+        self.done.push_back(exchange);
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        (self.open.capacity() + self.done.capacity()) * size_of::<Exchange>()
+        (self.open.capacity() + self.done.capacity()) * size_of::<Box<Exchange>>()
+            + self.open.len() * size_of::<Exchange>()
     }
 }
 

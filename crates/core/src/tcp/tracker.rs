@@ -41,15 +41,20 @@ impl Tracker {
         let hash = segment.flow_hash;
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         if let Some(connection) = found {
-            if !connection.reused_by(segment) {
+            let forgotten = connection
+                .ending
+                .over_ns
+                .is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
+            if !forgotten && !connection.reused_by(segment) {
                 let was_over = connection.is_over();
                 connection.segment(segment, payload, sink);
                 if !was_over && connection.is_over() {
+                    connection.ending.over_ns = Some(segment.time_ns);
                     self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
                 }
                 return;
             }
-            self.port_reuses += 1;
+            self.port_reuses += u64::from(!forgotten);
             self.remove(hash, &segment.flow, sink);
         }
         self.begin(segment, payload, sink);

@@ -6,8 +6,8 @@
 mod diagnosis;
 mod expect;
 mod frames;
+mod invariants;
 mod language;
+mod memory;
 mod network;
 mod traces;
-mod invariants;
-mod memory;

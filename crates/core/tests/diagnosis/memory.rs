@@ -1,8 +1,8 @@
 //! Memory grows with open connections, never with what was.
 
+use crate::language::Place;
 use crate::language::parse;
 use crate::network::{EPOCH_NS, capture, packets};
-use crate::language::Place;
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType, Source};
 use tcpwhy_core::cause::Tally;
 use tcpwhy_core::tcp::Tracker;

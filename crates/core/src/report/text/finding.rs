@@ -8,6 +8,9 @@ use crate::report::phrases::{self, Phrases, endpoint};
 use crate::report::style::{Look, Paint};
 use crate::report::{Evidence, Finding, Report, units};
 
+/// Look-alikes told of each finding; JSON has all.
+const RULED_OUT_MAX: usize = 3;
+
 /// Fixes shown of each finding; the manual has all.
 const FIXES_MAX: usize = 3;
 
@@ -16,7 +19,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     heading(page, report, finding);
     page.labelled("what", &phrases.what);
     evidence(page, report, finding, phrases);
-    for (index, (cause, why)) in phrases.ruled_out.iter().enumerate() {
+    for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
         page.labelled(if index == 0 { "not" } else { "" }, &format!("{}: {why}", cause.id()));
     }
     for (index, fix) in phrases.fixes.iter().take(FIXES_MAX).enumerate() {
@@ -96,6 +99,9 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
             right(after, widths[3])
         );
         page.columned(if index == 0 { "evidence" } else { "" }, &start, words);
+    }
+    if let Some(note) = &phrases.note {
+        page.labelled("", note);
     }
     if report.inputs.len() > 1
         && let Some(input) = report.inputs.get(usize::from(first.frame.file()))

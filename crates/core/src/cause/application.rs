@@ -1,0 +1,31 @@
+//! Time of the applications themselves: what no mechanism of TCP explains.
+
+use super::scene::{Proof, Scene};
+use super::{Cause, Owner, Slice};
+use crate::app::Side;
+use crate::tcp::Turn;
+
+/// The sender could have sent and did not: its application was busy.
+pub(super) fn busy(sender: Side, ns: u64) -> Slice {
+    match sender {
+        Side::Server => Slice::of(Owner::Server, Cause::ServerThink, ns),
+        Side::Client => Slice::of(Owner::Client, Cause::ClientThink, ns),
+    }
+}
+
+/// What the application was asked, and when it spoke.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let (before, after) = match (scene.chain.cause, gap.turn) {
+        (Cause::ServerThink, Turn::Answers) => ("request", "response"),
+        (Cause::ClientThink, Turn::Answers) => ("flight_end", "request"),
+        _ => ("flight_end", "next"),
+    };
+    proof.see_before(gap, before);
+    proof.see_after(gap, after);
+    let free = gap.turn == Turn::Answers || !gap.ack_triggered();
+    proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
+    let nothing_lost = gap.missing_packets == 0 && gap.retransmission.is_none();
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_lost && !gap.after_loss);
+    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0);
+}

@@ -1,0 +1,218 @@
+//! Costs: where time goes though nothing is wrong, told per server endpoint.
+
+use super::assemble::{Floors, finding};
+use super::culprit::culprit;
+use super::facts::Facts;
+use super::scene::{Proof, at};
+use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
+use super::{Cause, Class, Owner};
+use crate::app::Side;
+use crate::report::{Fact, Finding, Latency, RuledOut};
+use crate::wire::Endpoint;
+
+/// The owners whose time a cost explains, per cause.
+pub(super) const COSTS: &[(Cause, &[Owner])] = &[
+    (Cause::ServerThink, &[Owner::Server]),
+    (Cause::ClientThink, &[Owner::Client]),
+    (Cause::PathRtt, &[Owner::Path, Owner::Connect]),
+    (Cause::TlsHandshake, &[Owner::Tls]),
+    (Cause::Bandwidth, &[Owner::Bandwidth, Owner::Queueing]),
+];
+
+/// The costs that are worth a reader's time. What a fault that is told in `faults` owns of an
+/// owner's time is not told again as a cost.
+pub(super) fn costs(
+    tally: &Tally,
+    floors: &Floors,
+    wall_ns: u64,
+    faults: &[(&Key, &CauseTally)],
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (&server, endpoint) in &tally.endpoints {
+        let told = |owners: &[Owner]| -> u64 {
+            let here = faults.iter().filter(|(key, _)| key.server == server);
+            let covered = |(_, cause): &(&Key, &CauseTally)| -> u64 {
+                owners.iter().map(|&owner| cause.covers.of(owner)).sum()
+            };
+            here.map(covered).sum()
+        };
+        for &(cause, owners) in COSTS {
+            let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
+            let cost_ns = owned_ns.saturating_sub(told(owners));
+            let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
+            let about = (cause, sender, server);
+            findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
+        }
+        for cause in [Cause::SlowStart, Cause::CongestionWindow] {
+            let cost_ns = tally.cost_of(cause, server);
+            let about = (cause, Side::Server, server);
+            findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
+        }
+    }
+    debug_assert!(findings.iter().all(|finding| finding.cause.class() == Class::Cost));
+    findings
+}
+
+fn cost(
+    tally: &Tally,
+    floors: &Floors,
+    wall_ns: u64,
+    (cause, sender, server): (Cause, Side, Endpoint),
+    cost_ns: u64,
+    endpoint: &EndpointTally,
+) -> Option<Finding> {
+    let total_ns = endpoint.all.ledger.total_ns().max(1);
+    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
+    // A round trip is what every exchange costs: it is worth a word where it is a long one.
+    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
+    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
+        return None;
+    }
+    let known = tally
+        .causes
+        .iter()
+        .find(|(key, _)| key.cause == cause && key.sender == sender && key.server == server);
+    let (key, tallied) = match known {
+        Some((key, tallied)) => (key.clone(), tallied.clone()),
+        None => {
+            let culprit = culprit(cause, sender, Endpoint::default(), server);
+            (Key { cause, sender, server, culprit }, CauseTally::default())
+        }
+    };
+    let mut finding = finding(&key, &tallied, tally, wall_ns);
+    finding.lost_ns = cost_ns;
+    finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
+    if tallied.exchanges == 0 {
+        finding.affected.exchanges = endpoint.all.exchanges;
+        finding.affected.connections = endpoint.connections;
+        finding.protocol = endpoint.protocol;
+        finding.software = endpoint.software.clone().map(String::from);
+        finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
+        finding.confidence = 0.95;
+        show(cause, endpoint, &mut finding);
+    }
+    let mut facts: Facts = finding.facts.into_iter().collect();
+    facts.extend(endpoint_facts(cause, endpoint));
+    finding.facts = facts.into_iter().collect();
+    finding.ruled_out.extend(ruled_out(cause, server, endpoint, tally));
+    Some(finding)
+}
+
+/// The exchange to which it mattered most, as evidence.
+fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
+    let Some(Some(sample)) = Sample::place(cause).map(|place| &endpoint.samples[place]) else {
+        return;
+    };
+    let mut proof = Proof::default();
+    let (first, last) = match cause {
+        Cause::TlsHandshake => ("client_hello", "finished"),
+        Cause::Bandwidth => ("first", "last"),
+        _ => ("request", "response"),
+    };
+    if cause == Cause::PathRtt {
+        let set_up = [("syn", sample.syn, Side::Client), ("syn_ack", sample.syn_ack, Side::Server)];
+        for (part, frame, side) in set_up {
+            if let Some(frame) = frame {
+                proof.see(part, frame, side, 0);
+            }
+        }
+    }
+    proof.see(first, at(sample.first_frame, sample.first_ns), Side::Client, 0);
+    proof.see(last, at(sample.last_frame, sample.end_ns), Side::Server, 0);
+    finding.evidence = proof.evidence();
+    finding.evidence_flow = Some((sample.client, sample.server));
+}
+
+/// Values known of the endpoint as a whole.
+fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Facts {
+    let mut facts = Facts::new();
+    let exchanges = endpoint.all.exchanges.max(1);
+    let ledger = &endpoint.all.ledger;
+    let rtt_ns = endpoint.rtts.quantile_ns(0.5);
+    if rtt_ns > 0 {
+        facts.insert("rtt_ns", Fact::Ns(rtt_ns));
+    }
+    match cause {
+        Cause::PathRtt => {
+            let on_the_way_ns = ledger.of(Owner::Path) + ledger.of(Owner::Connect);
+            let round_trips =
+                (on_the_way_ns + rtt_ns * exchanges / 2) / (rtt_ns * exchanges).max(1);
+            if rtt_ns > 0 && round_trips > 0 {
+                facts.insert("round_trips", Fact::Count(round_trips));
+            }
+            if endpoint.connects > 0 {
+                facts.insert("connects", Fact::Count(endpoint.connects));
+            }
+            if endpoint.connects * 2 >= exchanges {
+                let set_up_ns = ledger.of(Owner::Connect) + ledger.of(Owner::Tls);
+                let reuse_ns = (ledger.total_ns() - set_up_ns) / exchanges;
+                facts.insert("reuse_ns", Fact::Ns(reuse_ns));
+            }
+        }
+        Cause::TlsHandshake => {
+            let [full, resumed] = endpoint.handshakes;
+            facts.insert("handshakes", Fact::Count(full + resumed));
+            if resumed > 0 {
+                facts.insert("full", Fact::Count(full));
+            }
+            facts.insert("resumed", if resumed > 0 { Fact::Count(resumed) } else { none() });
+            if endpoint.tls.count() > 0 {
+                facts.insert("p50_ns", Fact::Ns(endpoint.tls.quantile_ns(0.5)));
+            }
+            if endpoint.certificate_bytes > 0 {
+                let bytes = u64::from(endpoint.certificate_bytes);
+                facts.insert("certificate_bytes", Fact::Bytes(bytes));
+            }
+        }
+        Cause::Bandwidth => {
+            let busier = endpoint.rates.iter().max_by_key(|rates| rates.count());
+            let rate = busier.map_or(0, |rates| rates.quantile_ns(0.5));
+            if rate > 0 {
+                facts.insert("bottleneck_bps", Fact::BitsPerSecond(rate.saturating_mul(8)));
+            }
+        }
+        _ => {}
+    }
+    facts
+}
+
+fn none() -> Fact {
+    Fact::Text("none".into())
+}
+
+/// Certificates up to this fit into an initial window of ten segments (RFC 6928).
+const INITIAL_WINDOW_BYTES: u32 = 14_600;
+
+fn ruled_out(
+    cause: Cause,
+    server: Endpoint,
+    endpoint: &EndpointTally,
+    tally: &Tally,
+) -> Vec<RuledOut> {
+    let nothing_repeated = tally.cost_of(Cause::SynRetransmit, server) == 0;
+    let small = (1..=INITIAL_WINDOW_BYTES).contains(&endpoint.certificate_bytes);
+    let measured = endpoint.rtts.count() > 0;
+    let candidates: &[(Cause, &'static str, bool)] = match cause {
+        Cause::PathRtt => &[
+            (Cause::ServerThink, "handshake_agrees", measured),
+            (Cause::SynRetransmit, "nothing_lost", nothing_repeated),
+        ],
+        Cause::TlsHandshake => {
+            &[(Cause::ServerThink, "before_request", true), (Cause::SlowStart, "chain_fits", small)]
+        }
+        _ => &[],
+    };
+    let holding = candidates.iter().filter(|(_, _, holds)| *holds);
+    holding.map(|&(cause, why, _)| RuledOut { cause, why }).collect()
+}
+
+/// Where a cost is spread evenly, so is what is left without it.
+fn scaled(latency: &Latency, share: f64) -> Latency {
+    let scale = |ns: u64| (ns as f64 * share) as u64;
+    Latency {
+        p50_ns: scale(latency.p50_ns),
+        p90_ns: scale(latency.p90_ns),
+        p99_ns: scale(latency.p99_ns),
+        max_ns: scale(latency.max_ns),
+    }
+}

@@ -1,0 +1,162 @@
+//! What a look-up shows of what went wrong with it: query, repetition, answer.
+
+use super::Cause;
+use super::scene::{Proof, Shown, at};
+use super::tally::Instance;
+use crate::app::{Protocol, Side};
+use crate::dns::{Lookup, Query};
+use crate::report::{Fact, Vantage};
+use crate::wire::Endpoint;
+
+/// Adds up how long answers took.
+pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
+    for query in &lookup.queries {
+        if let Some(answered_ns) = query.answered_ns {
+            shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
+        }
+    }
+}
+
+/// The look-up as an instance of a cause that cost it time, ns; `answered` queries like the
+/// guilty one got an answer of the same server.
+pub(super) fn instance(
+    lookup: &Lookup,
+    query: &Query,
+    (cause, ns): (Cause, u64),
+    answered: u64,
+) -> Instance {
+    let mut proof = Proof::default();
+    see(lookup, query, cause, &mut proof);
+    tell(lookup, query, (cause, answered), &mut proof);
+    rule_out(lookup, query, (cause, answered), &mut proof);
+    Instance {
+        rank: ((false, false, ns), std::cmp::Reverse((query.sent_ns, query.query_frame))),
+        proof,
+        client: Endpoint { address: lookup.client, port: query.client_port },
+        server: query.server,
+        vantage: Vantage::Client,
+        software: None,
+        protocol: Protocol::Dns,
+    }
+}
+
+/// What the client did about it.
+fn next<'a>(lookup: &'a Lookup, query: &Query) -> Option<&'a Query> {
+    let later = lookup.queries.iter().filter(|other| other.sent_ns > query.sent_ns);
+    let same = |other: &&Query| other.qtype == query.qtype;
+    later.clone().find(same).or(later.clone().next())
+}
+
+fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
+    proof.see("query", at(query.query_frame, query.sent_ns), Side::Client, 0);
+    let in_vain = if cause == Cause::DnsSearch { "nxdomain" } else { "answer" };
+    see_answer(query, in_vain, proof);
+    let hit = match cause {
+        // The name that exists is asked for last.
+        Cause::DnsSearch => lookup.queries.iter().rev().find(|it| it.qtype == query.qtype),
+        _ if query.answered_ns.is_none() || query.rcode.is_some_and(|rcode| rcode != 0) => {
+            next(lookup, query)
+        }
+        _ => None,
+    };
+    let Some(hit) = hit else { return };
+    let part = match cause {
+        Cause::DnsSearch => "hit",
+        Cause::DnsTimeout if hit.server != query.server => "next",
+        _ => "again",
+    };
+    proof.see(part, at(hit.query_frame, hit.sent_ns), Side::Client, 0);
+    see_answer(hit, "answer", proof);
+}
+
+fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
+    if let (Some(frame), Some(at_ns)) = (query.answer_frame, query.answered_ns) {
+        let part = if query.flags.is_unreachable { "icmp" } else { part };
+        proof.see(part, at(frame, at_ns), Side::Server, 0);
+    }
+}
+
+fn tell(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), proof: &mut Proof) {
+    let text = |endpoint: &Endpoint| Fact::Text(endpoint.ip().to_string());
+    proof.fact("resolver", text(&query.server));
+    let repeated = next(lookup, query).filter(|_| query.answered_ns.is_none());
+    if let Some(again) = repeated {
+        proof.fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
+        if again.server != query.server && again.answered_ns.is_some() {
+            proof.fact("next_resolver", text(&again.server));
+        }
+    }
+    match cause {
+        Cause::DnsTimeout if answered == 0 => proof.fact("answered", Fact::Count(0)),
+        Cause::DnsSearch => {
+            proof.fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
+            let first_ns = lookup.start_ns;
+            let last = lookup.queries.iter().max_by_key(|query| query.step);
+            let start_ns = lookup
+                .queries
+                .iter()
+                .filter(|query| last.is_some_and(|last| last.step == query.step))
+                .map(|query| query.sent_ns)
+                .min();
+            if let Some(start_ns) = start_ns {
+                proof.fact("extra_ns", Fact::Ns(start_ns.saturating_sub(first_ns)));
+            }
+        }
+        Cause::DnsFailure => {
+            if let Some(rcode) = query.rcode {
+                proof.fact("rcode", Fact::Text(rcode_name(rcode)));
+            }
+            let servers: std::collections::BTreeSet<_> =
+                lookup.queries.iter().map(|query| query.server).collect();
+            if servers.len() > 1 {
+                proof.fact("tries", Fact::Count(servers.len() as u64));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The mnemonics of RFC 1035 §4.1.1.
+fn rcode_name(rcode: u8) -> String {
+    match rcode {
+        1 => "FORMERR".into(),
+        2 => "SERVFAIL".into(),
+        4 => "NOTIMP".into(),
+        5 => "REFUSED".into(),
+        other => format!("RCODE {other}"),
+    }
+}
+
+fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), proof: &mut Proof) {
+    let silent = query.answered_ns.is_none();
+    match cause {
+        Cause::DnsTimeout => {
+            proof.not(Cause::DnsSlow, "never", silent);
+            let pair = lookup.conntrack_race_suspected;
+            proof.not(Cause::ConntrackRace, "whole", !pair);
+            proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
+        }
+        Cause::DnsSlow => {
+            let asked_once = next(lookup, query).is_none_or(|next| next.qtype != query.qtype);
+            proof.not(Cause::DnsTimeout, "answered", !silent && asked_once);
+            proof.not(Cause::DnsSearch, "first_name", lookup.search_steps == 0);
+        }
+        Cause::DnsFailure => {
+            proof.not(Cause::DnsTimeout, "answered", !silent);
+            let failed = query.rcode.is_some_and(|rcode| rcode != 3);
+            proof.not(Cause::DnsSearch, "not_nxdomain", failed);
+        }
+        Cause::DnsSearch => {
+            proof.not(Cause::DnsFailure, "nxdomain", query.rcode == Some(3));
+            let slowest_ns = lookup.queries.iter().map(|query| {
+                query.answered_ns.map_or(u64::MAX, |at_ns| at_ns.saturating_sub(query.sent_ns))
+            });
+            let fast = slowest_ns.max().is_some_and(|ns| ns < crate::dns::SLOW_MIN_NS);
+            proof.not(Cause::DnsSlow, "each_fast", fast);
+        }
+        Cause::ReverseDnsTimeout => {
+            proof.not(Cause::DnsTimeout, "ptr_only", answered == 0 && silent);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,28 @@
+//! Packets above a size vanish and nobody says so (RFC 2923 §2.1). Which losses are of this
+//! kind, only the sizes of a whole direction tell: see [`crate::tcp::Half::sizes_stop_short`].
+
+use super::Cause;
+use super::scene::{Proof, Scene, window_open};
+use crate::report::Fact;
+
+/// The full segment, its repetitions, and the sizes between which the path's limit lies.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    match gap.original {
+        Some(original) => proof.see("lost", original, gap.sender, gap.next_len),
+        None => proof.see_before(gap, "flight_end"),
+    }
+    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
+    let shorter = gap.next_len <= passed_bytes;
+    proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
+    if lost_bytes > passed_bytes {
+        proof.fact("lost_bytes", Fact::Bytes(lost_bytes));
+    }
+    if passed_bytes > 0 {
+        proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
+    }
+    let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
+    proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
+    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));
+    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+}

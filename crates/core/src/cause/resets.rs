@@ -1,0 +1,75 @@
+//! Connections that a RST ended (RFC 9293 §3.5.2): in mid-exchange, or just as an idle one was
+//! used again.
+
+use super::Cause;
+use super::scene::{Proof, Scene, at};
+use crate::app::Side;
+use crate::report::Fact;
+
+/// A connection that was quiet for this long was idle.
+const IDLE_NS: u64 = 1_000_000_000;
+
+fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    for side in Side::ALL {
+        let ending = &connection.ending;
+        let fin = ending.fin_frame[side as usize].zip(ending.fin_ns[side as usize]);
+        if let Some((frame, at_ns)) = fin {
+            proof.see("fin", at(frame, at_ns), side, 0);
+        }
+    }
+    let asked = at(exchange.first_frame, exchange.start_ns);
+    if connection.ending.reset.is_some_and(|(_, frame, _)| frame != asked.frame) {
+        proof.see(request, asked, Side::Client, 0);
+    }
+    if let Some((side, frame, at_ns)) = connection.ending.reset {
+        proof.see("reset", at(frame, at_ns), side, 0);
+    }
+}
+
+/// The last data and the RST.
+pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    see_end(scene, proof, "last_data");
+    let when = match (exchange.response_seen, connection.setup.established_ns) {
+        (true, _) => "in the middle of a response",
+        (false, _) if exchange.request_seen => "before the response began",
+        _ => "before anything was asked",
+    };
+    proof.fact("when", Fact::Text(when.into()));
+    if let Some((side, _, at_ns)) = connection.ending.reset {
+        let peer = &connection.halves[side.peer() as usize];
+        let unread_bytes = peer.nxt.saturating_sub(peer.una_seen);
+        if unread_bytes > 0 {
+            proof.fact("unread_bytes", Fact::Bytes(unread_bytes));
+        }
+        let last_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+        if last_ns > 0 {
+            proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(connection.first_ns)));
+            proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
+        }
+        proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
+    }
+    proof.not(Cause::Refused, "established", connection.setup.established_ns.is_some());
+    let open = connection.halves.iter().all(|half| !half.closed());
+    proof.not(Cause::ZeroWindow, "window_open", open);
+}
+
+/// The server's FIN, the request that crossed it, and the RST.
+pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    see_end(scene, proof, "request");
+    let idle_ns = exchange.idle_ns;
+    if idle_ns > 0 {
+        proof.fact("idle_ns", Fact::Ns(idle_ns));
+    }
+    let fin_ns = connection.ending.fin_ns[Side::Server as usize];
+    let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
+    let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
+    if let Some(fin_ns) = closed {
+        proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
+    }
+    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_NS);
+    proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
+    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending.reset.is_some());
+}

@@ -1,0 +1,75 @@
+//! Connections that were hard to set up (RFC 9293 §3.5): repeated SYNs, listeners whose queue is
+//! full, ports where nobody listens. The times come from [`crate::tcp::Setup`].
+
+use super::Cause;
+use super::scene::{Proof, Scene, Shown, at};
+use crate::app::Side;
+use crate::report::Fact;
+use crate::tcp::Setup;
+
+fn see_handshake(setup: &Setup, proof: &mut Proof) {
+    let frames = &setup.frames;
+    let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
+    let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
+    let parts = client.map(|part| (Side::Client, part)).into_iter();
+    for (side, (part, frame)) in parts.chain(server.map(|part| (Side::Server, part))) {
+        if let Some(sighting) = frame {
+            proof.see(part, sighting, side, 0);
+        }
+    }
+    let wait = |(first, again): (Option<crate::tcp::Sighting>, Option<crate::tcp::Sighting>)| {
+        Some(again?.time_ns.saturating_sub(first?.time_ns))
+    };
+    let by_client = wait((frames.syn, frames.syn_again));
+    if let Some(rto_ns) = by_client.or(wait((frames.syn_ack, frames.syn_ack_again))) {
+        proof.fact("rto_ns", Fact::Ns(rto_ns));
+    }
+}
+
+/// The attempt, its repetition, and the answer.
+pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
+    let setup = &scene.connection.setup;
+    see_handshake(setup, proof);
+    // Without a second SYN-ACK, what was lost lies beyond the vantage.
+    let side = match (setup.syn_acks, setup.syns) {
+        (2.., _) => "SYN-ACK",
+        (_, 2..) if setup.syn_acks == 0 => "SYN, or each answer to it,",
+        _ => "SYN, or the first answer to it,",
+    };
+    proof.fact("side", Fact::Text(side.into()));
+    proof.not(Cause::Refused, "no_rst", !setup.refused);
+    let accepted = setup.established_ns.is_some() && setup.confirmed && !setup.ignored();
+    proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
+    proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
+}
+
+/// The handshake that the client completed and the server did not take.
+pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
+    let setup = &scene.connection.setup;
+    see_handshake(setup, proof);
+    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack > 0);
+    proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data >= 2);
+    proof.not(Cause::SynFlood, "completes", setup.established_ns.is_some());
+}
+
+/// The SYN and the RST.
+pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
+    let setup = &scene.connection.setup;
+    if let Some(syn) = setup.frames.syn_again.or(setup.frames.syn) {
+        proof.see("syn", syn, Side::Client, 0);
+        if let Some((side, frame, at_ns)) = scene.connection.ending.reset {
+            proof.see("reset", at(frame, at_ns), side, 0);
+            proof.fact("rtt_ns", Fact::Ns(at_ns.saturating_sub(syn.time_ns)));
+        }
+    }
+    proof.not(Cause::Reset, "before_established", setup.established_ns.is_none());
+    proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
+}
+
+/// Adds up who never got an answer, and what a full listener did.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let setup = &scene.connection.setup;
+    shown.add("unanswered", u64::from(setup.syn_acks == 0));
+    shown.add("ignored", u64::from(setup.ignored()));
+    shown.add("syn_ack_repeats", setup.syn_acks_after_ack.into());
+}
