@@ -136,25 +136,3 @@ fn the_whole_grid() {
     }
     insta::assert_snapshot!("grid", table);
 }
-
-#[test]
-fn zz_dump() {
-    use crate::diagnosis::{diagnose, render};
-    use crate::frames::pcap_with_link;
-    let cases = [
-        Config { rtt_us: 200, ack_delay_ms: 40, loss: Loss::Syn, ..Config::default() },
-        Config { rtt_us: 200, loss: Loss::Tail, ..Config::default() },
-        Config { rtt_us: 200, body_bytes: LARGE_BYTES, ..Config::default() },
-        Config { rtt_us: 100_000, body_bytes: LARGE_BYTES, send_bytes: 16 << 10, ..Config::default() },
-        Config { rtt_us: 100_000, body_bytes: LARGE_BYTES, receive_bytes: 64 << 10, ..Config::default() },
-    ];
-    for (index, config) in cases.into_iter().enumerate() {
-        let run = crate::world::run(&config);
-        println!("== {index} {config} truth {:?}", run.walls_ns);
-        for end in [0, 1] {
-            let file = pcap_with_link(&run.captures[end], 65535, 101);
-            std::fs::write(format!("/tmp/tests-sim-{index}-{end}.pcap"), &file).unwrap();
-            println!("-- end {end}\n{}", render(&diagnose(&file)));
-        }
-    }
-}
