@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use tcpwhy_lab::{CaseResult, Labels, LabError, RunOptions, find, run};
+use tcpwhy_lab::{CaseResult, LabError, Labels, RunOptions, find, run};
 
 /// Runs a case with the parameters of `set` (`name value`); `None` where this machine cannot.
 fn captured(case: &str, set: &[(&str, &str)]) -> Option<CaseResult> {

@@ -80,6 +80,8 @@ pub struct Gap {
     pub ack: Option<AckTrigger>,
     /// How many ACKs took effect in it.
     pub acks: u32,
+    /// How many trains of them, apart in time.
+    pub ack_trains: u32,
     /// Unacknowledged bytes just before that ACK (or at the end, if none).
     pub flight_before: u64,
     /// Bytes the offered window still allowed just before that ACK; `None`: scale unknown.
@@ -149,6 +151,7 @@ impl Gap {
             next_fin: false,
             ack: None,
             acks: 0,
+            ack_trains: 0,
             flight_before: 0,
             room_before: None,
             window_before: None,

@@ -79,6 +79,8 @@ pub struct SinceDeparture {
     pub trigger: Option<AckTrigger>,
     /// How many did.
     pub acks: u32,
+    /// How many trains of them, apart in time.
+    pub ack_trains: u32,
     /// Flight just before the last of them.
     pub flight_before: u64,
     /// Room in the offered window just before the last of them.
@@ -428,6 +430,7 @@ impl Half {
                 self.since.flight_before = self.flight();
                 self.since.room_before = self.room();
                 self.since.window_before = self.window();
+                self.since.ack_trains += 1;
             }
             self.since.acks += 1;
             let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
