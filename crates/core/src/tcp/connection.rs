@@ -386,6 +386,11 @@ impl Connection {
             _ => self.resume(),
         }
         let silence = self.silence(side, start, segment, kind);
+        if self.timeline.active != Some(side)
+            && let Some(bulk) = &mut self.halves[index].bulk
+        {
+            bulk.rounds.restart();
+        }
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
@@ -504,6 +509,7 @@ impl Connection {
             smss: half.smss(),
             last_len: last.len,
             last_small: last.small,
+            more_queued: last.more_queued,
             next_len: 0,
             next_fin: false,
             ack: half.since.trigger,
