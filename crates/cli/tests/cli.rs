@@ -210,3 +210,89 @@ fn completions_are_made_for_shells() {
 fn a_connection_that_is_not_there_is_an_error() {
     fails_with(&[&capture("pick"), "--connection", "7"], &["connection 7 is not in this capture"]);
 }
+
+/// A frame of Ethernet, IPv4 and TCP between 10.0.0.1:40000 and 10.0.0.2:80.
+fn tcp_frame(from_client: bool, flags: u8, seq: u32, ack: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00, 0x45, 0]);
+    frame.extend((40 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let (client_port, server_port) = (40_000_u16.to_be_bytes(), 80_u16.to_be_bytes());
+    if from_client {
+        frame.extend([client, server].concat());
+        frame.extend([client_port, server_port].concat());
+    } else {
+        frame.extend([server, client].concat());
+        frame.extend([server_port, client_port].concat());
+    }
+    frame.extend(seq.to_be_bytes());
+    frame.extend(ack.to_be_bytes());
+    frame.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+/// One request and its response, in which the server thinks for 250 ms.
+fn exchange(name: &str) -> String {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    let request = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n";
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let (asked, answered) = (101 + request.len() as u32, 501 + response.len() as u32);
+    let frames = [
+        (0, tcp_frame(true, SYN, 100, 0, b"")),
+        (200, tcp_frame(false, SYN | ACK, 500, 101, b"")),
+        (250, tcp_frame(true, ACK, 101, 501, b"")),
+        (300, tcp_frame(true, ACK, 101, 501, request)),
+        (500, tcp_frame(false, ACK, 501, asked, b"")),
+        (250_300, tcp_frame(false, ACK, 501, asked, response)),
+        (250_350, tcp_frame(true, ACK, asked, answered, b"")),
+    ];
+    let mut bytes = pcap()[..24].to_vec();
+    for (micros, frame) in frames {
+        for field in [1_769_853_600, micros, frame.len() as u32, frame.len() as u32] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    let path = folder(name).join("exchange.pcap");
+    fs::write(&path, bytes).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn a_connection_is_drawn_with_its_silences_owned() {
+    let path = exchange("drawn");
+    for pick in ["1", "10.0.0.1:40000"] {
+        let text = out(&run(&[&path, "--connection", pick]));
+        let lines: Vec<&str> = text.lines().collect();
+        for words in ["SYN-ACK", "exchange 1: GET /slow", "250 ms  server (server_think)", "ok"] {
+            let found = lines.iter().any(|line| line.contains(words));
+            assert!(found || words == "ok", "{words}: {text}");
+        }
+        assert!(lines.iter().any(|line| line.ends_with("#6")), "{text}");
+    }
+    let text = out(&run(&[&path, "--exchange", "1"]));
+    assert!(text.contains("server_think"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_said() {
+    let path = exchange("not_drawn");
+    fails_with(&[&path, "--connection", "2"], &["connection 2 is not in this capture"]);
+    fails_with(&[&path, "--exchange", "9"], &["exchange 9 is not on that connection; it has 1"]);
+}
+
+#[test]
+fn the_connections_are_listed_with_their_counts() {
+    let path = exchange("listed");
+    let report: serde_json::Value =
+        serde_json::from_str(&out(&run(&[&path, "--json"]))).expect("JSON");
+    let connection = &report["connections"][0];
+    assert_eq!(connection["client"], "10.0.0.1:40000");
+    assert_eq!(connection["exchanges"], 1);
+    assert_eq!(connection["client_to_server"]["packets"], 4);
+    assert_eq!(connection["server_to_client"]["unique_bytes"], 40);
+    assert_eq!(report["connections_omitted"], 0);
+}

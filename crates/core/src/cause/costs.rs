@@ -105,8 +105,8 @@ fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
     };
     let mut proof = Proof::default();
     let (first, last) = match cause {
-        Cause::TlsHandshake => ("client_hello", "finished"),
-        Cause::Bandwidth => ("first", "last"),
+        Cause::TlsHandshake => ("client_hello", "response"),
+        Cause::Bandwidth => ("request", "last"),
         _ => ("request", "response"),
     };
     if cause == Cause::PathRtt {

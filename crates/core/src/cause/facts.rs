@@ -11,10 +11,15 @@ pub type Facts = BTreeMap<&'static str, Fact>;
 
 /// Values for the words of a cause.
 pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Facts {
+    // An attempt is one, however often it was repeated.
+    let count = match key.cause {
+        Cause::SynRetransmit | Cause::AcceptQueueOverflow => cause.exchanges,
+        _ => cause.count,
+    };
     let mut facts = Facts::from([
         ("cases", Fact::Count(cause.exchanges)),
         ("of_cases", Fact::Count(endpoint.map_or(0, |endpoint| endpoint.all.exchanges))),
-        ("count", Fact::Count(cause.count)),
+        ("count", Fact::Count(count)),
         ("longest_ns", Fact::Ns(cause.waits.latency().max_ns)),
         ("p50_ns", Fact::Ns(cause.waits.quantile_ns(0.5))),
         ("p99_ns", Fact::Ns(cause.waits.quantile_ns(0.99))),

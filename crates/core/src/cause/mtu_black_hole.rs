@@ -8,12 +8,12 @@ use crate::report::Fact;
 /// The full segment, its repetitions, and the sizes between which the path's limit lies.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    match gap.original {
+    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
+    let shorter = gap.next_len <= passed_bytes;
+    match gap.original.filter(|_| !shorter) {
         Some(original) => proof.see("lost", original, gap.sender, gap.next_len),
         None => proof.see_before(gap, "flight_end"),
     }
-    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
-    let shorter = gap.next_len <= passed_bytes;
     proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
     if lost_bytes > passed_bytes {
         proof.fact("lost_bytes", Fact::Bytes(lost_bytes));

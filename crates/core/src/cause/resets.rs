@@ -9,9 +9,9 @@ use crate::report::Fact;
 /// A connection that was quiet for this long was idle.
 const IDLE_NS: u64 = 1_000_000_000;
 
-fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str) {
+fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    for side in Side::ALL {
+    for &side in closing {
         let ending = &connection.ending;
         let fin = ending.fin_frame[side as usize].zip(ending.fin_ns[side as usize]);
         if let Some((frame, at_ns)) = fin {
@@ -30,7 +30,7 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str) {
 /// The last data and the RST.
 pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    see_end(scene, proof, "last_data");
+    see_end(scene, proof, "last_data", &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns) {
         (true, _) => "in the middle of a response",
         (false, _) if exchange.request_seen => "before the response began",
@@ -58,7 +58,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
 /// The server's FIN, the request that crossed it, and the RST.
 pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
-    see_end(scene, proof, "request");
+    see_end(scene, proof, "request", &[Side::Server]);
     let idle_ns = exchange.idle_ns;
     if idle_ns > 0 {
         proof.fact("idle_ns", Fact::Ns(idle_ns));

@@ -73,7 +73,13 @@ impl Scene<'_> {
         let mut proof = Proof::default();
         proof.fact("mss_bytes", Fact::Bytes(self.gap().smss));
         proof.fact("rtt_ns", Fact::Ns(self.gap().rtt_base_ns));
-        if self.gap().ack.is_some() && self.gap().rtt_sender_ns >= FAR_NS {
+        let ack = self.gap().ack.filter(|ack| ack.pure && ack.seen_ns >= self.gap().start_ns);
+        if ack.is_some() && self.gap().rtt_sender_ns >= FAR_NS {
+            let side = match self.gap().sender {
+                Side::Client => "client",
+                Side::Server => "server",
+            };
+            proof.fact("far_side", Fact::Text(side.into()));
             proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt_sender_ns));
         }
         if let Some(window) = self.gap().window_before {

@@ -27,7 +27,7 @@ pub(super) fn elide(steps: Vec<LadderStep>) -> Vec<LadderStep> {
     }
     gaps.sort_by_key(|&(ns, index)| (std::cmp::Reverse(ns), index));
     for &(_, index) in gaps.iter().take(GAPS) {
-        keep[index.saturating_sub(2)..(index + 2).min(steps.len())].fill(true);
+        keep[index.saturating_sub(2)..(index + 4).min(steps.len())].fill(true);
     }
     let (mut shown, mut left_out) = (Vec::new(), LeftOut::default());
     for (step, keep) in steps.into_iter().zip(keep) {

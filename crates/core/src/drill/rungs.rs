@@ -5,7 +5,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
 use crate::report::{LadderStep, Step, units};
-use crate::tcp::{Connection, Exchange};
+use crate::tcp::{Connection, Exchange, TracedGap};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,6 +13,9 @@ use std::ops::Range;
 /// Silences shorter than this are not drawn, nor those below a hundredth of the whole.
 const GAP_MAX_FLOOR_NS: u64 = 1_000_000;
 const GAP_MIN_FLOOR_NS: u64 = 30_000;
+
+/// Segments looked at within one silence.
+const PEERS_MAX: usize = 64;
 
 /// One segment, reduced to what is drawn of it.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +133,7 @@ impl Drawing<'_> {
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
-    /// The silences by the frame that ended them, as their exchanges settled them.
+    /// The silences by the frame before which they are drawn, as their exchanges settled them.
     fn gaps(&self) -> HashMap<FrameId, Vec<Slice>> {
         let traced = self.connection.trace.iter().flat_map(|trace| &trace.gaps);
         let settled = traced.map(|gap| {
@@ -141,9 +144,24 @@ impl Drawing<'_> {
                 .find(|it| it.first_frame <= gap.next_frame)
                 .filter(|it| gap.next_frame <= it.last_frame);
             let slices = gap.slices.iter().map(|slice| settle(slice, exchange)).collect();
-            (gap.next_frame, slices)
+            (self.longest_pause(gap), slices)
         });
         settled.collect()
+    }
+
+    /// Within a silence of the sender its peer may have spoken: it is drawn where nobody did for
+    /// the longest time. Answers the frame that ended that pause.
+    fn longest_pause(&self, gap: &TracedGap) -> FrameId {
+        let last = self.rungs.partition_point(|rung| rung.frame < gap.next_frame);
+        let first = last.saturating_sub(PEERS_MAX);
+        let within = self.rungs.get(first..=last).unwrap_or(&[]).windows(2);
+        let pauses = within.filter_map(|pair| match pair {
+            [before, after] if before.time_ns >= gap.start_ns => {
+                Some((after.time_ns.saturating_sub(before.time_ns), after.frame))
+            }
+            _ => None,
+        });
+        pauses.max_by_key(|&(ns, _)| ns).map_or(gap.next_frame, |(_, frame)| frame)
     }
 
     /// The wait before a step of the handshake.

@@ -118,10 +118,12 @@ fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
         return healthy(page, report, first);
     };
     let mut text = format!("{}.", phrases.headline);
-    if finding.lost_ns > 0 && finding.counterfactual.p50_ns < finding.latency.p50_ns {
+    // Where all of it was in vain, there is no latency without the cause.
+    let told = finding.lost_ns > 0 && finding.counterfactual.max_ns > 0;
+    if told && finding.counterfactual.p50_ns < finding.latency.p50_ns {
         let (now, then) = (finding.latency.p50_ns, finding.counterfactual.p50_ns);
         text += &format!(" p50 {} would be {}.", units::duration(now), units::duration(then));
-    } else if finding.lost_ns > 0 && finding.counterfactual.p99_ns < finding.latency.p99_ns {
+    } else if told && finding.counterfactual.p99_ns < finding.latency.p99_ns {
         let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
         text += &format!(" p99 {} would be {}.", units::duration(now), units::duration(then));
     }

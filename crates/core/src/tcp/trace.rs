@@ -8,6 +8,8 @@ use crate::tcp::half::Kind;
 /// A silence and its owners, as the ledger got them.
 #[derive(Clone, Debug)]
 pub struct TracedGap {
+    /// When it began, ns.
+    pub start_ns: u64,
     /// The frame that ended it.
     pub next_frame: FrameId,
     /// Its parts.
@@ -29,7 +31,11 @@ impl Trace {
     pub(super) fn gap(&mut self, gap: &Gap, slices: &Slices) {
         if self.gaps.len() < GAPS_MAX {
             let slices = slices.iter().copied().collect();
-            self.gaps.push(TracedGap { next_frame: gap.next_frame, slices });
+            self.gaps.push(TracedGap {
+                start_ns: gap.start_ns,
+                next_frame: gap.next_frame,
+                slices,
+            });
         }
     }
 
