@@ -545,8 +545,6 @@ impl Half {
             {
                 self.timed = None;
                 let rtt_ns = segment.time_ns.saturating_sub(time_ns);
-                let least_ns = self.counts.rtt_min_ns;
-                self.counts.rtt_min_ns = if least_ns == 0 { rtt_ns } else { least_ns.min(rtt_ns) };
                 self.rtt_last_ns = [rtt_ns, self.rtt_last_ns[0], self.rtt_last_ns[1]];
                 sample = Some(rtt_ns);
             }
