@@ -509,7 +509,6 @@ impl Connection {
             smss: half.smss(),
             last_len: last.len,
             last_small: last.small,
-            more_queued: last.more_queued,
             next_len: 0,
             next_fin: false,
             ack: half.since.trigger,

@@ -72,8 +72,6 @@ pub struct Gap {
     pub last_len: u64,
     /// The last departure before ended in a segment below the SMSS.
     pub last_small: bool,
-    /// The last departure before was full and did not push: the sender had more to send.
-    pub more_queued: bool,
     /// Payload of the departure that ended it, bytes.
     pub next_len: u64,
     /// It carried FIN.
@@ -149,7 +147,6 @@ impl Gap {
             smss: 0,
             last_len: 0,
             last_small: false,
-            more_queued: false,
             next_len: 0,
             next_fin: false,
             ack: None,

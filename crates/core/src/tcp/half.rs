@@ -60,8 +60,6 @@ pub struct Departure {
     pub len: u64,
     /// Its last segment was below the SMSS.
     pub small: bool,
-    /// It was full and did not push (RFC 9293 §3.9.1.2): the sender had more to send.
-    pub more_queued: bool,
 }
 
 /// A stretch of the stream that was not seen though later data was.
@@ -606,9 +604,7 @@ impl Half {
             self.learn_smss(len, segment.time_ns);
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
-        let more_queued = !small && !segment.flags.has(TcpFlags::PSH) && !fin;
-        self.last =
-            Departure { time_ns: segment.time_ns, frame: segment.frame, len, small, more_queued };
+        self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
         self.since = SinceDeparture::default();
         self.fill_pipe(segment.time_ns, len);
     }
