@@ -69,7 +69,7 @@ printf '%s packets, %s bytes each; %s; best of %s\n\n' \
     "$packets" $((bytes / packets)) "$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo)" \
     "$repeats"
 
-echo '-- one core, the whole capture; CPU time as a multiple of tcpwhy's'
+echo '-- one core, the whole capture; CPU time as a multiple of that of tcpwhy'
 one="taskset -c 0"
 # shellcheck disable=SC2086
 {

@@ -150,7 +150,8 @@ impl Checked {
         let mut report = Report::default();
         assemble(self.tally, &Floors::default(), &mut report);
         let totals = &report.totals;
-        assert_eq!(report.ledger, self.ledger);
+        // What is learned later may rename time, never make or lose any.
+        assert_eq!(report.ledger.total_ns(), self.ledger.total_ns());
         assert_eq!(report.ledger.total_ns(), totals.wall_ns);
         assert_eq!((totals.exchanges, totals.connections), (self.exchanges, self.connections));
         for finding in &report.findings {

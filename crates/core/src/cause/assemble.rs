@@ -141,6 +141,9 @@ fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Ow
     tally.causes.entry(target).or_default().merge(&moved);
 }
 
+/// A window that stood in the way fewer times at one height is one that still opens.
+const WINDOW_LEVELS: u32 = 6;
+
 fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
     if matches!(key.cause, Cause::Refused | Cause::Reset | Cause::IdleReset) {
         return true;
@@ -166,7 +169,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         // A buffer below the bandwidth-delay product costs a round trip each time: where that
         // is short, it hardly shows.
         Cause::SendBuffer | Cause::ReceiveWindow => {
+            let opens = key.cause == Cause::ReceiveWindow
+                && endpoint.window_levels[key.sender as usize] < WINDOW_LEVELS;
             broad
+                && !opens
                 && share >= 5.0 * floors.fault_share
                 && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
         }

@@ -10,6 +10,10 @@ use crate::tcp::{Gap, Recovery, Turn};
 /// of a tail-loss probe are longer, and so is every RTO.
 const UNSEEN_FLOOR_NS: u64 = 10_000_000;
 
+/// A sender with data, window and no ACK outstanding that is silent for longer than this waits
+/// for a timer: Linux's RTO is 200 ms at least.
+const STUCK_FLOOR_NS: u64 = 150_000_000;
+
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.overtaken {
@@ -18,13 +22,17 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     gap.retransmission.map(|recovery| slice(recovery, rest_ns))
 }
 
-/// The silence ended with data that looks new here, but a packet of this sender is missing in
-/// between: it was lost before the vantage, and this is its repetition.
+/// The silence ended with data that looks new here, but it is a repetition of what was lost
+/// before the vantage: a packet of this sender is missing in between, or the sender had more to
+/// send all along, everything was acknowledged and the window open.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let waited = rest_ns >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns);
-    let repeated = gap.missing_packets > 0 && waited && !gap.ack_triggered();
-    (repeated || gap.missing_packets > 0 && waited && gap.turn == Turn::Answers)
-        .then(|| slice(Recovery::Timer, rest_ns))
+    let answers = gap.turn == Turn::Answers;
+    let missing = gap.missing_packets > 0 && (answers || !gap.ack_triggered());
+    let free = gap.ack.is_some_and(|ack| ack.acked_all) && !gap.window_limited();
+    let stuck = gap.more_queued && !answers && free && !gap.ack_triggered();
+    let long = gap.after_ack_ns() >= STUCK_FLOOR_NS.max(2 * gap.rtt_base_ns);
+    (waited && (missing || stuck && long)).then(|| slice(Recovery::Timer, rest_ns))
 }
 
 /// New data in the middle of a recovery: the sender was held back by it.

@@ -20,8 +20,11 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.next_small()
         && ack.acked_all
         && gap.flight_before > 0;
-    // A few full segments fit into any congestion window that has not just collapsed.
-    let few = gap.flight_before <= 3 * gap.smss && !gap.after_loss && !gap.steps;
+    // Not the congestion window's doing: a few full segments fit into any that has not just
+    // collapsed, and where an ACK of a part had come before, it had made room.
+    let room_made = gap.ack_trains > 1;
+    let few = gap.flight_before <= 3 * gap.smss || room_made;
+    let few = few && !gap.after_loss && !gap.steps;
     let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;

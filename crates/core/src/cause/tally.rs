@@ -81,6 +81,8 @@ pub struct EndpointTally {
     pub nagle_refuted: [u64; 2],
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: [u64; 2],
+    /// How often in a row one height of the offered window stood in the way, by who sends.
+    pub window_levels: [u32; 2],
 }
 
 /// The first exchange of a connection: what a look-up before it would have held up.
@@ -362,6 +364,9 @@ impl Sink for Tally {
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 endpoint.rates[side as usize].record(rate);
             }
+            let levels = connection.halves[side as usize].window_level_max;
+            let most = &mut endpoint.window_levels[side as usize];
+            *most = (*most).max(levels);
             endpoint.nagle_missed[side as usize] +=
                 u64::from(connection.halves[side as usize].nagle_missed);
             for &cause in Cause::ALL {
@@ -522,6 +527,7 @@ impl EndpointTally {
             self.rates[index].merge(&other.rates[index]);
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
+            self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
         }
         // The lesser name, so that the order of shards does not matter.
         self.software = match (self.software.take(), other.software) {

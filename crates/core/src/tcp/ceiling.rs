@@ -66,6 +66,11 @@ impl Rounds {
         self.blocked = true;
     }
 
+    /// A message begins: the window may have been closed by idleness (RFC 5681 §4.1).
+    pub fn restart(&mut self) {
+        self.spent_rounds = 0;
+    }
+
     /// A loss: what follows is the congestion window's doing.
     pub fn reset(&mut self) {
         *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };

@@ -26,9 +26,6 @@ const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
 /// Usual delay of an ACK, ns.
 const DELAYED_ACK_NS: u64 = 45_000_000;
 
-/// A window that stood in the way fewer times at one height is one that still opens.
-const WINDOW_LEVELS: u32 = 6;
-
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
@@ -384,10 +381,16 @@ impl Connection {
         }
         match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
-            Some((gap, _)) if gap.sender != side => self.suspended = None,
+            Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
+            Some((gap, _)) if gap.sender != side => {}
             _ => self.resume(),
         }
         let silence = self.silence(side, start, segment, kind);
+        if self.timeline.active != Some(side)
+            && let Some(bulk) = &mut self.halves[index].bulk
+        {
+            bulk.rounds.restart();
+        }
         self.halves[index].depart(segment, start, kind);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
@@ -506,10 +509,12 @@ impl Connection {
             smss: half.smss(),
             last_len: last.len,
             last_small: last.small,
+            more_queued: last.more_queued,
             next_len: 0,
             next_fin: false,
             ack: half.since.trigger,
             acks: half.since.acks,
+            ack_trains: half.since.ack_trains,
             flight_before: if no_ack { flight } else { half.since.flight_before },
             room_before: if no_ack { room } else { half.since.room_before },
             window_before: if no_ack { window } else { half.since.window_before },
@@ -723,9 +728,6 @@ impl Connection {
         }
         for side in Side::ALL {
             self.name_losses(side, exchange);
-            if self.halves[side as usize].window_level_max < WINDOW_LEVELS {
-                exchange.forget(side, Cause::ReceiveWindow);
-            }
         }
         if exchange.repeated_setup_ns > 0 {
             let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {

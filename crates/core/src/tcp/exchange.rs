@@ -208,11 +208,6 @@ impl Exchange {
         });
     }
 
-    /// What `sender` waited for by `cause` is no cause of its own.
-    pub fn forget(&mut self, sender: Side, cause: Cause) {
-        self.chains.retain(|chain| chain.cause != cause || chain.sender != sender);
-    }
-
     /// What `sender` lost by `from` turned out to be `to`, with the same owner.
     pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
         let same = |chain: &Chain| chain.cause == from && chain.sender == sender;

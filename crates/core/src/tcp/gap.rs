@@ -72,6 +72,8 @@ pub struct Gap {
     pub last_len: u64,
     /// The last departure before ended in a segment below the SMSS.
     pub last_small: bool,
+    /// The last departure before was full and did not push: the sender had more to send.
+    pub more_queued: bool,
     /// Payload of the departure that ended it, bytes.
     pub next_len: u64,
     /// It carried FIN.
@@ -80,6 +82,8 @@ pub struct Gap {
     pub ack: Option<AckTrigger>,
     /// How many ACKs took effect in it.
     pub acks: u32,
+    /// How many trains of them, apart in time.
+    pub ack_trains: u32,
     /// Unacknowledged bytes just before that ACK (or at the end, if none).
     pub flight_before: u64,
     /// Bytes the offered window still allowed just before that ACK; `None`: scale unknown.
@@ -146,10 +150,12 @@ impl Gap {
             smss: 0,
             last_len: 0,
             last_small: false,
+            more_queued: false,
             next_len: 0,
             next_fin: false,
             ack: None,
             acks: 0,
+            ack_trains: 0,
             flight_before: 0,
             room_before: None,
             window_before: None,

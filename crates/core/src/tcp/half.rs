@@ -60,6 +60,8 @@ pub struct Departure {
     pub len: u64,
     /// Its last segment was below the SMSS.
     pub small: bool,
+    /// It was full and did not push (RFC 9293 §3.9.1.2): the sender had more to send.
+    pub more_queued: bool,
 }
 
 /// A stretch of the stream that was not seen though later data was.
@@ -79,6 +81,8 @@ pub struct SinceDeparture {
     pub trigger: Option<AckTrigger>,
     /// How many did.
     pub acks: u32,
+    /// How many trains of them, apart in time.
+    pub ack_trains: u32,
     /// Flight just before the last of them.
     pub flight_before: u64,
     /// Room in the offered window just before the last of them.
@@ -114,6 +118,8 @@ pub struct Half {
     pub una_seen: u64,
     /// When that ACK passed, ns.
     una_seen_ns: u64,
+    /// Window field of the last ACK seen.
+    acked_window: u16,
     /// Highest position acknowledged as the sender knows (SND.UNA).
     pub una: u64,
     /// Right edge of the offered window as the sender knows.
@@ -426,6 +432,7 @@ impl Half {
                 self.since.flight_before = self.flight();
                 self.since.room_before = self.room();
                 self.since.window_before = self.window();
+                self.since.ack_trains += 1;
             }
             self.since.acks += 1;
             let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
@@ -527,6 +534,8 @@ impl Half {
             pure,
             duplicate: repeated || segment.sack_count > u8::from(dsack),
         });
+        // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
+        let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let mut sample = None;
         self.dsacks += u32::from(dsack);
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
@@ -542,9 +551,10 @@ impl Half {
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
             self.same_full_timeouts = 0;
-        } else if repeated {
+        } else if repeated && segment.window == self.acked_window && !ends {
             self.counts.duplicate_acks += 1;
         }
+        self.acked_window = segment.window;
         sample
     }
 
@@ -596,7 +606,9 @@ impl Half {
             self.learn_smss(len, segment.time_ns);
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
-        self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
+        let more_queued = !small && !segment.flags.has(TcpFlags::PSH) && !fin;
+        self.last =
+            Departure { time_ns: segment.time_ns, frame: segment.frame, len, small, more_queued };
         self.since = SinceDeparture::default();
         self.fill_pipe(segment.time_ns, len);
     }

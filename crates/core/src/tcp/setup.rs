@@ -117,8 +117,7 @@ impl Setup {
     pub fn samples(&self) -> (Option<u64>, Option<u64>) {
         let once = self.syns == 1;
         let server = self.syn_ack_first_ns.zip(self.syn_first_ns).filter(|_| once);
-        let client =
-            self.established_ns.zip(self.syn_ack_first_ns).filter(|_| once && self.syn_acks == 1);
+        let client = self.established_ns.zip(self.syn_ack_first_ns).filter(|_| self.syn_acks == 1);
         let difference = |(later, earlier): (u64, u64)| later.saturating_sub(earlier);
         (server.map(difference), client.map(difference))
     }

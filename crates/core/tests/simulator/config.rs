@@ -1,0 +1,146 @@
+//! What a run looks like, and which of its traits may cost time.
+
+use std::fmt;
+use tcpwhy_core::cause::{Cause, Role};
+
+/// Buffers that hold back nothing in these runs.
+pub const AMPLE_BYTES: usize = 1 << 20;
+
+/// Requests per connection.
+pub const REQUESTS: usize = 5;
+
+/// The request whose response is hit by a loss.
+pub const HIT_REQUEST: usize = 2;
+
+/// Which segment the link loses; its repetition passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// None.
+    None,
+    /// One in the middle of a response; more follow it.
+    Middle,
+    /// The last one of a response.
+    Tail,
+    /// The client's SYN.
+    Syn,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Nagle's algorithm at the server (at the client, if the request leaves in two writes).
+    pub nagle: bool,
+    /// For how long both ends hold back ACKs, ms; 0 is not at all.
+    pub ack_delay_ms: u64,
+    /// Round trip of the link, µs.
+    pub rtt_us: u64,
+    /// What is lost.
+    pub loss: Loss,
+    /// The server's send buffer.
+    pub send_bytes: usize,
+    /// The client's receive buffer.
+    pub receive_bytes: usize,
+    /// Header and body of the response are written separately.
+    pub two_writes: bool,
+    /// The same for the request.
+    pub request_in_two: bool,
+    /// Body of the response.
+    pub body_bytes: usize,
+    /// The server's work per request, ms.
+    pub think_ms: u64,
+    /// Rate of the link, Mbit/s.
+    pub rate_mbps: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            nagle: false,
+            ack_delay_ms: 0,
+            rtt_us: 2_000,
+            loss: Loss::None,
+            send_bytes: AMPLE_BYTES,
+            receive_bytes: AMPLE_BYTES,
+            two_writes: false,
+            request_in_two: false,
+            body_bytes: SMALL_BYTES,
+            think_ms: 0,
+            rate_mbps: 1_000,
+        }
+    }
+}
+
+/// A response of one segment.
+pub const SMALL_BYTES: usize = 600;
+
+/// A response of many.
+pub const LARGE_BYTES: usize = 200_000;
+
+/// What a run would be without one of its faults, and what that fault is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Injected {
+    /// Its name.
+    pub cause: Cause,
+    /// Whose it is.
+    pub role: Role,
+    /// The run without it.
+    pub without: Config,
+}
+
+impl Config {
+    /// Every fault this run may suffer from, the one to name first where removing either helps.
+    pub fn injected(self) -> Vec<Injected> {
+        let mut all = Vec::new();
+        let mut add = |cause, role, without| all.push(Injected { cause, role, without });
+        if self.nagle {
+            let role = if self.request_in_two { Role::Client } else { Role::Server };
+            add(Cause::NagleDelayedAck, role, Self { nagle: false, ..self });
+        }
+        if self.send_bytes < AMPLE_BYTES {
+            let without = Self { send_bytes: AMPLE_BYTES, ..self };
+            add(Cause::SendBuffer, Role::Server, without);
+        }
+        if self.receive_bytes < AMPLE_BYTES {
+            let without = Self { receive_bytes: AMPLE_BYTES, ..self };
+            add(Cause::ReceiveWindow, Role::Client, without);
+        }
+        let lossless = Self { loss: Loss::None, ..self };
+        match self.loss {
+            Loss::None => {}
+            Loss::Middle => add(Cause::FastRecovery, Role::Network, lossless),
+            Loss::Tail => add(Cause::RetransmissionTimeout, Role::Network, lossless),
+            Loss::Syn => add(Cause::SynRetransmit, Role::Network, lossless),
+        }
+        if self.ack_delay_ms > 0 {
+            add(Cause::DelayedAck, Role::Server, Self { ack_delay_ms: 0, ..self });
+        }
+        all
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nagle = if self.nagle { "nagle  " } else { "nodelay" };
+        let writes = match (self.request_in_two, self.two_writes) {
+            (true, _) => "r2",
+            (_, true) => "w2",
+            _ => "w1",
+        };
+        let buffer = match (self.send_bytes, self.receive_bytes) {
+            (AMPLE_BYTES, AMPLE_BYTES) => String::new(),
+            (AMPLE_BYTES, bytes) => format!("rcv{}K", bytes >> 10),
+            (bytes, _) => format!("snd{}K", bytes >> 10),
+        };
+        write!(
+            f,
+            "rtt {:>5} {nagle} ack {:>3} {writes} {:>6} B think {:>2} loss {:<6} {:<6} {:>4}M",
+            format!("{}", self.rtt_us as f64 / 1e3),
+            self.ack_delay_ms,
+            self.body_bytes,
+            self.think_ms,
+            format!("{:?}", self.loss).to_lowercase(),
+            buffer,
+            self.rate_mbps,
+        )
+    }
+}

@@ -1,0 +1,210 @@
+//! Holds what tcpwhy says at both ends against the truth.
+
+use crate::config::{Config, Injected, LARGE_BYTES, Loss};
+use crate::diagnosis::diagnose;
+use crate::frames::pcap_with_link;
+use crate::link::{CLIENT, IP_HEADER_BYTES, SERVER};
+use crate::world::run;
+use etherparse::TcpSlice;
+use std::collections::HashSet;
+use std::fmt::Write;
+use tcpwhy_core::cause::{Cause, Class, Owner, Role};
+use tcpwhy_core::report::{Finding, Report};
+
+/// Raw IP.
+const LINK_RAW: u32 = 101;
+
+/// Longest packet, bytes.
+const SNAP_BYTES: usize = 65_535;
+
+/// Where the last byte of an IPv4 packet's source address stands, and the server's.
+const SOURCE_LAST_BYTE: usize = 15;
+const SERVER_LAST: u8 = 2;
+
+/// One run, its truth, and the reports at both ends.
+pub struct Verdict {
+    config: Config,
+    /// What the client waited in all, ns.
+    wall_ns: u64,
+    requests: usize,
+    /// Segments that the server sent again though nothing was lost: the stack's timer runs on
+    /// from the first segment of a flight and is not restarted by ACKs.
+    needless_repeats: usize,
+    /// What each injected fault cost, ns; the costliest first.
+    costs: Vec<(Injected, u64)>,
+    reports: [Report; 2],
+}
+
+/// Runs `config`, and again without each of its faults.
+pub fn judge(config: Config) -> Verdict {
+    let truth = run(&config);
+    let wall_ns = truth.wall_ns();
+    let mut costs: Vec<_> = config
+        .injected()
+        .into_iter()
+        .map(|injected| (injected, wall_ns.saturating_sub(run(&injected.without).wall_ns())))
+        .collect();
+    costs.sort_by_key(|(_, cost_ns)| std::cmp::Reverse(*cost_ns));
+    let needless_repeats =
+        if config.loss == Loss::None { repeats(&truth.captures[SERVER]) } else { 0 };
+    let requests = truth.walls_ns.len();
+    let reports =
+        truth.captures.map(|frames| diagnose(&pcap_with_link(&frames, SNAP_BYTES, LINK_RAW)));
+    Verdict { config, wall_ns, requests, needless_repeats, costs, reports }
+}
+
+/// How many segments the server sent more than once.
+fn repeats(frames: &[(u64, Vec<u8>)]) -> usize {
+    let mut seen = HashSet::new();
+    let sent = frames.iter().filter(|(_, packet)| packet[SOURCE_LAST_BYTE] == SERVER_LAST);
+    sent.filter_map(|(_, packet)| {
+        let tcp = TcpSlice::from_slice(&packet[IP_HEADER_BYTES..]).ok()?;
+        (!tcp.payload().is_empty()).then(|| tcp.sequence_number())
+    })
+    .filter(|seq| !seen.insert(*seq))
+    .count()
+}
+
+fn faults(report: &Report) -> impl Iterator<Item = &Finding> {
+    report.findings.iter().filter(|finding| finding.cause.class() == Class::Fault)
+}
+
+/// Nobody but the client knows how long it waited, but every vantage should come near.
+fn wall(report: &Report, truth_ns: u64) -> Option<String> {
+    let said_ns = report.totals.wall_ns;
+    (said_ns.abs_diff(truth_ns) > truth_ns / 50 + 100_000)
+        .then(|| format!("wall {} of {}", ms(said_ns), ms(truth_ns)))
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e6)
+}
+
+impl Verdict {
+    /// Whether the run shows the stack's own trait besides what was injected.
+    pub fn repeats_needlessly(&self) -> bool {
+        self.needless_repeats > 0
+    }
+
+    /// Everything that tcpwhy says and that is not so.
+    pub fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (place, end) in [("client", CLIENT), ("server", SERVER)] {
+            let report = &self.reports[end];
+            let (wall_ns, costs) = self.observable(end);
+            let said = [
+                self.sums(report),
+                wall(report, wall_ns),
+                self.cause(report, wall_ns, &costs),
+                self.unnamed(report),
+            ];
+            wrong.extend(said.into_iter().flatten().map(|what| format!("at {place}: {what}")));
+        }
+        wrong
+    }
+
+    /// The wall time and the costs of faults that a capture at `end` can know of.
+    fn observable(&self, end: usize) -> (u64, Vec<(Injected, u64)>) {
+        let mut wall_ns = self.wall_ns;
+        let mut costs = self.costs.clone();
+        costs.retain(|(injected, cost_ns)| match injected.cause {
+            // What never came here left no trace here.
+            Cause::SynRetransmit if end == SERVER => {
+                wall_ns -= cost_ns;
+                false
+            }
+            // A whole write that did not come here may as well have been written late.
+            Cause::RetransmissionTimeout => end == SERVER || self.config.body_bytes >= LARGE_BYTES,
+            // One quick repair is an observation, see `unnamed`.
+            Cause::FastRecovery => false,
+            _ => true,
+        });
+        (wall_ns, costs)
+    }
+
+    fn sums(&self, report: &Report) -> Option<String> {
+        let (sum_ns, wall_ns) = (report.ledger.total_ns(), report.totals.wall_ns);
+        if sum_ns != wall_ns || report.totals.exchanges != self.requests as u64 {
+            let exchanges = report.totals.exchanges;
+            return Some(format!("{exchanges} exchanges, ledger {sum_ns} of {wall_ns} ns"));
+        }
+        let unknown_ns = report.ledger.of(Owner::Unknown);
+        (unknown_ns > wall_ns / 50).then(|| format!("{} ms of unknown", ms(unknown_ns)))
+    }
+
+    /// The first fault is the costliest; none is named where none costs anything.
+    fn cause(&self, report: &Report, wall_ns: u64, costs: &[(Injected, u64)]) -> Option<String> {
+        let first = faults(report).next();
+        let Some((injected, cost_ns)) = costs.first().filter(|(_, cost_ns)| *cost_ns > 0) else {
+            let lost = self.config.loss != Loss::None;
+            let real = |finding: &&Finding| !(lost && finding.culprit.role == Role::Network);
+            return first.filter(real).map(|finding| format!("{}, unasked", said(finding)));
+        };
+        // Near the floors of what is worth a finding, either answer is right.
+        let buffer = matches!(injected.cause, Cause::SendBuffer | Cause::ReceiveWindow);
+        // A buffer shows where its round trips are long.
+        let shows = !buffer || self.config.rtt_us > 2_000;
+        let each_ns = cost_ns / self.requests as u64;
+        let worth = shows && *cost_ns >= wall_ns / 8 && each_ns >= 2_000_000;
+        let Some(finding) = first else {
+            return worth.then(|| {
+                format!("no fault, but {} costs {} ms", injected.cause.id(), ms(*cost_ns))
+            });
+        };
+        // Any fault that costs as much as the dominant one is as good an answer.
+        let slack_ns = 200_000 * self.requests as u64;
+        let fits = |(one, one_ns): &&(Injected, u64)| {
+            one.cause == finding.cause
+                && one.role == finding.culprit.role
+                && *one_ns >= cost_ns - cost_ns / 10
+                && one_ns.abs_diff(finding.lost_ns) <= one_ns / 10 + slack_ns
+        };
+        costs.iter().find(fits).is_none().then(|| {
+            let (cause, role) = (injected.cause.id(), injected.role.id());
+            format!("{}, but {cause} by {role} costs {} ms", said(finding), ms(*cost_ns))
+        })
+    }
+
+    /// A single quick repair need not be a finding, but its time must have its owner.
+    fn unnamed(&self, report: &Report) -> Option<String> {
+        let (_, cost_ns) =
+            self.costs.iter().find(|(injected, _)| injected.cause == Cause::FastRecovery)?;
+        let owned_ns = report.ledger.of(Owner::FastRecovery);
+        (owned_ns.abs_diff(*cost_ns) > cost_ns / 10 + 1_000_000)
+            .then(|| format!("fast_recovery owns {} of {} ms", ms(owned_ns), ms(*cost_ns)))
+    }
+
+    /// A row of the table.
+    pub fn row(&self) -> String {
+        let mut row = format!("{} | {:>7}", self.config, ms(self.wall_ns));
+        let truth: Vec<_> = self
+            .costs
+            .iter()
+            .filter(|(_, cost_ns)| *cost_ns > 0)
+            .map(|(injected, cost_ns)| format!("{} {}", injected.cause.id(), ms(*cost_ns)))
+            .collect();
+        let _ = write!(row, " {:<28}", truth.join(", "));
+        if self.repeats_needlessly() {
+            let _ = write!(row, " ({} repeats)", self.needless_repeats);
+        }
+        let [client, server] = self.reports.each_ref().map(|report| {
+            let findings: Vec<_> = faults(report).map(said).collect();
+            format!("{:>7} {}", ms(report.totals.wall_ns), findings.join(", "))
+        });
+        let _ = write!(row, " | {client:<36} | {server}");
+        let wrong = if self.wrong().is_empty() { "" } else { " WRONG" };
+        row.truncate(row.trim_end().len());
+        row + wrong
+    }
+
+    /// The configuration with what is wrong about its reports.
+    pub fn complaint(&self) -> Option<String> {
+        let wrong = self.wrong();
+        (!wrong.is_empty()).then(|| format!("{}\n    {}", self.row(), wrong.join("\n    ")))
+    }
+}
+
+fn said(finding: &Finding) -> String {
+    let (cause, role) = (finding.cause.id(), finding.culprit.role.id());
+    format!("{cause} by {role} {}", ms(finding.lost_ns))
+}
