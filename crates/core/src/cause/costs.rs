@@ -43,9 +43,16 @@ pub(super) fn costs(
             let about = (cause, sender, server);
             findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
         }
-        for cause in [Cause::SlowStart, Cause::CongestionWindow] {
-            let cost_ns = tally.cost_of(cause, server);
-            let about = (cause, Side::Server, server);
+        // Whose window it is depends on who sends: uploads open the client's.
+        for (cause, sender) in [Cause::SlowStart, Cause::CongestionWindow]
+            .into_iter()
+            .flat_map(|cause| Side::ALL.map(|side| (cause, side)))
+        {
+            let of_sender = |(key, _): &(&Key, &CauseTally)| {
+                key.cause == cause && key.sender == sender && key.server == server
+            };
+            let cost_ns = tally.causes.iter().filter(of_sender).map(|(_, it)| it.lost_ns).sum();
+            let about = (cause, sender, server);
             findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
         }
     }

@@ -45,7 +45,7 @@ fn slice(recovery: Recovery, ns: u64) -> Slice {
 fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.original {
-        Some(original) => proof.see("lost", original, gap.sender, gap.next_len),
+        Some((original, len)) => proof.see("lost", original, gap.sender, len),
         None => proof.see_before(gap, "flight_end"),
     }
     if let Some(duplicate) = gap.duplicate_ack {
@@ -96,7 +96,7 @@ pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.original {
-        Some(original) => proof.see("original", original, gap.sender, gap.next_len),
+        Some((original, len)) => proof.see("original", original, gap.sender, len),
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, "retransmission");

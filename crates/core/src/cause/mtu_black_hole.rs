@@ -10,8 +10,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
     let shorter = gap.next_len <= passed_bytes;
-    match gap.original.filter(|_| !shorter) {
-        Some(original) => proof.see("lost", original, gap.sender, gap.next_len),
+    match gap.original.filter(|&(_, len)| len > passed_bytes) {
+        Some((original, len)) => proof.see("lost", original, gap.sender, len),
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });

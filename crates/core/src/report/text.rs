@@ -194,7 +194,10 @@ fn connections(page: &mut Page<'_>, report: &Report) {
         let lost = units::duration(connection.lost_ns);
         let wall = units::duration(connection.ledger.total_ns());
         let exchanges = counted(connection.exchanges, "exchange", "exchanges");
-        let facts = format!("lost {lost} of {wall} in {exchanges}");
+        let mut facts = format!("lost {lost} of {wall}");
+        if page.look.width >= 80 {
+            facts += &format!(" in {exchanges}");
+        }
         let room = page.look.width.saturating_sub(columns_of(&facts) + 9).max(16);
         page.line(&format!("  {number:>3}  {}  {facts}", left(&cut(&ends, room), room.min(44))));
     }

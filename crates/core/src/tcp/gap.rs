@@ -100,8 +100,9 @@ pub struct Gap {
     pub closed_by: Option<Sighting>,
     /// The first duplicate ACK for what is outstanding, as far as the sender knew.
     pub duplicate_ack: Option<Sighting>,
-    /// Where it ended with a repetition: what was repeated, if it was seen here.
-    pub original: Option<Sighting>,
+    /// Where it ended with a repetition: what was repeated and its payload, bytes, if it was
+    /// seen here.
+    pub original: Option<(Sighting, u64)>,
     /// Where it ended with a repetition: nothing had been sent behind it.
     pub tail: bool,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.

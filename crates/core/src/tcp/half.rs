@@ -804,8 +804,8 @@ impl Half {
         self.window_level_max = self.window_level_max.max(*times);
     }
 
-    /// The frame that carried position `start` before, if it is remembered.
-    pub fn original(&self, start: u64, now_ns: u64) -> Option<Sighting> {
+    /// The frame that carried position `start` before and its payload, bytes, if remembered.
+    pub fn original(&self, start: u64, now_ns: u64) -> Option<(Sighting, u64)> {
         self.sent.sighting(start, now_ns)
     }
 

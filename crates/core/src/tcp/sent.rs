@@ -55,12 +55,13 @@ impl SentLog {
         self.of(start).map_or(0, |sent| sent.len)
     }
 
-    /// The frame that carried position `start` before, and when, as seen at `now_ns`.
-    pub fn sighting(&self, start: u64, now_ns: u64) -> Option<Sighting> {
+    /// The frame that carried position `start` before, when, as seen at `now_ns`, and its payload,
+    /// bytes: a repetition may be cut differently.
+    pub fn sighting(&self, start: u64, now_ns: u64) -> Option<(Sighting, u64)> {
         let sent = self.of(start)?;
         let age_us = ((now_ns / 1_000) as u32).wrapping_sub(sent.sent_us);
         let time_ns = now_ns.saturating_sub(u64::from(age_us) * 1_000);
-        Some(Sighting { frame: sent.frame, time_ns })
+        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len)))
     }
 
     /// Forgets all.
@@ -88,7 +89,8 @@ mod tests {
         log.push(1_100, 100, FrameId::new(0, 7), 5_000_000);
         log.push(1_300, 200, FrameId::new(0, 8), 6_000_000);
         let original = log.sighting(1_100, 206_000_000);
-        assert_eq!(original, Some(Sighting { frame: FrameId::new(0, 8), time_ns: 6_000_000 }));
+        let second = Sighting { frame: FrameId::new(0, 8), time_ns: 6_000_000 };
+        assert_eq!(original, Some((second, 200)));
         assert_eq!(log.arrived(1_100), 100);
         assert_eq!(log.sighting(1_000, 206_000_000), None);
     }
