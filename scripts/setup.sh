@@ -4,7 +4,7 @@
 # Usage: setup.sh build|lint|fuzz|test     `test` is everything that `make test` can use.
 set -euo pipefail
 
-rust_min=1.85
+rust_min=1.88
 packages=()
 
 # need PROGRAM PACKAGE: the package, unless the program is there.
@@ -13,7 +13,7 @@ need() {
 }
 
 at_least() {
-    [ "$(printf '%s\n' "$rust_min" "$1" | sort -V | head -1)" = "$rust_min" ]
+    [[ $1 == [0-9]* ]] && [ "$(printf '%s\n' "$rust_min" "$1" | sort -V | head -1)" = "$rust_min" ]
 }
 
 rust_is_here() {
@@ -44,13 +44,17 @@ update_once() {
     fi
 }
 
-# Debian 12 has its current Rust as rustc-web; 13 and later as rustc.
+# Debian has a current Rust as rustc, as rustc-web (12, by its security updates), or by way of
+# rustup (13).
 choose_rust() {
     update_once
     if at_least "$(candidate cargo)"; then
         packages+=(cargo rustc rustfmt rust-clippy)
     elif at_least "$(candidate cargo-web)"; then
         packages+=(cargo-web rustc-web rustfmt-web rust-web-clippy)
+    elif command -v rustup >/dev/null || [[ $(candidate rustup) == [0-9]* ]]; then
+        need rustup rustup
+        toolchain=stable
     else
         no_rust
     fi
@@ -92,13 +96,16 @@ fi
 
 if [ ${#packages[@]} -gt 0 ]; then
     if ! has_apt; then
-        echo "setup: missing here; install what Debian calls: ${packages[*]}" >&2
+        echo "setup: missing; install what Debian calls: ${packages[*]}" >&2
         exit 2
     fi
     update_once
     echo "setup: installing ${packages[*]}" >&2
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         "${packages[@]}" >/dev/null
+fi
+if [ -n "${toolchain:-}" ]; then
+    rustup default "$toolchain"
 fi
 
 if [[ " $* " == *" lint "* || " $* " == *" test "* ]]; then
