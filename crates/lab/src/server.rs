@@ -253,7 +253,7 @@ fn answer(
     let body = vec![b'd'; body_bytes as usize];
     let mut first = behaviour.header(body_bytes).into_bytes();
     let number = shared.responses.fetch_add(1, Ordering::Relaxed) + 1;
-    if behaviour.reset_after_bytes > 0 && number % behaviour.reset_every.max(1) == 0 {
+    if behaviour.reset_after_bytes > 0 && number.is_multiple_of(behaviour.reset_every.max(1)) {
         first.extend(&body);
         first.truncate(behaviour.reset_after_bytes as usize);
         return reset(stream, &first, shared);

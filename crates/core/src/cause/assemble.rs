@@ -59,7 +59,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
-    findings.sort_by(|one, other| order(one).cmp(&order(other)));
+    findings.sort_by_key(order);
     report.findings.extend(findings);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
     report.observations.extend(tally.notes.observations());

@@ -18,7 +18,7 @@ pub fn duration(ns: u64) -> String {
 pub fn bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
     match bytes {
-        0..10_240 if bytes % KIB != 0 || bytes == 0 => format!("{} B", count(bytes)),
+        0..10_240 if !bytes.is_multiple_of(KIB) || bytes == 0 => format!("{} B", count(bytes)),
         0..1_048_576 => scaled(bytes, KIB as f64, "KiB"),
         1_048_576..1_073_741_824 => scaled(bytes, (1u64 << 20) as f64, "MiB"),
         _ => scaled(bytes, (1u64 << 30) as f64, "GiB"),
@@ -40,7 +40,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

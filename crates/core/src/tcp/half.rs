@@ -250,7 +250,7 @@ impl Half {
     /// Whether a departure of `len` bytes ends in a segment below the SMSS.
     fn small(&self, len: u64) -> bool {
         let smss = self.smss();
-        if len <= smss { len < smss } else { len % smss != 0 }
+        if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
     /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).

@@ -200,7 +200,7 @@ impl<'a> Walk<'a> {
         let payload = self.rest();
         let payload_len = self.end - self.at;
         // RFC 791 §3.2: all but the last are a multiple of eight bytes, and none ends beyond 65535.
-        let aligned = !more || payload_len % 8 == 0;
+        let aligned = !more || payload_len.is_multiple_of(8);
         if payload_len == 0 || !aligned || payload_len > usize::from(u16::MAX) - offset as usize {
             return Err(DecodeError::FragmentImpossible);
         }

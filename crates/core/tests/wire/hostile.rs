@@ -26,11 +26,10 @@ fn decode_all(frames: &[Frame<'_>]) {
                 assert!(datagram.payload.len() <= datagram.payload_len as usize);
             }
             Packet::Fragment(fragment) => {
-                if let Reassembly::Complete(whole) = reassembler.insert(&fragment) {
-                    if let Packet::Tcp = whole.decode(&hasher, &mut segment) {
+                if let Reassembly::Complete(whole) = reassembler.insert(&fragment)
+                    && let Packet::Tcp = whole.decode(&hasher, &mut segment) {
                         assert_payload_inside(&segment, whole.bytes.len());
                     }
-                }
             }
             _ => {}
         }
