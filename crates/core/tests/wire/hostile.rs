@@ -27,9 +27,10 @@ fn decode_all(frames: &[Frame<'_>]) {
             }
             Packet::Fragment(fragment) => {
                 if let Reassembly::Complete(whole) = reassembler.insert(&fragment)
-                    && let Packet::Tcp = whole.decode(&hasher, &mut segment) {
-                        assert_payload_inside(&segment, whole.bytes.len());
-                    }
+                    && let Packet::Tcp = whole.decode(&hasher, &mut segment)
+                {
+                    assert_payload_inside(&segment, whole.bytes.len());
+                }
             }
             _ => {}
         }

@@ -1,0 +1,200 @@
+//! How a connection ends, and what only its end can tell.
+
+use super::*;
+
+impl Connection {
+    pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
+        self.ending.reset = Some((side, segment.frame, segment.time_ns));
+        self.resume();
+        if self.timeline.front().is_some() {
+            let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
+            let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
+            let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
+            if !over && !self.cut_off {
+                self.accrue_to(side, segment.time_ns, segment.frame);
+            }
+            self.timeline.close(self.last_leg_ns(), outcome);
+        }
+    }
+
+    /// The unseen leg to the client, ns: less where the server's FIN had passed before the
+    /// request did, for then it was on its way already.
+    pub(super) fn last_leg_ns(&self) -> u64 {
+        let rtt_ns = self.path.rtt_ns(Side::Client);
+        let fin_ns = self.ending.fin_ns[Side::Server as usize];
+        match (fin_ns, self.timeline.front()) {
+            (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
+                rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
+            }
+            _ => rtt_ns,
+        }
+    }
+
+    /// The server closes while a request waits: its client learns now that no answer comes.
+    pub(super) fn cut_off(&mut self, segment: &Segment) {
+        let waiting = self.timeline.front().is_some_and(|exchange| {
+            exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
+        });
+        if waiting {
+            self.resume();
+            self.accrue_to(Side::Server, segment.time_ns, segment.frame);
+            self.cut_off = true;
+        }
+    }
+
+    /// Whether data is on its way that was not acknowledged.
+    pub(super) fn unfinished(&self) -> bool {
+        self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin.unwrap_or(u64::MAX)))
+    }
+
+    /// Hands what is over to the sink.
+    pub(super) fn hand_over(&mut self, sink: &mut impl Sink) {
+        while let Some(mut exchange) = self.timeline.done.pop_front() {
+            self.settle(&mut exchange);
+            if !exchange.counts() {
+                continue;
+            }
+            self.totals.exchanges += 1;
+            self.totals.ledger.merge(&exchange.ledger);
+            self.totals.lost_ns += exchange.fault_ns();
+            for chain in &exchange.chains {
+                self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            }
+            sink.exchange(self, &exchange);
+        }
+    }
+
+    /// What only the end of an exchange can tell.
+    pub(super) fn settle(&mut self, exchange: &mut Exchange) {
+        if self.setup.ignored() && exchange.connects {
+            exchange.reassign(
+                (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
+                (Owner::Connect, Cause::AcceptQueueOverflow),
+            );
+        }
+        for side in Side::ALL {
+            self.name_losses(side, exchange);
+        }
+        if exchange.repeated_setup_ns > 0 {
+            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
+                Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
+                other => (other, Owner::SynRetransmit),
+            };
+            exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
+            exchange.set_up_cost(cause, self.first_frame);
+        }
+        for side in Side::ALL {
+            if self.halves[side as usize].nagle_refuted > 0 {
+                exchange.refute_nagle(side);
+            }
+            self.uncover(side, exchange);
+        }
+    }
+
+    /// What repeated losses of one direction have in common. The small window after a loss is
+    /// the loss's doing as well.
+    pub(super) fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
+        let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
+        let most = exchange
+            .chains
+            .iter()
+            .filter(|chain| chain.sender == side && of_loss(chain.cause))
+            .max_by_key(|chain| chain.ns)
+            .map(|chain| chain.cause);
+        let half = &mut self.halves[side as usize];
+        half.loss_cause = most.or(half.loss_cause);
+        if let Some(cause) = half.loss_cause {
+            exchange.rename(side, Cause::CongestionWindow, cause);
+        }
+        let half = &self.halves[side as usize];
+        if half.sizes_stop_short() {
+            exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
+        }
+        if half.dsacks > 0 && u64::from(half.dsacks) * 2 >= half.counts.rexmt_data_packets {
+            let cause = if half.counts.out_of_order_packets > 0 {
+                Cause::Reordering
+            } else {
+                Cause::SpuriousRetransmission
+            };
+            exchange.rename(side, Cause::FastRecovery, cause);
+            exchange.rename(side, Cause::RetransmissionTimeout, cause);
+        }
+    }
+
+    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too:
+    /// after `n` bytes of slow start the flight is about half of `n`.
+    pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
+        let half = &self.halves[side as usize];
+        let began = exchange.began_at[side as usize];
+        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
+        let full = rate.map_or(u64::MAX, |rate| {
+            (u128::from(rate) * u128::from(self.path.base_rtt_ns()) / 1_000_000_000) as u64
+        });
+        let before = began.saturating_sub(ORIGIN) / 2;
+        exchange.uncover_opening(side, half.nxt.saturating_sub(began), before, full);
+    }
+
+    /// The connection or the capture is over: ends what is under way and reports.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.resume();
+        let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        if self.timeline.front().is_some() {
+            let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
+            if let Some(side) = waiting {
+                self.accrue_to(side, self.last_ns, self.last_frame);
+            }
+            // A client that closes has waited until then.
+            let unanswered = self
+                .timeline
+                .front()
+                .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
+            if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
+                self.accrue_to(Side::Server, fin_ns, self.last_frame);
+            }
+            let closed = self.ending.fin_ns[Side::Server as usize].is_some();
+            let outcome = match (self.timeline.may_be_over(), closed) {
+                (true, _) => Outcome::Complete,
+                (false, true) => Outcome::Closed,
+                (false, false) => Outcome::Unfinished,
+            };
+            self.timeline.close(rtt_client_ns, outcome);
+        }
+        self.attempt(rtt_client_ns);
+        self.hand_over(sink);
+        sink.connection(self);
+    }
+
+    /// A connection attempt that came to nothing is an exchange of its own.
+    pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
+        let setup = &self.setup;
+        let troubled = setup.refused || setup.syns > 1 || setup.syn_acks > 1;
+        let Some(first_ns) = setup.syn_first_ns.filter(|_| !setup.claimed && troubled) else {
+            return;
+        };
+        let end_ns = match (setup.refused, setup.established_ns) {
+            (_, Some(established_ns)) => established_ns,
+            (true, None) => self.ending.reset.map_or(self.last_ns, |(_, _, at_ns)| at_ns),
+            (false, None) => setup.syn_last_ns.max(setup.syn_ack_last_ns),
+        };
+        let mut exchange = Exchange {
+            kind: "connect".into(),
+            start_ns: first_ns,
+            first_ns,
+            end_ns,
+            first_frame: self.first_frame,
+            last_frame: self.first_frame,
+            connects: true,
+            request_seen: true,
+            ..Exchange::default()
+        };
+        exchange.outcome = match (setup.refused, setup.established_ns) {
+            (true, _) => Outcome::Reset { by: Side::Server },
+            (_, Some(_)) => Outcome::Complete,
+            _ => Outcome::Unfinished,
+        };
+        exchange.repeated_setup_ns = setup.split(end_ns, 0, &mut exchange.ledger);
+        exchange.ledger.add(Owner::Path, rtt_client_ns);
+        self.setup.claimed = true;
+        self.timeline.done.push_back(Box::new(exchange));
+    }
+}

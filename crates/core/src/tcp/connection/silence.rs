@@ -1,0 +1,233 @@
+//! Who was silent, and what the sender knew while it was: departures become [`Gap`]s.
+
+use super::*;
+
+impl Connection {
+    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
+    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
+    pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
+            return;
+        };
+        let rtt_ns = self.path.rtt_ns(side);
+        let early = now_ns < gap.end_ns + rtt_ns - rtt_ns / 8;
+        let acked = self.halves[side.peer() as usize].una_seen >= *end;
+        if dsack || early && acked {
+            self.suspended = None;
+        } else if !early {
+            self.resume();
+        }
+    }
+
+    /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
+    /// beyond the base round trip, as far as what was in flight explains it.
+    pub(super) fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
+        let half = &self.halves[Side::Server as usize];
+        let last_ns = half.last.time_ns;
+        let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return late_ns - DELAYED_ACK_NS;
+        }
+        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
+    }
+
+    /// A repetition by the side that is not speaking is not on the way to the exchange's end.
+    pub(super) fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
+        let arrives = self.setup.confirmed && self.path.ends_here(side.peer());
+        if matches!(kind, Kind::Retransmission(_)) && arrives {
+            // Seen here is received: nobody waited for it to come again.
+            return false;
+        }
+        matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
+    }
+
+    /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
+    pub(super) fn silence(
+        &mut self,
+        side: Side,
+        start: u64,
+        segment: &Segment,
+        kind: Kind,
+    ) -> Option<Gap> {
+        if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
+            return None;
+        }
+        let from_ns = self.timeline.cursor_ns;
+        let to_ns = segment.time_ns.max(from_ns);
+        let continues = self.timeline.active == Some(side);
+        if continues && kind == Kind::New && to_ns - from_ns < PLAIN_NS {
+            self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
+            return None;
+        }
+        let mut gap = self.gap(side, from_ns, to_ns, continues);
+        gap.next_frame = segment.frame;
+        gap.next_len = u64::from(segment.payload_len);
+        gap.next_fin = segment.flags.has(TcpFlags::FIN);
+        gap.retransmission = match kind {
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
+            _ => None,
+        };
+        if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
+            self.setup.ignored_data += 1;
+        }
+        gap.overtaken = kind == Kind::Reordered;
+        if gap.retransmission.is_some() {
+            let half = &self.halves[side as usize];
+            gap.original = half.original(start, segment.time_ns);
+            gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+        }
+        Some(gap)
+    }
+
+    pub(super) fn gap(&mut self, side: Side, start_ns: u64, end_ns: u64, continues: bool) -> Gap {
+        let rtt_sender_ns = self.path.rtt_ns(side);
+        let rtt_base_ns = self.path.base_rtt_ns();
+        let front = self.timeline.front();
+        let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
+        let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let after_handshake =
+            front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
+        let speaker = if continues { side } else { side.peer() };
+        let asked = &self.halves[speaker as usize];
+        let last = asked.last;
+        let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
+        let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        let busy_ns = if continues {
+            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        } else {
+            busy_ns
+        };
+        let half = &self.halves[side as usize];
+        let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
+        let no_ack = half.since.trigger.is_none();
+        let (flight, room, window) = (half.flight(), half.room(), half.window());
+        let shape = match &half.bulk {
+            Some(bulk) => bulk.rounds.shape(),
+            None => Shape::Opening,
+        };
+        Gap {
+            sender: side,
+            turn: if continues { Turn::Continues } else { Turn::Answers },
+            start_ns,
+            end_ns,
+            last_frame: last.frame,
+            next_frame: last.frame,
+            rtt_sender_ns,
+            rtt_base_ns,
+            busy_ns,
+            queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
+            smss: half.smss(),
+            last_len: last.len,
+            last_small: last.small,
+            next_len: 0,
+            next_fin: false,
+            ack: half.since.trigger,
+            acks: half.since.acks,
+            ack_trains: half.since.ack_trains,
+            flight_before: if no_ack { flight } else { half.since.flight_before },
+            room_before: if no_ack { room } else { half.since.room_before },
+            window_before: if no_ack { window } else { half.since.window_before },
+            closed_ns,
+            probes: half.since.probes,
+            probes_answered: half.since.probes_answered,
+            probe: half.since.probe,
+            closed_by: (closed_ns > 0).then_some(half.closed_by),
+            duplicate_ack: half.duplicate_ack,
+            original: None,
+            tail: false,
+            retransmission: None,
+            overtaken: false,
+            missing_packets: half.since.missing_packets,
+            in_recovery: half.in_recovery(),
+            after_loss: half.after_loss,
+            nagle_refuted: half.nagle_refuted,
+            steps: half.steps,
+            shape,
+            expects_continue,
+            in_handshake,
+            after_handshake,
+        }
+    }
+
+    /// What was repeated by timer was needed, or at least nothing says otherwise.
+    pub(super) fn resume(&mut self) {
+        let Some(held) = self.suspended.take() else { return };
+        let (gap, end) = *held;
+        self.own(&gap, end);
+        self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
+        self.timeline.active = Some(gap.sender);
+    }
+
+    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
+    /// the vantage by how late ACKs of a flight of some size are.
+    pub(super) fn queued_ns(&self, side: Side) -> u64 {
+        let half = &self.halves[side as usize];
+        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
+        let clocked = half.flight() > 4 * half.smss();
+        half.queued_ns().max(if clocked { behind_ns } else { 0 })
+    }
+
+    pub(super) fn own(&mut self, gap: &Gap, end: u64) {
+        if !self.halves[gap.sender.peer() as usize].started() {
+            // The other direction was not captured: who waited for whom cannot be told.
+            self.timeline.own_plain(Owner::Unknown, gap.len_ns());
+            return;
+        }
+        let slices = cause::judge(gap);
+        if let Some(trace) = &mut self.trace {
+            trace.gap(gap, &slices);
+        }
+        if gap.flight_before <= 2 * gap.smss
+            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
+        {
+            self.halves[gap.sender as usize].steps = true;
+        }
+        if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
+            self.timeline.confirm_ceiling();
+        }
+        let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
+        if gap.retransmission.is_none() && slices.iter().any(timed_out) {
+            let half = &mut self.halves[gap.sender as usize];
+            half.unseen_timeouts += 1;
+            half.unseen_packets += gap.missing_packets;
+        }
+        if gap.nagle_missed() {
+            self.halves[gap.sender as usize].nagle_missed += 1;
+        }
+        if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
+            self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
+        }
+        let opening = |slice: &cause::Slice| {
+            matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
+        };
+        if slices.iter().any(opening)
+            && let Some(bulk) = &mut self.halves[gap.sender as usize].bulk
+        {
+            bulk.rounds.block();
+        }
+        let repaired = gap.retransmission.map(|_| end);
+        self.timeline.own(&slices, gap, repaired);
+    }
+
+    /// Gives the time up to an end without data (a RST, the last probe) to its owners.
+    pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, frame: FrameId) {
+        let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
+        if !open || self.timeline.may_be_over() && !self.unfinished() {
+            return;
+        }
+        // Whoever has data unacknowledged (or unsent before a closed window) was held up.
+        let side = match self.timeline.active {
+            Some(active) if self.halves[active as usize].closed() => active,
+            _ => side,
+        };
+        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.halves[side as usize].advance(end_ns, rtt_ns, rtt_peer_ns);
+        let from_ns = self.timeline.cursor_ns;
+        let continues = self.timeline.active == Some(side);
+        let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
+        gap.next_frame = frame;
+        self.own(&gap, 0);
+        self.timeline.cursor_ns = end_ns.max(from_ns);
+    }
+}
