@@ -11,14 +11,15 @@ mod schedule;
 
 pub use pass::{GoOn, Pass};
 
-use crate::capture::{Block, CaptureError, CaptureSet, FrameId, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, Frame, FrameId, InputSummary, LinkType};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Lookup};
 use crate::filter::Filter;
-use crate::report::Report;
+use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
 use crate::wire::{
-    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Segment, decode,
+    DecodeCounts, DecodeError, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Reassembler,
+    Reassembly, Segment, decode,
 };
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
@@ -49,6 +50,14 @@ enum Aside {
         payload: Box<[u8]>,
     },
     Error(IcmpError),
+    /// A frame that carries an IP fragment, to be put together in order.
+    Fragment {
+        time_ns: u64,
+        frame: FrameId,
+        original_len: u32,
+        link: LinkType,
+        bytes: Box<[u8]>,
+    },
 }
 
 /// The segments of one block by shard.
@@ -121,7 +130,14 @@ impl Decoder {
                 }),
                 Packet::IcmpError(error) if !self.filter.matches_flow(&error.flow) => {}
                 Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
-                Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
+                Packet::Fragment(_) => batch.asides.push(Aside::Fragment {
+                    time_ns: frame.time_ns,
+                    frame: frame.id,
+                    original_len: frame.original_len,
+                    link: frame.link,
+                    bytes: frame.bytes.into(),
+                }),
+                Packet::Other(_) | Packet::Malformed(_) => {}
             }
         }
     }
@@ -154,6 +170,8 @@ const LOOKUPS_MAX: usize = 1 << 18;
 /// What concerns no single connection.
 pub struct Control {
     dns: dns::Tracker,
+    reassembler: Reassembler,
+    hasher: FlowHasher,
     lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
@@ -167,6 +185,8 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             dns: dns::Tracker::new(false),
+            reassembler: Reassembler::default(),
+            hasher: FlowHasher::new(0),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
             first_ns: None,
@@ -203,6 +223,28 @@ impl Control {
                 self.dns.unreachable(error.time_ns, error.frame, &client, &server);
             }
             Aside::Error(_) => {}
+            Aside::Fragment { time_ns, frame, original_len, link, bytes } => {
+                let (id, time_ns) = (*frame, *time_ns);
+                let original_len = *original_len;
+                self.fragment(&Frame { id, time_ns, original_len, link: *link, bytes });
+            }
+        }
+    }
+
+    /// Puts fragments together; whole datagrams go on to name resolution. Fragmented TCP is
+    /// rare (RFC 8900), and counted only.
+    fn fragment(&mut self, frame: &Frame<'_>) {
+        let mut segment = Segment::default();
+        let Packet::Fragment(fragment) = decode(frame, &self.hasher, &mut segment) else { return };
+        match self.reassembler.insert(&fragment) {
+            Reassembly::Pending => {}
+            Reassembly::Refused(error) => self.counts.add_error(error),
+            Reassembly::Complete(whole) => {
+                if let Packet::Udp(it) = whole.decode(&self.hasher, &mut segment) {
+                    let (from, to) = (&it.source, &it.destination);
+                    self.dns.datagram(it.time_ns, it.frame, from, to, it.payload);
+                }
+            }
         }
     }
 }
@@ -260,7 +302,20 @@ impl Analysis {
         lookups.extend(control.dns.finish(control.last_ns));
         report.totals.lookups = lookups.len() as u64;
         cause::link(lookups, &mut tally);
-        report.totals.decode_errors = control.counts;
+        let mut counts = control.counts;
+        let incomplete = control.reassembler.incomplete_count();
+        if counts.fragments > 0 {
+            report.observations.push(Observation {
+                id: "ip_fragments",
+                facts: vec![
+                    ("count", Fact::Count(counts.fragments)),
+                    ("incomplete", Fact::Count(incomplete)),
+                ],
+                frames: Vec::new(),
+            });
+        }
+        (0..incomplete).for_each(|_| counts.add_error(DecodeError::FragmentIncomplete));
+        report.totals.decode_errors = counts;
         report.totals.first_ns = control.first_ns.unwrap_or(0);
         report.totals.last_ns = control.last_ns;
         cause::assemble(tally, &self.options.floors, &mut report);
