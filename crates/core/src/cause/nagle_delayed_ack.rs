@@ -8,6 +8,9 @@ use crate::tcp::{Gap, Turn};
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 const HOLD_FLOOR_NS: u64 = 1_000_000;
 
+/// Holds after which a sender is known to use Nagle's algorithm.
+const KNOWN_HOLDS: u32 = 3;
+
 /// What was sent last ended small, its ACK covered everything and nothing but that ACK ended
 /// the silence, what came then was small as well, and the window had room for it all along.
 ///
@@ -28,9 +31,18 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
-    let chain = held && other_holds && room && !sent_against_it && gap.ack_triggered();
-    (chain && gap.len_ns() >= HOLD_FLOOR_NS)
-        .then(|| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, rest_ns))
+    let chain = held && other_holds && room && !sent_against_it;
+    if !chain || gap.len_ns() < HOLD_FLOOR_NS {
+        return None;
+    }
+    let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
+    if gap.ack_triggered() {
+        return Some(of_hold(rest_ns));
+    }
+    // A host that stalls for a moment after the ACK: where this sender is known to hold, it
+    // held until then.
+    let after_ns = gap.after_ack_ns();
+    (gap.nagle_holds >= KNOWN_HOLDS && after_ns <= rest_ns / 4).then(|| of_hold(rest_ns - after_ns))
 }
 
 /// The end of the flight, its late ACK, and what had been held.

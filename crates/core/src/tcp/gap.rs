@@ -119,6 +119,8 @@ pub struct Gap {
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,
+    /// Times this sender's small segments left with the ACK that they had waited for.
+    pub nagle_holds: u32,
     /// The sender has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
     /// What the flight looked like round by round.
@@ -170,6 +172,7 @@ impl Gap {
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,
+            nagle_holds: 0,
             steps: false,
             shape: Shape::Opening,
             expects_continue: false,

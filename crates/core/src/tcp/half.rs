@@ -146,6 +146,8 @@ pub struct Half {
     pub steps: bool,
     /// The last timestamp of its packets and when it passed, for the peer's echo.
     pub echo: Option<(u32, u64)>,
+    /// See [`crate::tcp::Gap::nagle_holds`].
+    pub nagle_holds: u32,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
     /// How the last loss was repaired, as a cause.

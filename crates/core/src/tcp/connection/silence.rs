@@ -142,6 +142,7 @@ impl Connection {
             in_recovery: half.in_recovery(),
             after_loss: half.after_loss,
             nagle_refuted: half.nagle_refuted,
+            nagle_holds: half.nagle_holds,
             steps: half.steps,
             shape,
             expects_continue,
@@ -192,9 +193,10 @@ impl Connection {
             half.unseen_timeouts += 1;
             half.unseen_packets += gap.missing_packets;
         }
-        if gap.nagle_missed() {
-            self.halves[gap.sender as usize].nagle_missed += 1;
-        }
+        let half = &mut self.halves[gap.sender as usize];
+        let held = slices.iter().any(|slice| slice.cause == Some(Cause::NagleDelayedAck));
+        half.nagle_holds += u32::from(held);
+        half.nagle_missed += u32::from(!held && gap.nagle_missed());
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
