@@ -69,7 +69,7 @@ pub struct Explain {
     #[arg(long, value_name = "CAUSE", value_parser = cause_names(), hide_possible_values = true)]
     pub cause: Option<String>,
 
-    /// Show values (paths, keys) that are otherwise left out of request kinds
+    /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 

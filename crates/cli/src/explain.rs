@@ -39,7 +39,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
 
 fn wanted(asked: &Explain) -> Wanted {
     let filter = asked.filter.clone().unwrap_or_default();
-    let mut options = Options { filter, all: asked.all, ..Options::default() };
+    let mut options =
+        Options { filter, all: asked.all, show_values: asked.show_values, ..Options::default() };
     // With files, --cause asks for that cause only.
     options.filter.also_causes(asked.cause.as_deref().and_then(Cause::from_id));
     let floors = &mut options.floors;

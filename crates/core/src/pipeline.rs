@@ -30,6 +30,9 @@ pub const SHARDS: usize = 16;
 pub struct Options {
     /// From where on findings are worth a reader's time.
     pub floors: Floors,
+    /// Kinds of requests show the values in them (paths as they stand); off, values never
+    /// leave the analysis.
+    pub show_values: bool,
     /// Seed of the flow hash; the answer does not depend on it.
     pub seed: u64,
     /// The part to look at.
@@ -261,6 +264,8 @@ impl Analysis {
     /// Begins.
     pub fn new(options: Options) -> Self {
         let mut shards: Vec<_> = (0..SHARDS).map(|_| Shard::default()).collect();
+        let shows_values = options.show_values;
+        shards.iter_mut().for_each(|shard| shard.tracker.shows_values = shows_values);
         if options.all {
             shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
         }

@@ -46,6 +46,8 @@ pub(super) struct Exchanges {
     /// The start of the message that the parser is about to see was marked by the sniffer.
     anticipated: Option<Side>,
     handshake: Handshake,
+    /// Kinds may show the values in them.
+    pub shows_values: bool,
     sending: bool,
     kind_given: bool,
     request_header_given: bool,

@@ -91,6 +91,11 @@ impl Framer {
         }
     }
 
+    /// Lets kinds of requests show the values in them (paths as they stand).
+    pub fn show_values(&mut self) {
+        self.exchanges.shows_values = true;
+    }
+
     /// The protocol that was recognised last.
     pub fn protocol(&self) -> Protocol {
         self.protocol

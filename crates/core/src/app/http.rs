@@ -170,6 +170,7 @@ fn start_line(from: Side, line: &[u8], feed: &mut Feed<'_>) -> Result<u16, Lost>
         b"CONNECT" => feed.request_flags(RequestFlags::CONNECT),
         _ => {}
     }
-    feed.kind(http_kind(method, target).as_str());
+    let values = feed.exchanges.shows_values;
+    feed.kind(http_kind(method, target, values).as_str());
     Ok(0)
 }

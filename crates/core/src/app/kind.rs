@@ -34,10 +34,16 @@ impl Label {
     }
 }
 
-/// `GET /items/{id}` from a method and a request target (RFC 9112 §3.2).
-pub(super) fn http_kind(method: &[u8], target: &[u8]) -> Label {
+/// `GET /items/{id}` from a method and a request target (RFC 9112 §3.2); the target as it stands
+/// where `values` may be shown.
+pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
     let mut kind = Label::new();
     kind.push(method);
+    if values {
+        kind.push(b" ");
+        kind.push(target);
+        return kind;
+    }
     // The authority form names a host, which is a value.
     if method == b"CONNECT" {
         return kind;

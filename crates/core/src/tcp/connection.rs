@@ -151,6 +151,11 @@ impl Connection {
         }
     }
 
+    /// Lets kinds of requests show the values in them.
+    pub fn show_values(&mut self) {
+        self.framer.show_values();
+    }
+
     /// Who opened it.
     pub fn client(&self) -> Endpoint {
         if self.client_is_high { self.key.high } else { self.key.low }

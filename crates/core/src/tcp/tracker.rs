@@ -26,6 +26,8 @@ pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: VecDeque<(u64, u64, FlowKey)>,
     half_open: VecDeque<(u64, FlowKey)>,
+    /// Kinds of requests show the values in them.
+    pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
     /// Segments of connections that were not followed: no data, and no beginning seen.
@@ -68,6 +70,9 @@ impl Tracker {
         }
         self.expire(segment.time_ns, sink);
         let mut connection = Box::new(Connection::new(segment));
+        if self.shows_values {
+            connection.show_values();
+        }
         connection.segment(segment, payload, sink);
         if syn {
             self.half_open.push_back((segment.flow_hash, segment.flow));

@@ -165,3 +165,12 @@ fn values_are_not_part_of_the_kind() {
     assert_eq!(kind("/mail/alice@example.com"), "DELETE /mail/{id}");
     assert_eq!(kind(&"/word".repeat(99)).len(), 64);
 }
+
+#[test]
+fn values_are_shown_only_where_they_may_be() {
+    let mut framer = Framer::new(80, false);
+    framer.show_values();
+    let places = marks_with(&mut framer, &[(C, GET, 0)]);
+    assert!(places.contains(&"C33 [GET /items/42?q=secret]".to_string()), "{places:?}");
+    assert!(!story(80, &[(C, GET, 0), (S, OK, 0)]).contains("42"));
+}
