@@ -39,13 +39,15 @@ fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz
 	fuzz/run.sh $(FUZZ_SECONDS)
 
-install: build completions ## install the binary and shell completions below PREFIX
+# As root there may be no cargo: what was built before is installed.
+install: ## install the binary and shell completions below PREFIX (build first)
+	@test -x $(TCPWHY) || $(MAKE) build
 	install -D -m 755 $(TCPWHY) $(DESTDIR)$(PREFIX)/bin/tcpwhy
-	install -D -m 644 $(TARGET)/completions/tcpwhy.bash \
+	$(TCPWHY) completions bash | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tcpwhy
-	install -D -m 644 $(TARGET)/completions/_tcpwhy \
+	$(TCPWHY) completions zsh | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tcpwhy
-	install -D -m 644 $(TARGET)/completions/tcpwhy.fish \
+	$(TCPWHY) completions fish | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tcpwhy.fish
 
 completions: build ## write completion scripts for bash, zsh and fish
