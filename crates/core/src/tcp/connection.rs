@@ -53,8 +53,6 @@ pub struct TraceFaults {
     pub truncated: u64,
     /// Segments longer than the MSS: GRO or TSO super-packets.
     pub super_packets: u64,
-    /// The time stepped back so often.
-    pub backward_steps: u64,
 }
 
 /// One TCP connection.
@@ -197,9 +195,6 @@ impl Connection {
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        if segment.time_ns < self.last_ns {
-            self.faults.backward_steps += 1;
-        }
         if self.halves[side as usize].packet(segment) {
             self.faults.duplicates += 1;
             return;

@@ -74,8 +74,6 @@ pub struct Gap {
     pub last_small: bool,
     /// Payload of the departure that ended it, bytes.
     pub next_len: u64,
-    /// It carried FIN.
-    pub next_fin: bool,
     /// The last ACK to take effect in it, if any.
     pub ack: Option<AckTrigger>,
     /// How many ACKs took effect in it.
@@ -151,7 +149,6 @@ impl Gap {
             last_len: 0,
             last_small: false,
             next_len: 0,
-            next_fin: false,
             ack: None,
             acks: 0,
             ack_trains: 0,

@@ -30,8 +30,6 @@ pub struct Tracker {
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
-    /// Segments of connections that were not followed: no data, and no beginning seen.
-    pub stray_segments: u64,
     /// Segments followed.
     pub segments: u64,
 }
@@ -65,7 +63,6 @@ impl Tracker {
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let syn = segment.flags.has(TcpFlags::SYN);
         if !syn && segment.payload_len == 0 {
-            self.stray_segments += 1;
             return;
         }
         self.expire(segment.time_ns, sink);

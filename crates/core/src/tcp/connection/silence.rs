@@ -63,7 +63,6 @@ impl Connection {
         let mut gap = self.gap(side, from_ns, to_ns, continues);
         gap.next_frame = segment.frame;
         gap.next_len = u64::from(segment.payload_len);
-        gap.next_fin = segment.flags.has(TcpFlags::FIN);
         gap.retransmission = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
@@ -121,7 +120,6 @@ impl Connection {
             last_len: last.len,
             last_small: last.small,
             next_len: 0,
-            next_fin: false,
             ack: half.since.trigger,
             acks: half.since.acks,
             ack_trains: half.since.ack_trains,
