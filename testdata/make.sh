@@ -1,13 +1,13 @@
 #!/bin/sh
 # Makes the captures of captures.txt anew, or only those named, and writes truth.json and README.md.
-# Needs root (network namespaces) and the real software of the cases; TCPWHY_LAB names the lab's
+# Needs root (network namespaces) and the real software of the cases; TCPWHY names the
 # program, which is built otherwise.
 set -eu
 cd "$(dirname "$0")"
-if [ -z "${TCPWHY_LAB:-}" ]; then
-    cargo build --quiet --release -p tcpwhy-lab
+if [ -z "${TCPWHY:-}" ]; then
+    cargo build --quiet --release -p tcpwhy
     target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
-    TCPWHY_LAB=$target/release/tcpwhy-lab
+    TCPWHY=$target/release/tcpwhy
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -34,9 +34,9 @@ run_line() {
     name=$1 vantage=$2 case=$3 seed=$4
     shift 4
     options=
-    for pair; do options="$options --${pair%%=*} ${pair#*=}"; done
+    for pair; do options="$options --$(echo "${pair%%=*}" | tr _ -) ${pair#*=}"; done
     # shellcheck disable=SC2086
-    "$TCPWHY_LAB" run "$case" --out "$work" --seed "$seed" $options
+    "$TCPWHY" lab run "$case" --out "$work" --seed "$seed" $options
     for variant in faulty healthy; do
         from=$work/$case-$seed/$variant
         [ -d "$from" ] || continue
@@ -46,7 +46,7 @@ run_line() {
         fi
         keep "$from/$vantage.pcap" "$as.pcap"
         python3 truth.py add "$as" "$vantage" "$from/labels.json" \
-            "tcpwhy-lab run $case --out DIR --seed $seed$options"
+            "tcpwhy lab run $case --out DIR --seed $seed$options"
     done
     rm -rf "${work:?}/$case-$seed"
 }

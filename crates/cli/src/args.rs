@@ -35,6 +35,19 @@ pub enum Command {
     /// Reads captures and names what made them slow (the default)
     #[command(after_help = EXAMPLES, arg_required_else_help = true)]
     Explain(Box<Explain>),
+    /// Reproduces what makes connections slow, with real software, and names it
+    #[cfg(target_os = "linux")]
+    Lab {
+        #[command(subcommand)]
+        command: crate::lab::LabCommand,
+    },
+    /// Reproduces what makes connections slow (on Linux only)
+    #[cfg(not(target_os = "linux"))]
+    Lab {
+        /// Whatever was asked of it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Prints a completion script for a shell
     Completions {
         /// The shell

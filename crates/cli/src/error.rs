@@ -31,6 +31,12 @@ pub enum Error {
     Drill(#[from] DrillError),
     #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]
     NotFound { what: String },
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    Lab(#[from] tcpwhy_lab::LabError),
+    #[cfg(not(target_os = "linux"))]
+    #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
+    NotLinux,
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]

@@ -4,6 +4,8 @@ mod analysis;
 mod args;
 mod error;
 mod explain;
+#[cfg(target_os = "linux")]
+mod lab;
 mod output;
 mod progress;
 mod sources;
@@ -21,6 +23,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Some(Command::Explain(explain)) => explain::run(&explain),
+        #[cfg(target_os = "linux")]
+        Some(Command::Lab { command }) => lab::run(&command),
+        #[cfg(not(target_os = "linux"))]
+        Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
         Some(Command::Completions { shell }) => completions(shell),
         None => explain::run(&arguments.explain),
     };

@@ -116,13 +116,17 @@ pub struct CaseResult {
     pub healthy: Labels,
 }
 
-/// The parameters every case has besides its own.
-fn all_params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
-    let mut rng = Rng::new(options.seed);
-    let mut params = (case.params)(&mut rng)
+/// The case's parameters as chance draws them, with those that every case has.
+pub fn drawn(case: &Case, rng: &mut Rng) -> Params {
+    (case.params)(rng)
         .or("ipv6", u64::from(rng.between(0, 4) == 0))
         .or("any_interface", u64::from(rng.between(0, 7) == 0))
-        .or("snaplen_bytes", 0);
+        .or("snaplen_bytes", 0)
+}
+
+/// The parameters as drawn from the seed, then as the user wants them.
+fn all_params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
+    let mut params = drawn(case, &mut Rng::new(options.seed));
     for (name, value) in &options.set {
         params.set(name, value)?;
     }

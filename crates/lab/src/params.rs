@@ -12,8 +12,107 @@ use crate::error::LabError;
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, u64>);
 
-const UNITS: [(&str, &str); 5] =
-    [("_ns", "20ms"), ("_bps", "100mbit"), ("_bytes", "16KiB"), ("_ppm", "1%"), ("", "10")];
+/// The unit of a parameter, which is the last word of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// `_ns`
+    Time,
+    /// `_bps`: bits per second.
+    Rate,
+    /// `_bytes`
+    Bytes,
+    /// `_ppm`: a share, in parts per million.
+    Share,
+    /// No suffix: a count, or 0 and 1 for no and yes.
+    Count,
+}
+
+impl Unit {
+    const ALL: [Unit; 5] = [Unit::Time, Unit::Rate, Unit::Bytes, Unit::Share, Unit::Count];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Unit::Time => "_ns",
+            Unit::Rate => "_bps",
+            Unit::Bytes => "_bytes",
+            Unit::Share => "_ppm",
+            Unit::Count => "",
+        }
+    }
+
+    fn example(self) -> &'static str {
+        match self {
+            Unit::Time => "20ms",
+            Unit::Rate => "100mbit",
+            Unit::Bytes => "16KiB",
+            Unit::Share => "1%",
+            Unit::Count => "10",
+        }
+    }
+
+    /// What stands for the value in a help text.
+    pub fn value_name(self) -> &'static str {
+        match self {
+            Unit::Time => "TIME",
+            Unit::Rate => "BITRATE",
+            Unit::Bytes => "BYTES",
+            Unit::Share => "PERCENT",
+            Unit::Count => "N",
+        }
+    }
+
+    /// What may stand behind a number, and how many of the unit it is; the first that divides a
+    /// value is how it is written.
+    fn multiples(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Unit::Time => &[("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)],
+            Unit::Rate => &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)],
+            Unit::Bytes => &[
+                ("MiB", 1_048_576.0),
+                ("M", 1_048_576.0),
+                ("MB", 1e6),
+                ("KiB", 1024.0),
+                ("K", 1024.0),
+                ("k", 1024.0),
+                ("kB", 1e3),
+                ("B", 1.0),
+                ("", 1.0),
+            ],
+            Unit::Share => &[("%", 1e4), ("ppm", 1.0)],
+            Unit::Count => &[("", 1.0)],
+        }
+    }
+
+    fn parse(self, text: &str) -> Option<u64> {
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, suffix) = text.split_at(digits);
+        let number: f64 = number.parse().ok()?;
+        if number == 0.0 {
+            return Some(0);
+        }
+        let known = self.multiples().iter().find(|(name, _)| *name == suffix.trim());
+        known.map(|(_, factor)| (number * factor).round() as u64)
+    }
+
+    /// The value as it can be given: `20ms`, `16KiB`, `1%`.
+    pub fn show(self, value: u64) -> String {
+        let whole =
+            |factor: f64| value as f64 >= factor && (value as f64 / factor * 10.0) % 1.0 == 0.0;
+        let found = self.multiples().iter().find(|(_, factor)| whole(*factor));
+        match found {
+            Some((name, factor)) if value > 0 => format!("{}{name}", value as f64 / factor),
+            _ => value.to_string(),
+        }
+    }
+}
+
+/// A parameter's name as an option, without the unit, and that unit.
+pub fn option(name: &str) -> (String, Unit) {
+    let unit = Unit::ALL.into_iter().find(|unit| name.ends_with(unit.suffix()));
+    let unit = unit.unwrap_or(Unit::Count);
+    (name.trim_end_matches(unit.suffix()).replace('_', "-"), unit)
+}
 
 impl Params {
     /// Adds a parameter with its default.
@@ -44,25 +143,23 @@ impl Params {
         self.get(name).map(Duration::from_nanos)
     }
 
-    /// Sets `rtt=20ms` where the case has `rtt_ns`: the unit is in the value, not in the name.
+    /// Sets `rtt` to `20ms` where the case has `rtt_ns`: the unit is in the value, not in the name.
     ///
     /// # Errors
     /// The case has no such parameter, or the value cannot be read.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LabError> {
-        let name = name.replace('-', "_");
-        for (unit, example) in UNITS {
-            let full = if name.ends_with(unit) { name.clone() } else { format!("{name}{unit}") };
-            let Some(slot) = self.0.get_mut(&full) else {
-                continue;
-            };
-            *slot = parse(unit, value).ok_or_else(|| LabError::BadValue {
-                name: name.clone(),
-                value: value.to_owned(),
-                example,
-            })?;
-            return Ok(());
-        }
-        Err(self.unknown(&name))
+        let (wanted, _) = option(&name.replace('-', "_"));
+        let slot = self.0.iter_mut().find(|(full, _)| option(full).0 == wanted);
+        let Some((full, slot)) = slot else {
+            return Err(self.unknown(name));
+        };
+        let (_, unit) = option(full);
+        *slot = unit.parse(value).ok_or_else(|| LabError::BadValue {
+            name: wanted,
+            value: value.to_owned(),
+            example: unit.example(),
+        })?;
+        Ok(())
     }
 
     /// Name and value of each, in order of name.
@@ -71,37 +168,9 @@ impl Params {
     }
 
     fn unknown(&self, name: &str) -> LabError {
-        let known = self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        LabError::UnknownParam { name: name.to_owned(), known }
+        let known: Vec<_> = self.0.keys().map(|k| format!("--{}", option(k).0)).collect();
+        LabError::UnknownParam { name: name.replace('_', "-"), known: known.join(", ") }
     }
-}
-
-fn parse(unit: &str, text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let number: f64 = number.parse().ok()?;
-    let factor = match (unit, suffix.trim()) {
-        ("_ns", "s") => 1e9,
-        ("_ns", "ms") => 1e6,
-        ("_ns", "us") => 1e3,
-        ("_ns", "ns") => 1.0,
-        ("_bps", "gbit") => 1e9,
-        ("_bps", "mbit") => 1e6,
-        ("_bps", "kbit") => 1e3,
-        ("_bps", "bit") => 1.0,
-        ("_bytes", "" | "B") => 1.0,
-        ("_bytes", "KiB" | "K" | "k") => 1024.0,
-        ("_bytes", "MiB" | "M") => 1_048_576.0,
-        ("_bytes", "kB") => 1e3,
-        ("_bytes", "MB") => 1e6,
-        ("_ppm", "%") => 1e4,
-        ("_ppm", "ppm") => 1.0,
-        ("", "") => 1.0,
-        _ if number == 0.0 => 1.0,
-        _ => return None,
-    };
-    Some((number * factor).round() as u64)
 }
 
 #[cfg(test)]

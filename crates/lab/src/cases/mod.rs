@@ -116,7 +116,11 @@ pub const CASES: &[Case] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::CASES;
+    use crate::case::drawn;
+    use crate::params;
     use crate::rng::Rng;
 
     #[test]
@@ -125,6 +129,16 @@ mod tests {
             assert!(CASES[..index].iter().all(|other| other.name != case.name), "{}", case.name);
             let draw = |seed| (case.params)(&mut Rng::new(seed));
             assert_eq!(draw(7), draw(7), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn parameters_of_a_case_differ_in_more_than_their_unit() {
+        for case in CASES {
+            let params = drawn(case, &mut Rng::new(1));
+            let options: BTreeSet<String> =
+                params.iter().map(|(n, _)| params::option(n).0).collect();
+            assert_eq!(options.len(), params.iter().count(), "{}", case.name);
         }
     }
 }

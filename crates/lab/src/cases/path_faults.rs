@@ -47,10 +47,10 @@ pub const REORDERING: Case = Case {
         let rtt_ms = rng.between(10, 50);
         downloads(rng, rtt_ms)
             .with("reorder_ppm", rng.pick(&[5_000, 10_000, 20_000]))
-            .with("reorder_ns", rtt_ms * rng.between(400, 1_500) * 1_000)
+            .with("held_back_ns", rtt_ms * rng.between(400, 1_500) * 1_000)
     },
     link: |p, variant, seed| {
-        let (ppm, ns) = (p.get("reorder_ppm")?, p.get("reorder_ns")?);
+        let (ppm, ns) = (p.get("reorder_ppm")?, p.get("held_back_ns")?);
         link(p, variant, seed, |path| {
             path.reorder_ppm = ppm;
             path.reorder_ns = ns;

@@ -1,0 +1,94 @@
+//! What can be asked of the lab.
+
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
+use std::path::PathBuf;
+use tcpwhy_lab::CASES;
+use tcpwhy_lab::params::{self, Unit};
+use tcpwhy_lab::rng::Rng;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sudo tcpwhy lab run nginx_nodelay_off
+  sudo tcpwhy lab run send_buffer --rtt 20ms --rate 100mbit --sndbuf 16KiB --out captures";
+
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Lists the cases that can be reproduced
+    List,
+    /// Reproduces a case, with its fault and without
+    #[command(after_help = RUN_EXAMPLES, arg_required_else_help = true)]
+    Run(Box<RunArgs>),
+    /// Removes what crashed runs have left behind
+    Clean,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The case; `tcpwhy lab list` shows them
+    #[arg(value_name = "CASE", value_parser = case_names(), hide_possible_values = true)]
+    pub case: String,
+
+    /// Keep the captures and labels.json in DIR/CASE-SEED
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+
+    /// Where chance starts: parameters that are not given, addresses, losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    #[command(flatten)]
+    pub set: Settings,
+}
+
+/// Parameters of the case as name and value with its unit. Each that any case has is an option,
+/// so that shells complete it.
+#[derive(Debug, Default)]
+pub struct Settings(pub Vec<(String, String)>);
+
+const HEADING: &str = "Parameters (each case has its own)";
+
+impl Args for Settings {
+    fn augment_args(command: Command) -> Command {
+        let option = |(name, unit): (String, Unit)| {
+            Arg::new(name.clone()).long(name).value_name(unit.value_name()).help_heading(HEADING)
+        };
+        command.args(options().into_iter().map(option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Settings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Self::default();
+        settings.update_from_arg_matches(matches)?;
+        Ok(settings)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let given = |(name, _): (String, Unit)| {
+            let value = matches.get_one::<String>(&name)?.clone();
+            Some((name, value))
+        };
+        self.0 = options().into_iter().filter_map(given).collect();
+        Ok(())
+    }
+}
+
+/// All cases' parameters as options: without the unit in the name, which is in the value.
+fn options() -> Vec<(String, Unit)> {
+    let drawn = CASES.iter().map(|case| tcpwhy_lab::case::drawn(case, &mut Rng::new(1)));
+    let mut options: Vec<_> = drawn
+        .flat_map(|params| params.iter().map(|(name, _)| params::option(name)).collect::<Vec<_>>())
+        .collect();
+    // Where two cases mean different units by one name, either reads the value in its own.
+    options.sort();
+    options.dedup_by(|one, other| one.0 == other.0);
+    options
+}
+
+fn case_names() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(CASES.iter().map(|case| case.name))
+}
