@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::capture::CaptureParams;
 use crate::client::Loaded;
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::params::Params;
@@ -21,13 +22,15 @@ use crate::sys::TcpInfo;
 pub struct Case {
     /// Its name on the command line and on disk.
     pub name: &'static str,
-    /// Where in the stack it lives: `application`, `tcp`, `path`, `dns`, `host`.
-    pub layer: &'static str,
+    /// Where in the stack it lives.
+    pub layer: Layer,
     /// One line for the list.
     pub summary: &'static str,
     /// What a diagnosis of the faulty run should come to. For [`Class::None`] (a look-alike that
     /// is no fault) there is no twin.
     pub class: Class,
+    /// What is turned between fault and twin: the fix. A look-alike has none.
+    pub knob: Option<Knob>,
     /// Draws parameters from the seed; a user may then change them by name.
     pub params: fn(&mut Rng) -> Params,
     /// The link. `seed` is for [`RelayParams`].

@@ -6,9 +6,9 @@
 //! fault. Captures go to `faulty/` and `healthy/`, each with a `labels.json` ([`Labels`]).
 //!
 //! # Add a case
-//! 1. Write `cases/NAME.rs` with a `pub const CASE: Case`: its parameters (drawn from the seed,
-//!    names ending in their unit), its link ([`plain_link`] where `rtt_ns` and `rate_bps` say it
-//!    all), `act` and `truth`.
+//! 1. Write `cases/NAME.rs` with a `pub const CASE: Case`: its [`Knob`], its parameters (drawn
+//!    from the seed, names ending in their unit), its link ([`plain_link`] where `rtt_ns` and
+//!    `rate_bps` say it all), `act` and `truth`.
 //! 2. In `act`: start the software ([`Server`], or [`Process`] with [`Netns::command`]), then
 //!    `stage.start_captures()`, then [`client::run`] with a [`Load`]. Do the same for both
 //!    [`Variant`]s but for the one knob that is the fault. `cases/programs.rs` starts nginx,
@@ -28,6 +28,7 @@ pub mod cleanup;
 pub mod client;
 pub mod counters;
 pub mod curl;
+pub mod describe;
 pub mod dns;
 pub mod error;
 mod http;
@@ -44,6 +45,7 @@ pub mod talk;
 pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};
 pub use cases::CASES;
 pub use client::{Load, Request};
+pub use describe::{Knob, Layer};
 pub use error::LabError;
 pub use labels::{Cause, Class, Labels, Role, Variant};
 pub use netns::{Netns, Process};

@@ -27,7 +27,7 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
 
 fn list() -> String {
     let line = |case: &tcpwhy_lab::Case| {
-        format!("{:<12} {:<30} {}\n", case.layer, case.name, case.summary)
+        format!("{:<12} {:<30} {}\n", case.layer.id(), case.name, case.summary)
     };
     CASES.iter().map(line).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::stage::Stage;
 /// queue costs is the difference.
 pub const CASE: Case = Case {
     name: "accept_queue_overflow",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "a short backlog overflows while the server does not accept",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server's listen()",
+        faulty: "backlog {backlog}",
+        healthy: "backlog 1024",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 0, 1_000_000, 10_000_000, 40_000_000]))

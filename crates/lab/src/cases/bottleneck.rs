@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -15,9 +16,10 @@ use crate::stage::{Link, Stage};
 /// Downloads as fast as the link: nothing is wrong but its rate.
 pub const SHALLOW: Case = Case {
     name: "bottleneck_shallow",
-    layer: "path",
+    layer: Layer::Link,
     summary: "downloads fill a link with a queue of one bandwidth-delay product",
     class: Class::Cost,
+    knob: Some(Knob { at: "the link", faulty: "{rate_bps}", healthy: "{fast_rate_bps}" }),
     params: |rng| {
         params(rng)
             .with("requests", rng.between(2, 3))
@@ -43,9 +45,14 @@ pub const SHALLOW: Case = Case {
 /// Transfers build a queue of hundreds of milliseconds, and small requests wait in it.
 pub const DEEP: Case = Case {
     name: "bufferbloat",
-    layer: "path",
+    layer: Layer::Link,
     summary: "downloads or uploads fill a queue of up to a second; small requests wait in it",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "{rate_bps}, a queue of {queue_ns}",
+        healthy: "{fast_rate_bps}, no queue",
+    }),
     params: |rng| {
         params(rng)
             .with("queue_ns", rng.between(500, 1_200) * 1_000_000)

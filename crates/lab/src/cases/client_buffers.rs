@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -11,9 +12,14 @@ use crate::stage::Stage;
 /// A download into a small `SO_RCVBUF`.
 pub const RECEIVE: Case = Case {
     name: "receive_window_client",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "the client's SO_RCVBUF is below bandwidth x RTT: a download waits for the window",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the client's socket",
+        faulty: "SO_RCVBUF {rcvbuf_bytes}",
+        healthy: "SO_RCVBUF left to the kernel, which tunes it",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(15, 60) * 1_000_000)
@@ -38,9 +44,14 @@ pub const RECEIVE: Case = Case {
 /// An upload through a small `SO_SNDBUF`.
 pub const SEND: Case = Case {
     name: "send_buffer_client",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "the client's SO_SNDBUF is below bandwidth x RTT: an upload in bursts",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the client's socket",
+        faulty: "SO_SNDBUF {sndbuf_bytes}",
+        healthy: "SO_SNDBUF left to the kernel, which tunes it",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(15, 40) * 1_000_000)
@@ -75,9 +86,14 @@ pub const SEND: Case = Case {
 /// The server does not read an upload for a while.
 pub const SLOW_SERVER: Case = Case {
     name: "slow_reader_server",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the server does not read an upload for a while: zero window, probes are answered",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server",
+        faulty: "waits {read_pause_ns} before it reads an upload",
+        healthy: "reads without a pause",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 50_000_000]))

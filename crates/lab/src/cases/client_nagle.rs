@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -11,9 +12,14 @@ use crate::stage::Stage;
 /// The body waits for the ACK of the header, which the server delays: it has nothing to say yet.
 pub const CASE: Case = Case {
     name: "client_nagle",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "the client sends a request's header and body apart without TCP_NODELAY",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the client",
+        faulty: "header and body in two writes, TCP_NODELAY not set",
+        healthy: "TCP_NODELAY set, or with --one-write-is-the-fix 1 one write",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 0, 500_000, 2_000_000, 10_000_000, 26_000_000]))

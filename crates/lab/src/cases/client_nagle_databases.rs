@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::programs::{client, postgres, redis, version};
 use crate::case::{Case, Observed, Ran, plain_link};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::rng::Rng;
 /// A Redis client that writes each argument by a call of its own.
 pub const REDIS: Case = Case {
     name: "client_nagle_redis",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "a Redis client writes a command in pieces without TCP_NODELAY",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the Redis client",
+        faulty: "a command in several writes, TCP_NODELAY not set",
+        healthy: "TCP_NODELAY set, with --one-write-is-the-fix 1 also one write",
+    }),
     params: |rng| params(rng).with("pipeline", 1),
     link: plain_link,
     act: |stage, p, variant| {
@@ -36,9 +42,14 @@ pub const REDIS: Case = Case {
 /// A PostgreSQL client that writes Parse, Bind, Execute and Sync by calls of their own.
 pub const POSTGRES: Case = Case {
     name: "client_nagle_postgres",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "a PostgreSQL client writes a query in pieces without TCP_NODELAY",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the PostgreSQL client",
+        faulty: "a query in several writes, TCP_NODELAY not set",
+        healthy: "TCP_NODELAY set, with --one-write-is-the-fix 1 also one write",
+    }),
     params: |rng| params(rng).with("pipeline", 1),
     link: plain_link,
     act: |stage, p, variant| {

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,10 @@ use crate::stage::Stage;
 /// Idle time between exchanges is not latency.
 pub const BETWEEN_EXCHANGES: Case = Case {
     name: "client_idle",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the client pauses between its requests on one connection: no fault",
     class: Class::None,
+    knob: None,
     params: |rng| {
         params(rng)
             .with("spacing_ns", rng.between(100, 900) * 1_000_000)
@@ -29,9 +31,14 @@ pub const BETWEEN_EXCHANGES: Case = Case {
 /// The client sends half of an upload, pauses, and sends the rest.
 pub const IN_UPLOAD: Case = Case {
     name: "client_think_upload",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the client pauses in the middle of a request's body",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the client",
+        faulty: "pauses {pause_ns} amid the upload",
+        healthy: "sends it without a pause",
+    }),
     params: |rng| {
         params(rng)
             .with("spacing_ns", rng.pick(&[0, 0, 50_000_000]))

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::stage::{Link, Stage};
 /// 150 ms, and a new connection for each request: two round trips.
 pub const PLAIN: Case = Case {
     name: "distance",
-    layer: "path",
+    layer: Layer::Network,
     summary: "150 ms away, and a connection per request: round trips dominate",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the path",
+        faulty: "round trip {rtt_ns}",
+        healthy: "a server nearby: round trip {near_rtt_ns}",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(80, 200) * 1_000_000)

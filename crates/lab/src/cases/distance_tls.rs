@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::distance;
 use super::programs::{client, nginx_tls, version};
 use crate::case::{Case, Observed, Ran};
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role};
 use crate::params::Params;
@@ -14,9 +15,14 @@ use crate::stage::Stage;
 /// A TLS connection per request: two to four round trips each.
 pub const CASE: Case = Case {
     name: "distance_tls",
-    layer: "path",
+    layer: Layer::Network,
     summary: "far away, and a TLS connection per request: handshakes dominate",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the path",
+        faulty: "round trip {rtt_ns}",
+        healthy: "a server nearby: round trip {near_rtt_ns}",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(80, 180) * 1_000_000)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -13,9 +14,10 @@ use crate::stage::Stage;
 const fn healthy(name: &'static str, summary: &'static str) -> Case {
     Case {
         name,
-        layer: "application",
+        layer: Layer::Application,
         summary,
         class: Class::None,
+        knob: None,
         params: |_| Params::default(),
         link: plain_link,
         act: |stage, p, _| act(stage, p),
@@ -126,6 +128,11 @@ pub const NAGLE_ON: Case = Case {
 /// The server sends events at its own pace: small segments, late ACKs, and nobody waits for one.
 pub const PACED_STREAM: Case = Case {
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the server",
+        faulty: "sends an event every {event_spacing_ns}",
+        healthy: "sends them without pauses",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 2, 15, 40]) * 1_000_000)

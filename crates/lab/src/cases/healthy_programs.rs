@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::programs::{client, nginx, nginx_tls, postgres, redis, script, serve, version};
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{Load, Loaded, Request, run};
+use crate::describe::Layer;
 use crate::error::{Doing, LabError};
 use crate::labels::{Class, Variant};
 use crate::params::Params;
@@ -23,9 +24,10 @@ const fn healthy(
 ) -> Case {
     Case {
         name,
-        layer: "application",
+        layer: Layer::Application,
         summary,
         class: Class::None,
+        knob: None,
         params,
         link: plain_link,
         act,

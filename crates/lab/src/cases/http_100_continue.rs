@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::curl;
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -13,9 +14,14 @@ use crate::stage::Stage;
 /// curl waits `--expect100-timeout` (1 s unless told) and then sends the body anyway.
 pub const CASE: Case = Case {
     name: "http_100_continue",
-    layer: "application",
+    layer: Layer::Application,
     summary: "curl sends Expect: 100-continue to a server that ignores it: a second per upload",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server",
+        faulty: "ignores Expect: 100-continue",
+        healthy: "answers 100 Continue",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 80_000_000]))

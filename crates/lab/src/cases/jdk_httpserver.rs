@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::programs::{jdk, script, serve, version};
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -15,9 +16,14 @@ use crate::stage::Stage;
 /// JDK 17: affected.
 pub const JDK_17: Case = Case {
     name: "jdk_httpserver",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "the HTTP server of JDK 17 sends header and body apart: 40 ms per response",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the JVM's options",
+        faulty: "sun.net.httpserver.nodelay left at false",
+        healthy: "-Dsun.net.httpserver.nodelay=true",
+    }),
     params,
     link: plain_link,
     act: |stage, p, variant| act(stage, p, 17, variant == Variant::Healthy),
@@ -30,9 +36,10 @@ pub const JDK_17: Case = Case {
 /// JDK 25 with the same settings: not affected.
 pub const JDK_25: Case = Case {
     name: "jdk_httpserver_25",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "the HTTP server of JDK 25 with the same settings: no fault",
     class: Class::None,
+    knob: None,
     params,
     link: plain_link,
     act: |stage, p, _| act(stage, p, 25, false),

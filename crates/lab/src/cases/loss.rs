@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -16,9 +17,14 @@ const TO_SERVER: Direction = Direction::ClientToServer;
 /// Random loss in both directions.
 pub const RANDOM: Case = Case {
     name: "loss_random",
-    layer: "path",
+    layer: Layer::Link,
     summary: "the path loses packets at random",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses {loss_ppm} of the packets",
+        healthy: "loses nothing",
+    }),
     params: |rng| {
         downloads(rng)
             .with("response_bytes", rng.between(60_000, 200_000))
@@ -33,9 +39,14 @@ pub const RANDOM: Case = Case {
 /// One segment in the middle of a response: duplicate ACKs bring it back.
 pub const SINGLE: Case = Case {
     name: "loss_single",
-    layer: "path",
+    layer: Layer::Link,
     summary: "one segment amid a response is lost: fast retransmission",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses one segment amid each third response",
+        healthy: "loses nothing",
+    }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(20_000, 60_000)),
     link: |p, v, seed| {
         // Responses have at least 14 segments; each third one loses one of its first ten,
@@ -51,9 +62,14 @@ pub const SINGLE: Case = Case {
 /// The last segment of a response and its loss probe: only the timer helps.
 pub const TAIL: Case = Case {
     name: "loss_tail",
-    layer: "path",
+    layer: Layer::Link,
     summary: "the last segment of a response and its probe are lost: retransmission timeout",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses the last segment of each third response, and its probe",
+        healthy: "loses nothing",
+    }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
     link: |p, v, seed| tail_link(p, v, seed, 2),
     act,
@@ -63,9 +79,14 @@ pub const TAIL: Case = Case {
 /// The last segment of a response; a tail loss probe (RFC 8985 §7) brings it back.
 pub const TAIL_PROBED: Case = Case {
     name: "loss_tail_probed",
-    layer: "path",
+    layer: Layer::Link,
     summary: "the last segment of a response is lost, a tail loss probe repairs it",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses the last segment of each third response",
+        healthy: "loses nothing",
+    }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
     link: |p, v, seed| tail_link(p, v, seed, 1),
     act,
@@ -75,9 +96,14 @@ pub const TAIL_PROBED: Case = Case {
 /// The first SYN of every third connection.
 pub const SYN: Case = Case {
     name: "loss_syn",
-    layer: "path",
+    layer: Layer::Link,
     summary: "SYNs are lost: connections take a second longer",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses each third connection's first SYN",
+        healthy: "loses nothing",
+    }),
     params: connections,
     link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_SERVER, Kind::Syn, 2, 3)),
     act,
@@ -87,9 +113,14 @@ pub const SYN: Case = Case {
 /// The first SYN-ACK of every third connection.
 pub const SYN_ACK: Case = Case {
     name: "loss_syn_ack",
-    layer: "path",
+    layer: Layer::Link,
     summary: "SYN-ACKs are lost: connections take a second longer",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses each third connection's first SYN-ACK",
+        healthy: "loses nothing",
+    }),
     params: connections,
     link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_CLIENT, Kind::SynAck, 2, 3)),
     act,

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -11,9 +12,14 @@ use crate::stage::Stage;
 /// Nagle at one server, a small send buffer at the second, a small receive buffer at the third.
 pub const CASE: Case = Case {
     name: "mixture",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "ten connections: Nagle, send buffer, receive window, and five healthy ones",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the servers' sockets",
+        faulty: "no TCP_NODELAY; SO_SNDBUF {sndbuf_bytes}; SO_RCVBUF {rcvbuf_bytes}",
+        healthy: "TCP_NODELAY set; both buffers left to the kernel",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(12, 30) * 1_000_000)

@@ -6,6 +6,7 @@ use std::process::Command;
 use super::programs::{jdk, script, serve, version};
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,9 +21,14 @@ const fn case(
 ) -> Case {
     Case {
         name,
-        layer: "application",
+        layer: Layer::Socket,
         summary,
         class: Class::Fault,
+        knob: Some(Knob {
+            at: "the server's socket",
+            faulty: "TCP_NODELAY not set",
+            healthy: "TCP_NODELAY set",
+        }),
         params,
         link: plain_link,
         act,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Netns, run};
@@ -25,9 +26,14 @@ const BACKEND: Ipv4Addr = Ipv4Addr::new(172, 16, 9, 2);
 /// The twin's router has room for all.
 pub const FULL: Case = Case {
     name: "conntrack_full",
-    layer: "path",
+    layer: Layer::Network,
     summary: "a NAT router whose connection table is full drops new connections",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the router's connection table",
+        faulty: "{table_size} entries",
+        healthy: "a hundred times as many",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 1_000_000, 10_000_000, 30_000_000]))

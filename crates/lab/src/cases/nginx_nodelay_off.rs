@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -16,9 +17,10 @@ use crate::stage::Stage;
 /// `tcp_nodelay off` the second waits for the ACK of the first.
 pub const CASE: Case = Case {
     name: "nginx_nodelay_off",
-    layer: "application",
+    layer: Layer::Socket,
     summary: "nginx sends header and body apart with tcp_nodelay off: 40 ms per response",
     class: Class::Fault,
+    knob: Some(Knob { at: "nginx.conf", faulty: "tcp_nodelay off;", healthy: "tcp_nodelay on;" }),
     params,
     link: plain_link,
     act,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -15,9 +16,14 @@ use crate::stage::{Link, Stage};
 /// Full-size packets vanish without an ICMP message; small ones pass.
 pub const MTU_BLACK_HOLE: Case = Case {
     name: "mtu_black_hole",
-    layer: "path",
+    layer: Layer::Network,
     summary: "packets above the path's MTU vanish without ICMP: large responses hang",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the path",
+        faulty: "drops packets above {mtu_bytes} without ICMP",
+        healthy: "carries packets of every size",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(2, 40) * 1_000_000)
@@ -40,9 +46,14 @@ pub const MTU_BLACK_HOLE: Case = Case {
 /// Some packets are overtaken by those behind them.
 pub const REORDERING: Case = Case {
     name: "reordering",
-    layer: "path",
+    layer: Layer::Network,
     summary: "the path reorders packets: duplicate ACKs and spurious retransmissions",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the path",
+        faulty: "holds back {reorder_ppm} of the packets for {held_back_ns}",
+        healthy: "keeps packets in order",
+    }),
     params: |rng| {
         let rtt_ms = rng.between(10, 50);
         downloads(rng, rtt_ms)
@@ -63,9 +74,10 @@ pub const REORDERING: Case = Case {
 /// Some packets arrive twice, which costs nobody anything.
 pub const DUPLICATES: Case = Case {
     name: "duplicates",
-    layer: "path",
+    layer: Layer::Network,
     summary: "the path delivers some packets twice: no fault, nobody waits",
     class: Class::None,
+    knob: None,
     params: |rng| {
         let rtt_ms = rng.between(2, 40);
         downloads(rng, rtt_ms).with("duplicate_ppm", rng.pick(&[10_000, 30_000]))

@@ -3,6 +3,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::stage::Stage;
 /// 376 KB into 8 KiB at 40 ms.
 pub const CASE: Case = Case {
     name: "receive_window",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "the server's SO_RCVBUF is below bandwidth x RTT: an upload waits for the window",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server's socket",
+        faulty: "SO_RCVBUF {rcvbuf_bytes}",
+        healthy: "SO_RCVBUF left to the kernel, which tunes it",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.between(15, 60) * 1_000_000)
@@ -31,9 +37,10 @@ pub const CASE: Case = Case {
 /// The same buffer at 0.1 ms: it hardly shows, and is no fault.
 pub const LAN: Case = Case {
     name: "receive_window_lan",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "the same small SO_RCVBUF on a link of 0.1 ms: no fault",
     class: Class::None,
+    knob: None,
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[100_000, 200_000]))

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -16,9 +17,14 @@ const PORT: u16 = 8080;
 /// A RST answers each SYN.
 pub const REFUSED: Case = Case {
     name: "refused",
-    layer: "tcp",
+    layer: Layer::Transport,
     summary: "nobody listens at the port: each SYN is answered by a RST",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server",
+        faulty: "runs nothing at the port",
+        healthy: "listens at the port",
+    }),
     params: |rng| params(rng).with("requests", rng.between(5, 15)),
     link: plain_link,
     act: refused,
@@ -36,9 +42,14 @@ pub const REFUSED: Case = Case {
 /// A packet filter drops each SYN without a word.
 pub const FILTERED: Case = Case {
     name: "filtered_port",
-    layer: "tcp",
+    layer: Layer::Network,
     summary: "a packet filter drops the SYNs: the client repeats them until it gives up",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server's packet filter",
+        faulty: "tcp dport 8080 drop",
+        healthy: "no rule for the port",
+    }),
     params: |rng| {
         params(rng)
             .with("requests", rng.between(1, 2))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -15,9 +16,14 @@ use crate::stage::Stage;
 /// The server resets the connection in the middle of a response.
 pub const MID_STREAM: Case = Case {
     name: "reset_mid_stream",
-    layer: "tcp",
+    layer: Layer::Application,
     summary: "the server resets connections in the middle of a response",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server",
+        faulty: "resets the connection after {reset_after_bytes} of a response",
+        healthy: "sends responses to their end",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000]))
@@ -35,9 +41,14 @@ pub const MID_STREAM: Case = Case {
 /// nginx closes a connection as idle while the next request is on its way.
 pub const IDLE: Case = Case {
     name: "idle_reset",
-    layer: "application",
+    layer: Layer::Application,
     summary: "nginx closes an idle connection just before the next request reaches it",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "nginx.conf",
+        faulty: "keepalive_timeout {keepalive_ns};",
+        healthy: "keepalive_timeout 60s;",
+    }),
     params: |rng| {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 30, 60, 100]) * 1_000_000)

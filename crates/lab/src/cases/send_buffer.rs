@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::stage::Stage;
 /// 16 KiB over 100 Mbit/s and 20 ms moves 0.8 MB/s where 12.5 MB/s are possible.
 pub const CASE: Case = Case {
     name: "send_buffer",
-    layer: "tcp",
+    layer: Layer::Socket,
     summary: "the server's SO_SNDBUF is below bandwidth x RTT: a burst per round trip",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server's socket",
+        faulty: "SO_SNDBUF {sndbuf_bytes}",
+        healthy: "SO_SNDBUF left to the kernel, which tunes it",
+    }),
     params,
     link: plain_link,
     act,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -16,9 +17,14 @@ use crate::stage::Stage;
 /// The client reads on after some seconds; until then it answers the server's probes.
 pub const CASE: Case = Case {
     name: "slow_reader",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the client stops reading amid a download: zero window, probes are answered",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the client",
+        faulty: "stops reading for {read_pause_ns}",
+        healthy: "reads without a pause",
+    }),
     params: |rng| {
         params(rng)
             .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 50_000_000]))
@@ -36,9 +42,14 @@ pub const CASE: Case = Case {
 /// update meets a RST.
 pub const UNANSWERED: Case = Case {
     name: "zero_window_unanswered",
-    layer: "application",
+    layer: Layer::Application,
     summary: "zero window, then probes without answer until the server gives up; RST at the end",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the client and the link",
+        faulty: "stops reading for {read_pause_ns}; the link fails meanwhile",
+        healthy: "reads without a pause; the link holds",
+    }),
     params: |rng| {
         params(rng)
             .with("rtt_ns", rng.between(2, 20) * 1_000_000)

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -12,9 +13,14 @@ use crate::stage::Stage;
 /// Each request on a new connection, against a connection that is warm.
 pub const NEW_CONNECTIONS: Case = Case {
     name: "slow_start",
-    layer: "tcp",
+    layer: Layer::Transport,
     summary: "every large response starts on a new connection, with ten segments in flight",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the client",
+        faulty: "opens a connection per request",
+        healthy: "keeps its connection",
+    }),
     params: |rng| params(rng).with("requests", rng.between(4, 7)),
     link: plain_link,
     act: |stage, p, variant| {
@@ -28,9 +34,14 @@ pub const NEW_CONNECTIONS: Case = Case {
 /// A pause longer than the RTO closes the window again, unless `tcp_slow_start_after_idle` is 0.
 pub const AFTER_IDLE: Case = Case {
     name: "idle_restart",
-    layer: "tcp",
+    layer: Layer::Transport,
     summary: "after a pause the server starts slowly again: tcp_slow_start_after_idle",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the server's sysctl",
+        faulty: "net.ipv4.tcp_slow_start_after_idle = 1",
+        healthy: "net.ipv4.tcp_slow_start_after_idle = 0",
+    }),
     params: |rng| {
         params(rng)
             .with("requests", rng.between(6, 9))

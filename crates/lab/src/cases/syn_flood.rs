@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load, Request};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Netns, Process, run};
@@ -21,9 +22,14 @@ use crate::stage::{INTERFACE, Link, Stage, configure, veth};
 /// The healthy twin: the same clients without the flood.
 pub const CASE: Case = Case {
     name: "syn_flood",
-    layer: "tcp",
+    layer: Layer::Transport,
     summary: "a SYN flood from spoofed addresses fills the queue of half-open connections",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the attacker",
+        faulty: "sends {flood_per_second} SYNs a second",
+        healthy: "is kept away",
+    }),
     params,
     link: |_, _, _| Ok(Link::Veth),
     act,

@@ -3,6 +3,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -13,9 +14,14 @@ use crate::stage::Stage;
 /// Think time before the response.
 pub const SERVER_THINK: Case = Case {
     name: "server_think",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the server computes before it answers",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the server's handler",
+        faulty: "computes {think_ns} before it answers",
+        healthy: "answers at once",
+    }),
     params: |rng| params(rng).with("think_ns", rng.between(15, 120) * 1_000_000),
     link: plain_link,
     act: |stage, p, variant| act(stage, p, variant, false),
@@ -25,9 +31,14 @@ pub const SERVER_THINK: Case = Case {
 /// Think time of exactly 40 ms between header and body.
 pub const BETWEEN_HEADER_AND_BODY: Case = Case {
     name: "think_between_header_and_body",
-    layer: "application",
+    layer: Layer::Application,
     summary: "the server sends the header, computes 40 ms, sends the body: no Nagle",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the server's handler",
+        faulty: "computes {think_ns} between header and body",
+        healthy: "answers at once",
+    }),
     params: |rng| params(rng).with("think_ns", 40_000_000),
     link: plain_link,
     act: |stage, p, variant| act(stage, p, variant, true),

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::describe::{Knob, Layer};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Process, run};
@@ -19,9 +20,14 @@ use crate::talk::{self, Talk};
 /// nginx hands requests on to a backend that thinks.
 pub const NGINX: Case = Case {
     name: "nginx_slow_backend",
-    layer: "application",
+    layer: Layer::Application,
     summary: "nginx proxies to a slow backend",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the backend",
+        faulty: "takes {think_ns} for a response",
+        healthy: "answers at once",
+    }),
     params: |rng| {
         params(rng)
             .with("response_bytes", rng.between(100, 8_000))
@@ -37,6 +43,11 @@ pub const NGINX: Case = Case {
 pub const POSTGRES: Case = Case {
     name: "postgres_sleep",
     summary: "PostgreSQL takes long for a query",
+    knob: Some(Knob {
+        at: "the query",
+        faulty: "SELECT pg_sleep({think_ns})",
+        healthy: "SELECT pg_sleep(0)",
+    }),
     params,
     act: postgres_act,
     ..NGINX
@@ -47,6 +58,11 @@ pub const POSTGRES: Case = Case {
 pub const REDIS: Case = Case {
     name: "redis_blocking",
     summary: "Redis takes long for a command",
+    knob: Some(Knob {
+        at: "the command",
+        faulty: "blocks for {think_ns}",
+        healthy: "returns at once",
+    }),
     params: |rng| params(rng).with("command", rng.between(0, 2)),
     act: redis_act,
     ..NGINX
@@ -56,6 +72,11 @@ pub const REDIS: Case = Case {
 pub const SCRIPT: Case = Case {
     name: "script_server_think",
     summary: "a web server in Python or Node.js takes long for a request",
+    knob: Some(Knob {
+        at: "the server's handler",
+        faulty: "sleeps {think_ns}",
+        healthy: "answers at once",
+    }),
     params: |rng| params(rng).with("node", rng.between(0, 1)),
     act: script_act,
     ..NGINX

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::curl;
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::run;
@@ -15,12 +16,17 @@ use crate::stage::Stage;
 
 const PORT: u16 = 8443;
 
-/// A full handshake for every request; the twin keeps its connection, or resumes its session.
+/// A full handshake for every request; the twin keeps its connection, or with --twin-resumes 1 resumes its session.
 pub const FULL: Case = Case {
     name: "tls_full_handshakes",
-    layer: "application",
+    layer: Layer::Application,
     summary: "a new connection with a full TLS handshake for every request",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "the client",
+        faulty: "a full handshake per request",
+        healthy: "keeps its connection, or with --twin-resumes 1 resumes its session",
+    }),
     params: |rng| {
         params(rng).with("tls12", rng.between(0, 1)).with("twin_resumes", rng.between(0, 1))
     },
@@ -45,9 +51,14 @@ pub const FULL: Case = Case {
 /// TLS 1.2 with a certificate that fills more than the initial window of ten segments.
 pub const LARGE_CHAIN: Case = Case {
     name: "tls12_large_chain",
-    layer: "application",
+    layer: Layer::Application,
     summary: "TLS 1.2 with a certificate longer than the initial congestion window",
     class: Class::Cost,
+    knob: Some(Knob {
+        at: "TLS",
+        faulty: "1.2, and a certificate with {names} names",
+        healthy: "1.3, and a short certificate",
+    }),
     params: |rng| {
         params(rng)
             .with("rtt_ns", rng.between(40, 70) * 1_000_000)

@@ -1,6 +1,7 @@
 //! The first resolver is no use, the second is.
 
 use crate::case::{Case, Observed, plain_link};
+use crate::describe::{Knob, Layer};
 use crate::dns::{Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -14,9 +15,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The first `nameserver` never answers: glibc waits 5 s, then asks the second.
 pub const DEAD_FIRST: Case = Case {
     name: "dns_dead_first",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "the first nameserver is dead: each look-up waits for the timeout",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "/etc/resolv.conf",
+        faulty: "lists a dead nameserver first",
+        healthy: "lists only the one that answers",
+    }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(2, 4))
@@ -33,9 +39,14 @@ pub const DEAD_FIRST: Case = Case {
 /// The first answers SERVFAIL, as one does that cannot reach its own servers.
 pub const SERVFAIL: Case = Case {
     name: "dns_servfail",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "the first nameserver answers SERVFAIL after a while, the second helps",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "/etc/resolv.conf",
+        faulty: "lists a failing nameserver first",
+        healthy: "lists only the one that works",
+    }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(4, 10))

@@ -1,6 +1,7 @@
 //! One of the pair of questions (A and AAAA) gets no answer.
 
 use crate::case::{Case, Observed, Ran, plain_link};
+use crate::describe::{Knob, Layer};
 use crate::dns::{A, AAAA, Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -15,9 +16,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The path loses some questions of one type.
 pub const LOST: Case = Case {
     name: "dns_lost_question",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "one question of an A and AAAA pair is lost: glibc waits for its timeout",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "loses some DNS questions",
+        healthy: "loses nothing",
+    }),
     params: |rng| {
         super::params(rng)
             .with("rtt_ns", rng.pick(&[1, 2, 10, 30]) * 1_000_000)
@@ -38,9 +44,14 @@ pub const LOST: Case = Case {
 /// The resolver never answers questions for the other family.
 pub const IGNORED: Case = Case {
     name: "dns_ignored_family",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "the resolver answers only one question of an A and AAAA pair",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the resolver",
+        faulty: "answers only one of A and AAAA",
+        healthy: "answers both",
+    }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(2, 3))

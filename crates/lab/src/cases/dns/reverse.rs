@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Observed, plain_link};
 use crate::client::{self, Load, Loaded, Request};
+use crate::describe::{Knob, Layer};
 use crate::dns::{self, NameServer, PTR};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
@@ -25,9 +26,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// labels are the runs of `ping`, which have no TCP endpoint; those of a quick HTTP client follow.
 pub const PING: Case = Case {
     name: "reverse_dns_timeout",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "PTR questions stay unanswered: ping crawls over a fast path",
     class: Class::Fault,
+    knob: Some(Knob { at: "the command line", faulty: "ping NAME", healthy: "ping -n NAME" }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(3, 6))
@@ -47,9 +49,14 @@ pub const PING: Case = Case {
 /// resolver is at the client's end of the link, so that the questions cross it.
 pub const POSTGRES: Case = Case {
     name: "reverse_dns_postgres",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "PostgreSQL with log_hostname waits for a PTR that nobody answers",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "postgresql.conf",
+        faulty: "log_hostname = on",
+        healthy: "log_hostname = off",
+    }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(2, 6))

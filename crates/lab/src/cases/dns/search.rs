@@ -1,6 +1,7 @@
 //! Search domains: the name is tried under each of them before it is tried as it stands.
 
 use crate::case::{Case, Observed, plain_link};
+use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -13,9 +14,14 @@ const DOMAINS: [&str; 4] = ["shop.svc.cluster.lab", "svc.cluster.lab", "cluster.
 /// `ndots:5` with three or four domains, as in many container platforms.
 pub const CASE: Case = Case {
     name: "dns_search",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "search domains with ndots:5: several NXDOMAINs before each hit",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "/etc/resolv.conf",
+        faulty: "{search_domains} search domains with ndots:5",
+        healthy: "no search domains",
+    }),
     params: |rng| {
         super::params(rng)
             .with("rtt_ns", rng.pick(&[10, 30, 60]) * 1_000_000)

@@ -1,6 +1,7 @@
 //! Every look-up takes long: dnsmasq forwards it to a slow server, or keeps no cache.
 
 use crate::case::{Case, Observed, plain_link};
+use crate::describe::{Knob, Layer};
 use crate::dns::{Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -12,9 +13,14 @@ use super::{Ask, NAME};
 /// dnsmasq without a cache before a slow server; the twin's server is quick.
 pub const SLOW: Case = Case {
     name: "dns_slow",
-    layer: "dns",
+    layer: Layer::Names,
     summary: "the resolver takes long for every answer",
     class: Class::Fault,
+    knob: Some(Knob {
+        at: "the resolver",
+        faulty: "takes {delay_ns} for an answer",
+        healthy: "answers at once",
+    }),
     params,
     link: plain_link,
     act: |stage, p, variant| act(stage, p, variant == Variant::Faulty, false),
@@ -28,6 +34,11 @@ pub const SLOW: Case = Case {
 pub const UNCACHED: Case = Case {
     name: "dns_uncached",
     summary: "dnsmasq without a cache asks a far server every time",
+    knob: Some(Knob {
+        at: "dnsmasq",
+        faulty: "cache-size=0",
+        healthy: "cache-size=150, its default",
+    }),
     act: |stage, p, variant| act(stage, p, true, variant == Variant::Healthy),
     ..SLOW
 };
