@@ -6,7 +6,7 @@ mod rungs;
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::pipeline::{Batch, Decoder, Options};
+use crate::pipeline::{Batch, Decoder, Joiner, Options};
 use crate::report::{ConnectionReport, Ladder};
 use crate::tcp::{Connection, Exchange, Sink};
 use crate::wire::{FlowKey, Segment};
@@ -31,6 +31,7 @@ pub enum DrillError {
 /// A second pass under way.
 pub struct Drill {
     decoder: Decoder,
+    joiner: Joiner,
     batch: Batch,
     flow: FlowKey,
     first_frame: FrameId,
@@ -55,8 +56,10 @@ impl Sink for Exchanges {
 impl Drill {
     /// Will draw `connection` of a report that was made with `options`.
     pub fn new(options: &Options, connection: &ConnectionReport) -> Self {
+        let decoder = Decoder::new(options);
         Self {
-            decoder: Decoder::new(options),
+            joiner: Joiner::new(decoder.clone()),
+            decoder,
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             first_frame: connection.first_frame,
@@ -70,12 +73,11 @@ impl Drill {
     /// Takes the next block; false when there is no need for more.
     pub fn take(&mut self, block: &Block) -> bool {
         self.decoder.decode(block, &mut self.batch);
+        self.joiner.join(block, &mut self.batch);
         let batch = std::mem::take(&mut self.batch);
         let flow = self.flow;
         for segment in batch.segments().filter(|segment| segment.flow == flow) {
-            let start = segment.payload_offset as usize;
-            let payload = block.bytes.get(start..start + segment.captured_len as usize);
-            self.segment(segment, payload.unwrap_or(&[]));
+            self.segment(segment, batch.payload(segment, block));
         }
         self.batch = batch;
         !self.over

@@ -2,24 +2,26 @@
 //! as many threads as it likes and always gets the same answer.
 //!
 //! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
-//! order (little work), then [`Shard::take`] for each shard, in order. A connection always falls
+//! order (little work; fragments are joined here), then [`Shard::take`] for each shard, in order. A connection always falls
 //! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
 //! as many as are lent to it.
 
+mod fragments;
 mod pass;
 mod schedule;
 
+pub(crate) use fragments::Joiner;
 pub use pass::{GoOn, Pass};
 
-use crate::capture::{Block, CaptureError, CaptureSet, Frame, FrameId, InputSummary, LinkType};
+use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, FrameId, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
 use crate::wire::{
-    DecodeCounts, DecodeError, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Reassembler,
-    Reassembly, Segment, decode,
+    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Reassembled, Segment,
+    SegmentFlags, decode,
 };
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
@@ -53,14 +55,8 @@ enum Aside {
         payload: Box<[u8]>,
     },
     Error(IcmpError),
-    /// A frame that carries an IP fragment, to be put together in order.
-    Fragment {
-        time_ns: u64,
-        frame: FrameId,
-        original_len: u32,
-        link: LinkType,
-        bytes: Box<[u8]>,
-    },
+    /// The frame of an IP fragment, to be put together with others in order.
+    Fragment(FrameEntry),
 }
 
 /// The segments of one block by shard.
@@ -68,6 +64,8 @@ enum Aside {
 pub struct Batch {
     shards: [Vec<Segment>; SHARDS],
     asides: Vec<Aside>,
+    /// Payloads of segments that were put together from fragments.
+    joined: Vec<u8>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -77,6 +75,23 @@ impl Batch {
     /// All segments, connection by connection in order.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.shards.iter().flatten()
+    }
+
+    /// The captured payload of one of the segments; `block` is what they were decoded from.
+    pub fn payload<'a>(&'a self, segment: &Segment, block: &'a Block) -> &'a [u8] {
+        let joined = segment.facts.has(SegmentFlags::REASSEMBLED);
+        let bytes = if joined { &self.joined } else { &block.bytes };
+        let start = segment.payload_offset as usize;
+        bytes.get(start..start + segment.captured_len as usize).unwrap_or(&[])
+    }
+
+    /// Keeps the payload of a `segment` decoded from `whole`, and says in it where.
+    fn keep(&mut self, mut segment: Segment, whole: &Reassembled) -> Segment {
+        let start = segment.payload_offset as usize;
+        let payload = whole.bytes.get(start..start + segment.captured_len as usize);
+        segment.payload_offset = self.joined.len() as u32;
+        self.joined.extend_from_slice(payload.unwrap_or(&[]));
+        segment
     }
 }
 
@@ -103,6 +118,7 @@ impl Decoder {
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.shards.iter_mut().for_each(Vec::clear);
         batch.asides.clear();
+        batch.joined.clear();
         batch.counts = DecodeCounts::default();
         batch.first_ns = None;
         let mut segment = Segment::default();
@@ -115,33 +131,35 @@ impl Decoder {
             let packet = decode(&frame, &self.hasher, &mut segment);
             batch.counts.add(&packet);
             match packet {
-                Packet::Tcp if !self.filter.matches_flow(&segment.flow) => {}
-                Packet::Tcp => {
+                Packet::Tcp if self.wants(&segment.flow) => {
                     segment.rebase(entry.offset);
                     batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
                 }
-                Packet::Udp(datagram)
-                    if !self
-                        .filter
-                        .matches_flow(&FlowKey::new(datagram.source, datagram.destination).0) => {}
-                Packet::Udp(datagram) => batch.asides.push(Aside::Datagram {
-                    time_ns: datagram.time_ns,
-                    frame: datagram.frame,
-                    source: datagram.source,
-                    destination: datagram.destination,
-                    payload: datagram.payload.into(),
-                }),
-                Packet::IcmpError(error) if !self.filter.matches_flow(&error.flow) => {}
-                Packet::IcmpError(error) => batch.asides.push(Aside::Error(error)),
-                Packet::Fragment(_) => batch.asides.push(Aside::Fragment {
-                    time_ns: frame.time_ns,
-                    frame: frame.id,
-                    original_len: frame.original_len,
-                    link: frame.link,
-                    bytes: frame.bytes.into(),
-                }),
-                Packet::Other(_) | Packet::Malformed(_) => {}
+                Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
+                other => batch.asides.extend(self.aside(&other)),
             }
+        }
+    }
+
+    fn wants(&self, flow: &FlowKey) -> bool {
+        self.filter.matches_flow(flow)
+    }
+
+    /// What is kept of a packet that concerns no single connection.
+    fn aside(&self, packet: &Packet<'_>) -> Option<Aside> {
+        match packet {
+            Packet::Udp(it) => {
+                let (flow, _) = FlowKey::new(it.source, it.destination);
+                self.wants(&flow).then(|| Aside::Datagram {
+                    time_ns: it.time_ns,
+                    frame: it.frame,
+                    source: it.source,
+                    destination: it.destination,
+                    payload: it.payload.into(),
+                })
+            }
+            Packet::IcmpError(error) => self.wants(&error.flow).then_some(Aside::Error(*error)),
+            Packet::Tcp | Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => None,
         }
     }
 }
@@ -157,9 +175,7 @@ impl Shard {
     /// Takes shard `index` of a block's segments.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
         for segment in &batch.shards[index] {
-            let start = segment.payload_offset as usize;
-            let payload = block.bytes.get(start..start + segment.captured_len as usize);
-            self.tracker.segment(segment, payload.unwrap_or(&[]), &mut self.tally);
+            self.tracker.segment(segment, batch.payload(segment, block), &mut self.tally);
         }
     }
 }
@@ -173,8 +189,7 @@ const LOOKUPS_MAX: usize = 1 << 18;
 /// What concerns no single connection.
 pub struct Control {
     dns: dns::Tracker,
-    reassembler: Reassembler,
-    hasher: FlowHasher,
+    joiner: Joiner,
     lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
@@ -184,23 +199,22 @@ pub struct Control {
 /// Endpoints told of, most wall time first, unless all are asked for.
 const ENDPOINTS_MAX: usize = 64;
 
-impl Default for Control {
-    fn default() -> Self {
+impl Control {
+    fn new(decoder: Decoder) -> Self {
         Self {
             dns: dns::Tracker::new(false),
-            reassembler: Reassembler::default(),
-            hasher: FlowHasher::new(0),
+            joiner: Joiner::new(decoder),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
             first_ns: None,
             last_ns: 0,
         }
     }
-}
 
-impl Control {
-    /// Takes what concerns no single connection, block after block.
-    pub fn take(&mut self, batch: &Batch) {
+    /// Takes what concerns no single connection, block after block, and adds to `batch` what
+    /// fragments in `block` complete.
+    pub fn take(&mut self, batch: &mut Batch, block: &Block) {
+        self.joiner.join(block, batch);
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
@@ -225,29 +239,7 @@ impl Control {
                 let (client, server) = if error.from_high { (high, low) } else { (low, high) };
                 self.dns.unreachable(error.time_ns, error.frame, &client, &server);
             }
-            Aside::Error(_) => {}
-            Aside::Fragment { time_ns, frame, original_len, link, bytes } => {
-                let (id, time_ns) = (*frame, *time_ns);
-                let original_len = *original_len;
-                self.fragment(&Frame { id, time_ns, original_len, link: *link, bytes });
-            }
-        }
-    }
-
-    /// Puts fragments together; whole datagrams go on to name resolution. Fragmented TCP is
-    /// rare (RFC 8900), and counted only.
-    fn fragment(&mut self, frame: &Frame<'_>) {
-        let mut segment = Segment::default();
-        let Packet::Fragment(fragment) = decode(frame, &self.hasher, &mut segment) else { return };
-        match self.reassembler.insert(&fragment) {
-            Reassembly::Pending => {}
-            Reassembly::Refused(error) => self.counts.add_error(error),
-            Reassembly::Complete(whole) => {
-                if let Packet::Udp(it) = whole.decode(&self.hasher, &mut segment) {
-                    let (from, to) = (&it.source, &it.destination);
-                    self.dns.datagram(it.time_ns, it.frame, from, to, it.payload);
-                }
-            }
+            Aside::Error(_) | Aside::Fragment(_) => {}
         }
     }
 }
@@ -269,7 +261,8 @@ impl Analysis {
         if options.all {
             shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
         }
-        Self { decoder: Decoder::new(&options), options, control: Control::default(), shards }
+        let decoder = Decoder::new(&options);
+        Self { control: Control::new(decoder.clone()), decoder, options, shards }
     }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
@@ -281,7 +274,7 @@ impl Analysis {
         let (mut block, mut batch) = (Block::default(), Batch::default());
         while capture.next_block(&mut block)? {
             self.decoder.decode(&block, &mut batch);
-            self.control.take(&batch);
+            self.control.take(&mut batch, &block);
             for (index, shard) in self.shards.iter_mut().enumerate() {
                 shard.take(index, &batch, &block);
             }
@@ -308,18 +301,18 @@ impl Analysis {
         report.totals.lookups = lookups.len() as u64;
         cause::link(lookups, &mut tally);
         let mut counts = control.counts;
-        let incomplete = control.reassembler.incomplete_count();
-        if counts.fragments > 0 {
+        let joined = control.joiner.finish();
+        counts.merge(&joined.errors);
+        if joined.packets > 0 {
             report.observations.push(Observation {
                 id: "ip_fragments",
                 facts: vec![
-                    ("count", Fact::Count(counts.fragments)),
-                    ("incomplete", Fact::Count(incomplete)),
+                    ("count", Fact::Count(joined.packets)),
+                    ("incomplete", Fact::Count(joined.incomplete)),
                 ],
                 frames: Vec::new(),
             });
         }
-        (0..incomplete).for_each(|_| counts.add_error(DecodeError::FragmentIncomplete));
         report.totals.decode_errors = counts;
         report.totals.first_ns = control.first_ns.unwrap_or(0);
         report.totals.last_ns = control.last_ns;

@@ -105,16 +105,20 @@ pub struct Block {
 impl Block {
     /// The frames, in input order.
     pub fn frames(&self) -> impl Iterator<Item = Frame<'_>> {
-        self.entries.iter().filter_map(|entry| {
-            let start = entry.offset as usize;
-            let bytes = self.bytes.get(start..start + entry.captured_len as usize)?;
-            Some(Frame {
-                id: entry.id,
-                time_ns: entry.time_ns,
-                original_len: entry.original_len,
-                link: entry.link,
-                bytes,
-            })
+        self.entries.iter().filter_map(|entry| self.frame(entry))
+    }
+
+    /// The frame of one of the entries.
+    #[inline]
+    pub fn frame(&self, entry: &FrameEntry) -> Option<Frame<'_>> {
+        let start = entry.offset as usize;
+        let bytes = self.bytes.get(start..start + entry.captured_len as usize)?;
+        Some(Frame {
+            id: entry.id,
+            time_ns: entry.time_ns,
+            original_len: entry.original_len,
+            link: entry.link,
+            bytes,
         })
     }
 }

@@ -106,8 +106,9 @@ impl<'a> Pass<'a> {
                 self.decoder.decode(block, batch);
             }
             Task::Control(number) => {
-                let slot = self.slot(*number).read().unwrap_or_else(PoisonError::into_inner);
-                lock(&self.control).take(&slot.batch);
+                let mut slot = self.slot(*number).write().unwrap_or_else(PoisonError::into_inner);
+                let Slot { block, batch } = &mut *slot;
+                lock(&self.control).take(batch, block);
             }
             Task::Track { shard: index, blocks } => {
                 let mut shard = lock(&self.shards[*index]);

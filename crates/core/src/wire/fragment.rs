@@ -3,6 +3,7 @@
 use super::ip::{Network, protocol};
 use super::walk::{Origin, Output, Walk};
 use super::{FlowHasher, Packet, Segment, SegmentFlags};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +37,13 @@ pub struct Fragment<'a> {
 }
 
 impl Fragment<'_> {
+    /// The same for copies of it, and hardly for any other fragment of the same key.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.offset, self.more, self.payload).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Whether what it is part of could be of interest.
     pub(super) fn is_worth_reassembly(&self) -> bool {
         use protocol::*;

@@ -1,15 +1,16 @@
 //! Whole packets from fragments, within bounds of number, bytes and age.
 
-use super::fragment::{Fragment, FragmentKey, Reassembled};
-use super::ip::Network;
-use super::walk::Origin;
-use super::{DecodeError, SegmentFlags};
-use std::collections::{BTreeMap, HashMap};
+mod partial;
 
-/// Fragments per packet: a 64 KiB packet over the smallest usual MTU (576) makes 120.
-const PIECES_MAX: usize = 256;
-/// What keeping a fragment costs beside its bytes, about.
-const PIECE_OVERHEAD: usize = 64;
+use super::DecodeError;
+use super::fragment::{Fragment, FragmentKey, Reassembled};
+use super::walk::Origin;
+use partial::Partial;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// Completed packets whose fragments are known again when they are captured a second time. A copy
+/// follows its original within moments, so that few packets lie between.
+const COMPLETED_MAX: usize = 64;
 
 /// How much an unfinished reassembly may hold.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +52,18 @@ pub struct Reassembler {
     next_serial: u64,
     /// Bytes held, with overhead.
     bytes: usize,
+    /// Packets completed last, latest at the end.
+    completed: VecDeque<Completed>,
     given_up: Vec<Reassembled>,
+    packet_count: u64,
     incomplete_count: u64,
+}
+
+/// A packet whose fragments were all there.
+struct Completed {
+    key: FragmentKey,
+    /// Of each of its fragments.
+    fingerprints: Vec<u64>,
 }
 
 impl Reassembler {
@@ -64,9 +75,13 @@ impl Reassembler {
     /// Takes a fragment, in order of capture.
     pub fn insert(&mut self, fragment: &Fragment<'_>) -> Reassembly {
         self.give_up_old(fragment.origin.time_ns);
+        if self.is_copy(fragment) {
+            return Reassembly::Pending;
+        }
         let next_serial = self.next_serial;
         let serial = *self.index.entry(fragment.key).or_insert(next_serial);
         self.next_serial += u64::from(serial == next_serial);
+        self.packet_count += u64::from(serial == next_serial);
         let partial = self.partials.entry(serial).or_insert_with(|| Partial::new(fragment));
         if partial.refused {
             return Reassembly::Pending;
@@ -97,16 +112,31 @@ impl Reassembler {
         std::mem::take(&mut self.given_up)
     }
 
+    /// How many packets there were fragments of.
+    pub fn packet_count(&self) -> u64 {
+        self.packet_count
+    }
+
     /// How many packets were given up ([`DecodeError::FragmentIncomplete`]).
     pub fn incomplete_count(&self) -> u64 {
         self.incomplete_count
     }
 
     fn complete(&mut self, serial: u64, origin: Origin) -> Reassembly {
-        match self.remove(serial).and_then(|partial| partial.into_reassembled(origin)) {
-            Some(reassembled) => Reassembly::Complete(reassembled),
-            None => Reassembly::Pending,
+        let Some(partial) = self.remove(serial) else { return Reassembly::Pending };
+        if self.completed.len() == COMPLETED_MAX {
+            self.completed.pop_front();
         }
+        let fingerprints = partial.fingerprints().collect();
+        self.completed.push_back(Completed { key: partial.key, fingerprints });
+        partial.into_reassembled(origin).map_or(Reassembly::Pending, Reassembly::Complete)
+    }
+
+    /// Whether this fragment of a completed packet was captured twice. Identifications are used
+    /// again (RFC 6864 §4), so the bytes have to be the same, too.
+    fn is_copy(&self, fragment: &Fragment<'_>) -> bool {
+        let latest = self.completed.iter().rev().find(|whole| whole.key == fragment.key);
+        latest.is_some_and(|whole| whole.fingerprints.contains(&fragment.fingerprint()))
     }
 
     fn remove(&mut self, serial: u64) -> Option<Partial> {
@@ -145,108 +175,5 @@ impl Reassembler {
             }
         }
         true
-    }
-}
-
-/// A packet in the making.
-struct Partial {
-    key: FragmentKey,
-    /// Of the fragment that arrived first.
-    origin: Origin,
-    /// Of the fragment at offset 0.
-    network: Option<Network>,
-    /// By offset, without overlap.
-    pieces: Vec<Piece>,
-    captured_bytes: usize,
-    /// Length of the whole, once the last fragment is there.
-    len: Option<u32>,
-    /// Congestion experienced by any of them is experienced by the whole (RFC 3168 §5.3).
-    congestion: u16,
-    /// Contradictory: what else arrives of it is ignored.
-    refused: bool,
-}
-
-struct Piece {
-    start: u32,
-    end: u32,
-    bytes: Vec<u8>,
-}
-
-impl Partial {
-    fn new(fragment: &Fragment<'_>) -> Self {
-        Self {
-            key: fragment.key,
-            origin: fragment.origin,
-            network: None,
-            pieces: Vec::new(),
-            captured_bytes: 0,
-            len: None,
-            congestion: 0,
-            refused: false,
-        }
-    }
-
-    fn held(&self) -> usize {
-        self.captured_bytes + self.pieces.len() * PIECE_OVERHEAD
-    }
-
-    /// Adds a fragment; true when it was the last that was missing.
-    fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, DecodeError> {
-        let added = self.try_add(fragment);
-        if added.is_err() {
-            self.refused = true;
-            self.pieces = Vec::new();
-            self.captured_bytes = 0;
-        }
-        added
-    }
-
-    fn try_add(&mut self, fragment: &Fragment<'_>) -> Result<bool, DecodeError> {
-        let (start, end) = (fragment.offset, fragment.offset + fragment.payload_len);
-        let position = self.pieces.partition_point(|piece| piece.start < start);
-        if self.pieces.get(position).is_some_and(|piece| (piece.start, piece.end) == (start, end)) {
-            return Ok(false);
-        }
-        let before = position.checked_sub(1).and_then(|index| self.pieces.get(index));
-        let overlaps = before.is_some_and(|piece| piece.end > start)
-            || self.pieces.get(position).is_some_and(|piece| piece.start < end)
-            || self.len.is_some_and(|len| end > len || !fragment.more)
-            || (!fragment.more && position < self.pieces.len());
-        if overlaps {
-            return Err(DecodeError::FragmentOverlap);
-        }
-        if self.pieces.len() == PIECES_MAX {
-            return Err(DecodeError::FragmentsTooMany);
-        }
-        if !fragment.more {
-            self.len = Some(end);
-        }
-        if start == 0 {
-            self.network = Some(fragment.network);
-        }
-        self.congestion |= fragment.network.facts & SegmentFlags::ECN_CE;
-        self.captured_bytes += fragment.payload.len();
-        self.pieces.insert(position, Piece { start, end, bytes: fragment.payload.to_vec() });
-        Ok(self.len == Some(self.contiguous_len()))
-    }
-
-    /// How far the fragments reach from offset 0 without a hole, bytes.
-    fn contiguous_len(&self) -> u32 {
-        let next = |reach, piece: &Piece| if piece.start == reach { piece.end } else { reach };
-        self.pieces.iter().fold(0, next)
-    }
-
-    fn into_reassembled(self, origin: Origin) -> Option<Reassembled> {
-        let mut network = self.network?;
-        network.facts |= SegmentFlags::REASSEMBLED | self.congestion;
-        let len = self.len.unwrap_or_else(|| self.contiguous_len());
-        let mut bytes = Vec::with_capacity(self.captured_bytes);
-        for piece in &self.pieces {
-            if piece.start as usize != bytes.len() {
-                break;
-            }
-            bytes.extend_from_slice(&piece.bytes);
-        }
-        Some(Reassembled { origin, network, bytes, len })
     }
 }

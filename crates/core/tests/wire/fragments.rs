@@ -119,6 +119,22 @@ fn a_tunnelled_packet_is_found_in_fragments_of_its_tunnel() {
 }
 
 #[test]
+fn a_fragment_captured_again_belongs_to_the_packet_that_had_it() {
+    let mut reassembler = Reassembler::default();
+    let fragments = split(fragment_v4, 17, 1, &in_udp(53, 1, &[1; 64]), 48);
+    for (fragment, completes) in fragments.iter().flat_map(|one| [one, one]).zip(0..) {
+        let outcome = insert(&mut reassembler, 0, fragment);
+        assert_eq!(matches!(outcome, Reassembly::Complete(_)), completes == 2);
+    }
+    // The identification again, for another packet.
+    for fragment in &split(fragment_v4, 17, 1, &in_udp(53, 1, &[2; 64]), 48) {
+        insert(&mut reassembler, 0, fragment);
+    }
+    reassembler.finish();
+    assert_eq!((reassembler.packet_count(), reassembler.incomplete_count()), (2, 0));
+}
+
+#[test]
 fn packets_interleave_without_mixing() {
     let one = split(fragment_v4, 17, 1, &in_udp(53, 1, &[1; 64]), 24);
     let two = split(fragment_v4, 17, 2, &in_udp(53, 1, &[2; 64]), 24);
