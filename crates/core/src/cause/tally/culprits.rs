@@ -1,0 +1,146 @@
+//! What is added up about one cause at one culprit.
+
+use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause::culprit::culprit;
+use crate::cause::scene::{Proof, Shown};
+use crate::cause::{Cause, Owner};
+use crate::histogram::Histogram;
+use crate::report::{Culprit, Ledger, Vantage};
+use crate::tcp::{Chain, Connection, Exchange};
+use crate::wire::Endpoint;
+
+/// A cause at one culprit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The cause.
+    pub cause: Cause,
+    /// Who was silent.
+    pub sender: Side,
+    /// Server endpoint of the exchanges.
+    pub server: Endpoint,
+    /// Who has to change something.
+    pub culprit: Culprit,
+}
+
+impl Key {
+    /// `cause` on `connection`, where `sender` was silent.
+    pub(super) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
+        let (client, server) = (connection.client(), connection.server());
+        Self { cause, sender, server, culprit: culprit(cause, sender, client, server) }
+    }
+}
+
+/// What one cause cost at one culprit.
+#[derive(Clone, Debug, Default)]
+pub struct CauseTally {
+    /// Exchanges with it.
+    pub exchanges: u64,
+    /// Connections with it.
+    pub connections: u64,
+    /// Silences.
+    pub count: u64,
+    /// What it cost, ns.
+    pub lost_ns: u64,
+    /// Wall time of the exchanges with it.
+    pub now: Histogram,
+    /// The same without it.
+    pub without: Histogram,
+    /// The longest silence of each exchange.
+    pub waits: Histogram,
+    /// The clearest instance.
+    pub worst: Option<Instance>,
+    /// Most of one exchange's wall time that it cost, as a share, and that time, ns.
+    pub share_max: f64,
+    /// See `share_max`.
+    pub share_max_ns: u64,
+    /// Exchanges in which it held back a request rather than a response.
+    pub requests: u64,
+    /// What its instances have in common.
+    pub shown: Shown,
+    /// Time of owners that it explains, where costs are told from the same owners.
+    pub covers: Ledger,
+}
+
+/// One instance of a cause.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The longest silence, ns, and the frame that ended it: what makes it the clearest.
+    pub rank: Rank,
+    /// What it shows.
+    pub proof: Proof,
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// Where it was captured.
+    pub vantage: Vantage,
+    /// What the culprit's side says it is.
+    pub software: Option<Box<str>>,
+    /// What is spoken.
+    pub protocol: Protocol,
+}
+
+impl CauseTally {
+    /// Counts what `chain` cost `exchange`.
+    pub(super) fn add(&mut self, exchange: &Exchange, chain: &Chain) {
+        let wall_ns = exchange.wall_ns();
+        self.exchanges += 1;
+        self.count += u64::from(chain.count);
+        self.lost_ns += chain.ns;
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(chain.ns));
+        self.waits.record(chain.longest_ns);
+        self.requests += u64::from(chain.sender == Side::Client);
+        match chain.cause {
+            Cause::AcceptQueueOverflow => self.covers.add(Owner::Connect, chain.ns),
+            Cause::Bufferbloat => self.covers.add(Owner::Queueing, chain.ns),
+            _ => {}
+        }
+        self.note_share(chain.ns, wall_ns);
+    }
+
+    /// The most of one exchange that it cost.
+    pub(in crate::cause) fn note_share(&mut self, ns: u64, wall_ns: u64) {
+        if ns > self.share_max_ns {
+            self.share_max = ns as f64 / wall_ns.max(1) as f64;
+            self.share_max_ns = ns;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.connections += other.connections;
+        self.count += other.count;
+        self.lost_ns += other.lost_ns;
+        self.now.merge(&other.now);
+        self.without.merge(&other.without);
+        self.waits.merge(&other.waits);
+        self.requests += other.requests;
+        self.shown.merge(&other.shown);
+        self.covers.merge(&other.covers);
+        if other.share_max_ns > self.share_max_ns {
+            self.share_max = other.share_max;
+            self.share_max_ns = other.share_max_ns;
+        }
+        if let Some(instance) = &other.worst {
+            self.offer(instance.clone());
+        }
+    }
+
+    /// Keeps the instance with the longest silence.
+    pub(in crate::cause) fn offer(&mut self, instance: Instance) {
+        if self.wants(instance.rank) {
+            self.worst = Some(instance);
+        }
+    }
+
+    /// Whether an instance of that rank is clearer than what is known.
+    pub(super) fn wants(&self, rank: Rank) -> bool {
+        self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
+    }
+}
+
+/// What makes an instance the clearest: the longest silence, and the first of equals.
+pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);

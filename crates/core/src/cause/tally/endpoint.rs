@@ -1,0 +1,238 @@
+//! What is added up about one server endpoint.
+
+use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause::Cause;
+use crate::cause::Owner;
+use crate::cause::costs::COSTS;
+use crate::cause::syn_flood::Flood;
+use crate::histogram::Histogram;
+use crate::report::Ledger;
+use crate::tcp::{Connection, Exchange, Sighting};
+use crate::wire::Endpoint;
+use hashbrown::HashMap;
+
+/// Request kinds kept per endpoint; more are counted together.
+const KINDS_MAX: usize = 32;
+
+/// Exchanges of one endpoint (or one kind of them).
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// How many.
+    pub exchanges: u64,
+    /// Their wall time by owner.
+    pub ledger: Ledger,
+    /// Their latency.
+    pub latency: Histogram,
+}
+
+impl Group {
+    fn add(&mut self, exchange: &Exchange) {
+        self.exchanges += 1;
+        self.ledger.merge(&exchange.ledger);
+        self.latency.record(exchange.wall_ns());
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.ledger.merge(&other.ledger);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// What is known of one server endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointTally {
+    /// All its exchanges.
+    pub all: Group,
+    /// By kind of request.
+    pub kinds: HashMap<String, Group>,
+    /// Connections to it.
+    pub connections: u64,
+    /// SYNs that were never followed by a completed handshake.
+    pub flood: Flood,
+    /// Connections set up.
+    pub established: u64,
+    /// What it says it is.
+    pub software: Option<Box<str>>,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Base RTTs of its connections.
+    pub rtts: Histogram,
+    /// Bottleneck rates of its connections by who sends, bytes per second.
+    pub rates: [Histogram; 2],
+    /// Time its TLS handshakes took.
+    pub tls: Histogram,
+    /// Greatest certificate flight, bytes.
+    pub certificate_bytes: u32,
+    /// The exchanges that costs mattered most to, see [`Sample::place`].
+    pub samples: [Option<Sample>; 3],
+    /// Exchanges that included a set-up.
+    pub connects: u64,
+    /// Exchanges that included a TLS handshake, and of them with a resumed session.
+    pub handshakes: [u64; 2],
+    /// Sides on which a sender broke Nagle's rule, in connections.
+    pub nagle_refuted: [u64; 2],
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: [u64; 2],
+    /// How often in a row one height of the offered window stood in the way, by who sends.
+    pub window_levels: [u32; 2],
+}
+
+impl EndpointTally {
+    /// Counts an exchange with the endpoint.
+    pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.all.add(exchange);
+        self.connects += u64::from(exchange.connects);
+        self.sample(connection, exchange);
+        if let Some(handshake) = exchange.handshake {
+            self.handshakes[usize::from(handshake.resumed)] += 1;
+            self.tls.record(exchange.ledger.of(Owner::Tls));
+            self.certificate_bytes = self.certificate_bytes.max(handshake.certificate_bytes);
+        }
+        self.kind(&exchange.kind).add(exchange);
+    }
+
+    /// Counts a connection to the endpoint.
+    pub(super) fn connection(&mut self, connection: &Connection) {
+        self.connections += 1;
+        if connection.setup.half_open() && !connection.setup.refused {
+            self.flood.add(connection);
+        }
+        self.established += u64::from(connection.setup.established_ns.is_some());
+        if connection.path.base_rtt_ns() > 0 {
+            self.rtts.record(connection.path.base_rtt_ns());
+        }
+        self.protocol = self.protocol.max(connection.protocol());
+        if let Some(software) = &connection.software[Side::Server as usize] {
+            self.software.get_or_insert_with(|| software.clone());
+        }
+        for side in Side::ALL {
+            let refuted = connection.halves[side as usize].nagle_refuted > 0;
+            self.nagle_refuted[side as usize] += u64::from(refuted);
+            let bulk = connection.halves[side as usize].bulk.as_ref();
+            if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
+                self.rates[side as usize].record(rate);
+            }
+            let levels = connection.halves[side as usize].window_level_max;
+            let most = &mut self.window_levels[side as usize];
+            *most = (*most).max(levels);
+            self.nagle_missed[side as usize] +=
+                u64::from(connection.halves[side as usize].nagle_missed);
+        }
+    }
+
+    /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
+    fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
+        for &(cause, owners) in COSTS {
+            let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
+            let Some(place) = Sample::place(cause).filter(|_| ns > 0) else { continue };
+            if self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
+                Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
+            }
+        }
+    }
+
+    /// The group of a kind of request.
+    fn kind(&mut self, kind: &str) -> &mut Group {
+        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
+        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
+    }
+
+    /// Counts an exchange that is not one of a connection.
+    pub(in crate::cause) fn add(&mut self, kind: &str, ledger: &Ledger) {
+        for group in [&mut self.all, self.kinds.entry(kind.into()).or_default()] {
+            group.exchanges += 1;
+            group.ledger.merge(ledger);
+            group.latency.record(ledger.total_ns());
+        }
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.all.merge(&other.all);
+        for (kind, group) in other.kinds {
+            self.kinds.entry(kind).or_default().merge(&group);
+        }
+        self.connections += other.connections;
+        self.flood.merge(&other.flood);
+        self.established += other.established;
+        self.rtts.merge(&other.rtts);
+        self.tls.merge(&other.tls);
+        self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);
+        for (mine, theirs) in self.samples.iter_mut().zip(other.samples) {
+            if let Some(theirs) = theirs {
+                Sample::keep(mine, theirs);
+            }
+        }
+        self.connects += other.connects;
+        self.protocol = self.protocol.max(other.protocol);
+        for index in 0..2 {
+            self.handshakes[index] += other.handshakes[index];
+            self.rates[index].merge(&other.rates[index]);
+            self.nagle_refuted[index] += other.nagle_refuted[index];
+            self.nagle_missed[index] += other.nagle_missed[index];
+            self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
+        }
+        // The lesser name, so that the order of shards does not matter.
+        self.software = match (self.software.take(), other.software) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+}
+
+/// An exchange as evidence of a cost.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Time of it that the cost owns, ns.
+    ns: u64,
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// The SYN, if it waited for the set-up.
+    pub syn: Option<Sighting>,
+    /// The SYN-ACK, if it waited for the set-up.
+    pub syn_ack: Option<Sighting>,
+    /// Its first frame with data.
+    pub first_frame: FrameId,
+    /// When that passed, ns.
+    pub first_ns: u64,
+    /// Its last frame.
+    pub last_frame: FrameId,
+    /// When that passed, ns.
+    pub end_ns: u64,
+}
+
+impl Sample {
+    /// Where the sample of a cost stands among an endpoint's.
+    pub fn place(cause: Cause) -> Option<usize> {
+        [Cause::PathRtt, Cause::TlsHandshake, Cause::Bandwidth].iter().position(|it| *it == cause)
+    }
+
+    fn of(connection: &Connection, exchange: &Exchange, ns: u64) -> Self {
+        let frames = connection.setup.frames;
+        let set_up = |frame: Option<Sighting>| frame.filter(|_| exchange.connects);
+        Self {
+            ns,
+            client: connection.client(),
+            server: connection.server(),
+            syn: set_up(frames.syn),
+            syn_ack: set_up(frames.syn_ack),
+            first_frame: exchange.first_frame,
+            first_ns: exchange.first_ns,
+            last_frame: exchange.last_frame,
+            end_ns: exchange.end_ns,
+        }
+    }
+
+    /// The one to which it mattered more; the first of equals.
+    fn keep(mine: &mut Option<Self>, theirs: Self) {
+        let rank =
+            |sample: &Self| (sample.ns, std::cmp::Reverse((sample.first_ns, sample.first_frame)));
+        if mine.as_ref().is_none_or(|mine| rank(&theirs) > rank(mine)) {
+            *mine = Some(theirs);
+        }
+    }
+}
