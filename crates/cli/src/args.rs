@@ -15,8 +15,18 @@ Examples:
   tcpwhy slow.pcap --json | jq '.findings[0]'
   tcpwhy explain --cause nagle_delayed_ack   the manual of a cause
   tcpwhy explain --cause list                all causes
+  tcpwhy compare before.pcap after.pcap      did the change help?
 
 Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  tcpwhy compare before.pcap after.pcap
+  tcpwhy compare before.json after.pcap --json | jq .sentence
+  tcpwhy compare monday/ friday/ --filter 'port 5432'
+
+Exit status: 0 faster, equal, or no difference shown, and no new fault; 1 slower, or a new fault;
+2 nothing could be compared.";
 
 /// Says why it was slow, how much each cause cost, and who has to change what.
 #[derive(Debug, Parser)]
@@ -48,6 +58,9 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Says whether a change helped: latency and causes of two runs, before and after it
+    #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
+    Compare(Box<Compare>),
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -102,6 +115,51 @@ pub struct Explain {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
+    #[command(flatten)]
+    pub display: Display,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The run before the change: a capture, a directory of captures, or a report of `--json`
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub before: PathBuf,
+
+    /// The run after it
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    pub after: PathBuf,
+
+    /// Print the comparison as JSON (docs/comparison.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Compare a part of both: host, port, time, cause, as in `tcpwhy --help`
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Changes below this share of the latency before do not matter, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
+    pub min_change: f64,
+
+    /// Of directories made by the lab, the side whose captures are compared
+    #[arg(long, value_name = "SIDE", default_value = "client")]
+    pub vantage: Side,
+
+    /// Show owners of hardly any time too
+    #[arg(long)]
+    pub all: bool,
+
+    /// Threads; the answer does not depend on it [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    #[command(flatten)]
+    pub display: Display,
+}
+
+/// How results and progress are shown.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Display {
     /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
@@ -113,6 +171,15 @@ pub struct Explain {
     /// Show no progress bar
     #[arg(long)]
     pub no_progress: bool,
+}
+
+/// One of two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Side {
+    /// The side that connects
+    Client,
+    /// The side that listens
+    Server,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,6 +2,7 @@
 
 use std::io;
 use tcpwhy_core::capture::CaptureError;
+use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,17 @@ pub enum Error {
     Once { path: String },
     #[error("{0}")]
     Drill(#[from] DrillError),
+    #[error("{0}")]
+    Compare(#[from] CompareError),
+    #[error("{path}: {source}")]
+    Report { path: String, source: ReportError },
+    #[error(
+        "{path}: no capture in it, nor labels of captures; `tcpwhy compare` takes a capture, a \
+         directory of captures, or a report: tcpwhy FILE --json >{path}/report.json"
+    )]
+    NoCapture { path: String },
+    #[error("interrupted; half of a run cannot be compared")]
+    Interrupted,
     #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]
     NotFound { what: String },
     #[cfg(target_os = "linux")]

@@ -6,8 +6,6 @@ use crate::error::Error;
 use crate::progress::Bar;
 use crate::{output, sources, terminal};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::cause::{Cause, Class, words};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Report, json, render_manual, text};
@@ -17,7 +15,7 @@ use tcpwhy_core::report::{Look, Report, json, render_manual, text};
 /// # Errors
 /// [`Error`]: nothing could be read, or what was asked for is not there.
 pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
-    let look = terminal::look(asked);
+    let look = terminal::look(&asked.display, asked.all);
     if let Some(name) = &asked.cause
         && asked.files.is_empty()
     {
@@ -25,8 +23,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let open = || sources::open(&asked.files);
-    let interrupted = interruptible();
-    let mut bar = Bar::new(!asked.no_progress);
+    let interrupted = terminal::interruptible();
+    let mut bar = Bar::new(!asked.display.no_progress);
     let answer = analysis::analyse(&open, wanted(asked), |at| bar.update(at), &interrupted);
     drop(bar);
     let answer = answer?;
@@ -53,21 +51,6 @@ fn wanted(asked: &Explain) -> Wanted {
         all: asked.all,
         threads: asked.threads.map(usize::from),
     }
-}
-
-/// Sets the flag at the first Ctrl-C and ends the program at the second.
-fn interruptible() -> Arc<AtomicBool> {
-    const EXIT_INTERRUPTED: i32 = 130;
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
-    let handler = move || {
-        if raised.swap(true, Ordering::Relaxed) {
-            std::process::exit(EXIT_INTERRUPTED);
-        }
-    };
-    // Without a handler Ctrl-C simply ends the program, as it would have.
-    let _ = ctrlc::set_handler(handler);
-    flag
 }
 
 fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod args;
+mod compare;
 mod error;
 mod explain;
 #[cfg(target_os = "linux")]
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Some(Command::Lab { command }) => lab::run(&command),
         #[cfg(not(target_os = "linux"))]
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
+        Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Completions { shell }) => completions(shell),
         None => explain::run(&arguments.explain),
     };

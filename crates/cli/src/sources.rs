@@ -41,7 +41,8 @@ fn one(path: &Path) -> Result<Source, Error> {
     Ok(Source::file(name, Some(metadata.len()), move || File::open(&again)))
 }
 
-fn problem(path: &Path, source: io::Error) -> Error {
+/// Why a path cannot be read, and what to do.
+pub fn problem(path: &Path, source: io::Error) -> Error {
     let name = path.display().to_string();
     match source.kind() {
         ErrorKind::NotFound => {

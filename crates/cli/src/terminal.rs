@@ -1,8 +1,10 @@
-//! What the terminal can show.
+//! What the terminal can show, and the one key it listens to.
 
-use crate::args::{Color, Explain};
+use crate::args::{Color, Display};
 use std::env;
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::report::{Glyphs, Look};
 
 /// Wider lines are hard to read.
@@ -10,8 +12,8 @@ const WIDTH_MAX: usize = 140;
 /// Where there is no terminal.
 const WIDTH_PIPE: usize = 80;
 
-/// How to show the report: asked for, or what standard output is.
-pub fn look(asked: &Explain) -> Look {
+/// How to show a report: asked for, or what standard output is.
+pub fn look(asked: &Display, all: bool) -> Look {
     let terminal = std::io::stdout().is_terminal();
     let columns = || {
         let size = terminal.then(|| terminal_size::terminal_size_of(std::io::stdout())).flatten();
@@ -24,7 +26,7 @@ pub fn look(asked: &Explain) -> Look {
             Color::Never => false,
             Color::Auto => terminal && !no_color() && !dumb(),
         },
-        all: asked.all,
+        all,
         glyphs: if utf8() { Glyphs::Unicode } else { Glyphs::Ascii },
     }
 }
@@ -47,4 +49,19 @@ fn utf8() -> bool {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
     })
+}
+
+/// Sets the flag at the first Ctrl-C and ends the program at the second.
+pub fn interruptible() -> Arc<AtomicBool> {
+    const EXIT_INTERRUPTED: i32 = 130;
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    let handler = move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+    };
+    // Without a handler Ctrl-C simply ends the program, as it would have.
+    let _ = ctrlc::set_handler(handler);
+    flag
 }

@@ -74,6 +74,11 @@ impl Histogram {
         counts.map(move |(index, &count)| ((first + index) as u16, count))
     }
 
+    /// Durations with their counts, ascending: the middle of each bucket, the greatest exactly, ns.
+    pub fn points(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets().map(|(bucket, count)| (middle_ns(bucket).min(self.max_ns), count))
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in other.buckets() {

@@ -14,10 +14,11 @@
 pub mod app;
 pub mod capture;
 pub mod cause;
+pub mod compare;
 pub mod dns;
 pub mod drill;
 pub mod filter;
-mod histogram;
+pub mod histogram;
 pub mod pipeline;
 pub mod report;
 pub mod tcp;

@@ -41,6 +41,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         latency.merge(&endpoint.all.latency);
     }
     report.latency = latency.latency();
+    report.latency_histogram = latency;
     report.endpoints = endpoints(&tally);
     let faults: Vec<_> = tally
         .causes

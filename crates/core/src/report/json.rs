@@ -53,6 +53,7 @@ struct View<'a> {
     totals: TotalsView,
     ledger: LedgerView<'a>,
     latency: Latency,
+    latency_histogram: Vec<(u64, u64)>,
     endpoints: Vec<EndpointView<'a>>,
     findings: Vec<FindingView<'a>>,
     observations: Vec<ObservationView<'a>>,
@@ -81,6 +82,7 @@ impl<'a> View<'a> {
             },
             ledger: LedgerView(&report.ledger),
             latency: report.latency,
+            latency_histogram: report.latency_histogram.points().collect(),
             endpoints: report.endpoints.iter().map(EndpointView::of).collect(),
             findings: report.findings.iter().map(|it| FindingView::of(it, report)).collect(),
             observations: report

@@ -6,6 +6,7 @@
 //! Ladder ────────────► text
 //! ```
 
+pub mod comparison;
 pub mod json;
 mod ladder;
 mod layout;

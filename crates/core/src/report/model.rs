@@ -6,6 +6,7 @@
 use crate::app::{Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::cause::{Cause, Owner, Role};
+use crate::histogram::Histogram;
 use crate::wire::{DecodeCounts, Endpoint};
 
 /// Version of the JSON contract.
@@ -22,6 +23,8 @@ pub struct Report {
     pub ledger: Ledger,
     /// Latency of all exchanges.
     pub latency: Latency,
+    /// The same, whole.
+    pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
     /// Faults and costs, by lost time.
@@ -123,7 +126,7 @@ impl Ledger {
 }
 
 /// Percentiles of exchange latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Latency {
     /// Median.
     pub p50_ns: u64,

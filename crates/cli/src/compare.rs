@@ -1,0 +1,113 @@
+//! `tcpwhy compare`: two runs in, a verdict out.
+
+use crate::analysis::{self, Wanted};
+use crate::args::{Compare, Side};
+use crate::error::Error;
+use crate::progress::Bar;
+use crate::{output, sources, terminal};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::compare::{Measured, Options, compare};
+use tcpwhy_core::pipeline;
+use tcpwhy_core::report::comparison;
+
+/// Reads both sides and prints what became of the latency; the exit status says whether it, or
+/// the diagnosis, is worse.
+///
+/// # Errors
+/// [`Error`]: one side cannot be read, or has nothing to compare.
+pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
+    let interrupted = terminal::interruptible();
+    let before = measured(&asked.before, asked, &interrupted)?;
+    let after = measured(&asked.after, asked, &interrupted)?;
+    let compared = compare(before, after, Options { min_change: asked.min_change })?;
+    let text = if asked.json {
+        let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        serde_json::to_string_pretty(&value)? + "\n"
+    } else {
+        comparison::render(&compared, &terminal::look(&asked.display, asked.all))
+    };
+    output::print(&text)?;
+    Ok(ExitCode::from(u8::from(compared.is_worse())))
+}
+
+/// One side: a report as it is, captures after analysis.
+fn measured(path: &Path, asked: &Compare, interrupted: &AtomicBool) -> Result<Measured, Error> {
+    let name = path.display().to_string();
+    if is_json(path) {
+        let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
+        return Measured::from_json(&name, &text)
+            .map_err(|source| Error::Report { path: name, source });
+    }
+    let files = if path.is_dir() { captures(path, asked.vantage)? } else { vec![path.to_owned()] };
+    let wanted = Wanted {
+        options: pipeline::Options {
+            filter: asked.filter.clone().unwrap_or_default(),
+            ..pipeline::Options::default()
+        },
+        connection: None,
+        exchange: None,
+        all: false,
+        threads: asked.threads.map(usize::from),
+    };
+    let mut bar = Bar::new(!asked.display.no_progress);
+    let open = || sources::open(&files);
+    let answer = analysis::analyse(&open, wanted, |at| bar.update(at), interrupted)?;
+    drop(bar);
+    if !answer.complete {
+        return Err(Error::Interrupted);
+    }
+    Ok(Measured::of(name, &answer.report))
+}
+
+/// A report begins with a brace, which no capture does.
+fn is_json(path: &Path) -> bool {
+    let mut first = [0; 16];
+    let file = fs::metadata(path).ok().filter(fs::Metadata::is_file);
+    let length = file
+        .and_then(|_| fs::File::open(path).ok())
+        .and_then(|mut file| file.read(&mut first).ok())
+        .unwrap_or(0);
+    first[..length].trim_ascii_start().starts_with(b"{")
+}
+
+/// The captures in a directory: where labels say which side each was taken at, those of one
+/// side, as both would show every packet twice; else all of them, as one set.
+fn captures(folder: &Path, vantage: Side) -> Result<Vec<PathBuf>, Error> {
+    let labelled = folder.join("labels.json");
+    let mut files = if labelled.is_file() {
+        of_vantage(&labelled, vantage)
+    } else {
+        let entries = fs::read_dir(folder).map_err(|error| sources::problem(folder, error))?;
+        let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+        paths.filter(|path| path.is_file() && is_capture(path)).collect()
+    };
+    files.sort();
+    if files.is_empty() {
+        return Err(Error::NoCapture { path: folder.display().to_string() });
+    }
+    Ok(files)
+}
+
+fn of_vantage(labels: &Path, vantage: Side) -> Vec<PathBuf> {
+    let wanted = match vantage {
+        Side::Client => "client",
+        Side::Server => "server",
+    };
+    let text = fs::read(labels).unwrap_or_default();
+    let labels_json: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let captures = labels_json["captures"].as_array().cloned().unwrap_or_default();
+    let here = captures.iter().filter(|capture| capture["vantage"] == wanted);
+    here.filter_map(|capture| Some(labels.with_file_name(capture["file"].as_str()?))).collect()
+}
+
+/// Whether its first bytes are those of a capture, plain or compressed.
+fn is_capture(path: &Path) -> bool {
+    let again = path.to_owned();
+    let source = Source::file("", None, move || fs::File::open(&again));
+    CaptureSet::new(vec![source]).is_ok()
+}

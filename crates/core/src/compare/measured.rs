@@ -1,0 +1,191 @@
+//! What of a report is compared, whether it comes from an analysis or as JSON.
+
+use super::Sample;
+use crate::report::{Latency, Report, SCHEMA_VERSION, vantage_id};
+use std::collections::BTreeMap;
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// What it is called: the file, as a rule.
+    pub name: String,
+    /// Exchanges in it.
+    pub exchanges: u64,
+    /// Their wall times added up, ns.
+    pub wall_ns: u64,
+    /// Percentiles of their latency.
+    pub latency: Latency,
+    /// All of their latencies; none in reports that have percentiles only.
+    pub sample: Option<Sample>,
+    /// Wall time by the id of its owner; sums to `wall_ns`.
+    pub ledger: BTreeMap<String, u64>,
+    /// Its faults and costs.
+    pub findings: Vec<Found>,
+    /// Where it was captured, an id of the report.
+    pub vantage: String,
+}
+
+/// A finding, as far as it is compared: those of the same cause and role count as one.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Found {
+    /// Id of the cause.
+    pub cause: String,
+    /// `fault` or `cost`.
+    pub class: String,
+    /// Who has to change something.
+    pub role: String,
+    /// What it cost, ns.
+    pub lost_ns: u64,
+}
+
+/// A report in JSON that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// It is not JSON, or lacks what a report has.
+    #[error("it is no report of `tcpwhy --json`")]
+    NotAReport(#[from] serde_json::Error),
+    /// It is of another version.
+    #[error("it has schema_version {0}; this tcpwhy reads version {SCHEMA_VERSION}")]
+    Version(u32),
+}
+
+/// The part of a JSON report that is read.
+#[derive(serde::Deserialize)]
+struct View {
+    schema_version: u32,
+    totals: Totals,
+    ledger: BTreeMap<String, u64>,
+    latency: Latency,
+    latency_histogram: Option<Vec<(u64, u64)>>,
+    findings: Vec<Finding>,
+}
+
+#[derive(serde::Deserialize)]
+struct Totals {
+    exchanges: u64,
+    wall_ns: u64,
+    vantage: String,
+}
+
+#[derive(serde::Deserialize)]
+struct Finding {
+    cause: String,
+    class: String,
+    culprit: Culprit,
+    lost_ns: u64,
+}
+
+#[derive(serde::Deserialize)]
+struct Culprit {
+    role: String,
+}
+
+impl Found {
+    /// Whether it is of the same cause and role.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.cause, &self.role) == (&other.cause, &other.role)
+    }
+}
+
+impl Measured {
+    /// What an analysis found.
+    pub fn of(name: impl Into<String>, report: &Report) -> Self {
+        let findings = report.findings.iter().map(|finding| Found {
+            cause: finding.cause.id().into(),
+            class: finding.cause.class().id().into(),
+            role: finding.culprit.role.id().into(),
+            lost_ns: finding.lost_ns,
+        });
+        Self {
+            name: name.into(),
+            exchanges: report.totals.exchanges,
+            wall_ns: report.totals.wall_ns,
+            latency: report.latency,
+            sample: Some(Sample::from(&report.latency_histogram)),
+            ledger: report.ledger.iter().map(|(owner, ns)| (owner.id().into(), ns)).collect(),
+            findings: joined(findings),
+            vantage: vantage_id(report.totals.vantage).into(),
+        }
+    }
+
+    /// What `tcpwhy --json` printed.
+    ///
+    /// # Errors
+    /// [`ReportError`].
+    pub fn from_json(name: impl Into<String>, text: &[u8]) -> Result<Self, ReportError> {
+        let view: View = serde_json::from_slice(text)?;
+        if view.schema_version != SCHEMA_VERSION {
+            return Err(ReportError::Version(view.schema_version));
+        }
+        let findings = view.findings.into_iter().map(|finding| Found {
+            cause: finding.cause,
+            class: finding.class,
+            role: finding.culprit.role,
+            lost_ns: finding.lost_ns,
+        });
+        Ok(Self {
+            name: name.into(),
+            exchanges: view.totals.exchanges,
+            wall_ns: view.totals.wall_ns,
+            latency: view.latency,
+            sample: view.latency_histogram.map(|points| points.into_iter().collect()),
+            ledger: view.ledger,
+            findings: joined(findings),
+            vantage: view.totals.vantage,
+        })
+    }
+
+    /// Durations that a client measured itself, ns: no owners, no findings.
+    pub fn of_durations(
+        name: impl Into<String>,
+        durations_ns: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        let sample = Sample::of(durations_ns);
+        let quantile = |q| sample.quantile_ns(q);
+        let wall_ns = sample
+            .points()
+            .iter()
+            .fold(0, |sum: u64, &(ns, count)| sum.saturating_add(ns.saturating_mul(count)));
+        let latency = Latency {
+            p50_ns: quantile(0.5),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            max_ns: quantile(1.0),
+        };
+        Self {
+            name: name.into(),
+            exchanges: sample.count(),
+            wall_ns,
+            latency,
+            sample: Some(sample),
+            ..Self::default()
+        }
+    }
+
+    /// Mean wall time of an exchange, ns.
+    pub fn mean_ns(&self) -> u64 {
+        self.wall_ns / self.exchanges.max(1)
+    }
+
+    /// What `owner` has of a mean exchange, ns.
+    pub fn ledger_per_exchange_ns(&self, owner: &str) -> u64 {
+        self.ledger.get(owner).copied().unwrap_or(0) / self.exchanges.max(1)
+    }
+
+    /// The finding of this cause and role.
+    pub fn found(&self, like: &Found) -> Option<&Found> {
+        self.findings.iter().find(|found| found.is_same(like))
+    }
+}
+
+/// One for each cause and role, in the order in which they come.
+fn joined(findings: impl Iterator<Item = Found>) -> Vec<Found> {
+    let mut all: Vec<Found> = Vec::new();
+    for finding in findings {
+        match all.iter_mut().find(|found| found.is_same(&finding)) {
+            Some(found) => found.lost_ns = found.lost_ns.saturating_add(finding.lost_ns),
+            None => all.push(finding),
+        }
+    }
+    all
+}

@@ -1,0 +1,226 @@
+//! Before and after: did it help, by how much, and could so many exchanges show it?
+//!
+//! Read first: H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
+//! stochastically larger than the other" (1947); J. L. Hodges and E. L. Lehmann, "Estimates of
+//! location based on rank tests" (1963); N. Cliff, "Dominance statistics" (1993).
+//!
+//! ```text
+//! Report, JSON report ─► Measured ─┐
+//!                                  ├─ compare ─► Comparison ─► text, JSON
+//! Report, JSON report ─► Measured ─┘
+//! ```
+//!
+//! Latencies are anything but normally distributed, so nothing here assumes a shape: the test
+//! compares ranks, the shift is the median of all differences, and the tails are counts. All of
+//! it is computed from counted durations, whose number does not matter, and none of it by chance.
+
+mod measured;
+mod normal;
+mod ranks;
+mod sample;
+mod tails;
+
+pub use measured::{Found, Measured, ReportError};
+pub use ranks::Ranks;
+pub use sample::Sample;
+pub use tails::Tail;
+
+use crate::report::Latency;
+use std::collections::BTreeSet;
+
+/// Probability with which intervals hold, and with which no difference is claimed where there
+/// is none.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Points of the distribution at which the slow end is compared.
+const TAILS: [f64; 2] = [0.9, 0.99];
+
+/// Chance of one test to claim a difference that is not there, so that all of them together
+/// (ranks and [`TAILS`]) keep to [`CONFIDENCE`] (Bonferroni).
+const SIGNIFICANCE: f64 = (1.0 - CONFIDENCE) / (1 + TAILS.len()) as f64;
+
+/// What a caller may choose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Changes below this share of the latency before do not matter, however sure they are.
+    pub min_change: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { min_change: 0.05 }
+    }
+}
+
+/// What became of the latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Typical or slow exchanges take less time, and none take more.
+    Faster,
+    /// Typical or slow exchanges take more time, and none take less.
+    Slower,
+    /// One end of the distribution became faster, the other slower.
+    Mixed,
+    /// A change that matters is excluded.
+    Equal,
+    /// So many exchanges could not show a difference; there may be one.
+    NoDifferenceShown,
+}
+
+/// Nothing can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// One side has no exchange.
+    #[error("{name}: there is no exchange in it, so there is no latency to compare")]
+    NoExchange {
+        /// Which.
+        name: String,
+    },
+}
+
+/// What was found out about two runs.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The run before the change.
+    pub before: Measured,
+    /// The run after it.
+    pub after: Measured,
+    /// What was asked for.
+    pub options: Options,
+    /// What became of the latency.
+    pub verdict: Verdict,
+    /// The test of ranks; without it (a report that has percentiles only) the verdict rests on
+    /// p50 and p99 alone, and chance is not excluded.
+    pub ranks: Option<Ranks>,
+    /// The slow end, at 90 and 99 %.
+    pub tails: Vec<Tail>,
+    /// Faults that are found after, and were not before.
+    pub new_faults: Vec<Found>,
+    /// Faults that were found before, and are not after.
+    pub gone_faults: Vec<Found>,
+}
+
+impl Comparison {
+    /// Whether the change did harm: slower at either end, or a new fault.
+    pub fn is_worse(&self) -> bool {
+        matches!(self.verdict, Verdict::Slower | Verdict::Mixed) || !self.new_faults.is_empty()
+    }
+
+    /// Ids of all owners and of all causes of findings on either side, most time before first.
+    pub fn owners(&self) -> Vec<&str> {
+        let all: BTreeSet<&str> =
+            self.before.ledger.keys().chain(self.after.ledger.keys()).map(String::as_str).collect();
+        let mut all: Vec<&str> = all.into_iter().collect();
+        let most = |id: &str| {
+            let of = |run: &Measured| run.ledger_per_exchange_ns(id);
+            std::cmp::Reverse(of(&self.before).max(of(&self.after)))
+        };
+        all.sort_by_key(|id| (most(id), *id));
+        all
+    }
+}
+
+/// Compares two runs of the same load.
+///
+/// # Errors
+/// [`CompareError`], where one of them is empty.
+pub fn compare(
+    before: Measured,
+    after: Measured,
+    options: Options,
+) -> Result<Comparison, CompareError> {
+    for run in [&before, &after] {
+        if run.exchanges == 0 {
+            return Err(CompareError::NoExchange { name: run.name.clone() });
+        }
+    }
+    let samples = before.sample.as_ref().zip(after.sample.as_ref());
+    let ranks = samples.map(|(before, after)| Ranks::of(before, after));
+    let tails: Vec<Tail> = match samples {
+        Some((before, after)) => {
+            TAILS.iter().map(|&quantile| Tail::of(before, after, quantile)).collect()
+        }
+        None => Vec::new(),
+    };
+    let changes = match &ranks {
+        Some(ranks) => tested(&before, ranks, &tails, options),
+        None => untested(&before.latency, &after.latency, options),
+    };
+    let verdict = verdict(&changes, ranks.as_ref(), &before, options);
+    let new_faults = faults_only_in(&after, &before);
+    let gone_faults = faults_only_in(&before, &after);
+    Ok(Comparison { before, after, options, verdict, ranks, tails, new_faults, gone_faults })
+}
+
+/// A change that is both sure and large enough to matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Less,
+    More,
+}
+
+impl Change {
+    /// From one latency to another, if the difference matters.
+    fn between(before_ns: u64, after_ns: u64, options: Options) -> Option<Self> {
+        let least = options.min_change * before_ns as f64;
+        let change = after_ns as f64 - before_ns as f64;
+        match change {
+            _ if change.abs() < least || change == 0.0 => None,
+            _ if change < 0.0 => Some(Self::Less),
+            _ => Some(Self::More),
+        }
+    }
+}
+
+fn tested(before: &Measured, ranks: &Ranks, tails: &[Tail], options: Options) -> Vec<Change> {
+    let p50_ns = before.latency.p50_ns;
+    let shifted = p50_ns.saturating_add_signed(ranks.shift_ns);
+    let typical =
+        (ranks.p_value < SIGNIFICANCE).then(|| Change::between(p50_ns, shifted, options)).flatten();
+    let slow = tails.iter().filter(|tail| tail.p_value < SIGNIFICANCE).filter_map(|tail| {
+        let change = Change::between(tail.before_ns, tail.after_ns, options)?;
+        // The share above the common threshold has to say the same.
+        let more = tail.after_share > tail.before_share;
+        (more == (change == Change::More)).then_some(change)
+    });
+    typical.into_iter().chain(slow).collect()
+}
+
+fn untested(before: &Latency, after: &Latency, options: Options) -> Vec<Change> {
+    let points = [(before.p50_ns, after.p50_ns), (before.p99_ns, after.p99_ns)];
+    points.iter().filter_map(|&(before, after)| Change::between(before, after, options)).collect()
+}
+
+fn verdict(
+    changes: &[Change],
+    ranks: Option<&Ranks>,
+    before: &Measured,
+    options: Options,
+) -> Verdict {
+    let less = changes.contains(&Change::Less);
+    let more = changes.contains(&Change::More);
+    let least = options.min_change * before.latency.p50_ns as f64;
+    let excluded = |ranks: &Ranks| {
+        let within = |[low, high]: [i64; 2]| low as f64 > -least && (high as f64) < least;
+        ranks.shift_interval_ns.is_some_and(within)
+    };
+    match (less, more) {
+        (true, true) => Verdict::Mixed,
+        (true, false) => Verdict::Faster,
+        (false, true) => Verdict::Slower,
+        (false, false) if ranks.is_none_or(excluded) => Verdict::Equal,
+        (false, false) => Verdict::NoDifferenceShown,
+    }
+}
+
+/// Faults of `run` that `other` has not, each cause and role once.
+fn faults_only_in(run: &Measured, other: &Measured) -> Vec<Found> {
+    let faults = |run: &Measured| -> Vec<Found> {
+        run.findings.iter().filter(|found| found.class == "fault").cloned().collect()
+    };
+    let known = faults(other);
+    let mut only = faults(run);
+    only.retain(|found| !known.iter().any(|known| known.is_same(found)));
+    only
+}

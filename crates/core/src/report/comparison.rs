@@ -1,0 +1,227 @@
+//! A comparison for a terminal: the verdict first, then what it rests on.
+
+mod distribution;
+mod json;
+mod sentence;
+
+pub use json::to_json;
+pub use sentence::sentence;
+
+use super::layout::{Page, columns_of, left, right};
+use super::style::{Look, Paint};
+use super::units;
+use crate::compare::{Comparison, Found, Measured, Ranks, Tail, Verdict};
+
+/// Owners of less of a mean exchange, on either side, are left out unless all are asked for.
+const OWNER_SHARE_MIN: f64 = 0.001;
+
+/// The whole comparison as text.
+pub fn render(comparison: &Comparison, look: &Look) -> String {
+    let mut page = Page::new(look);
+    runs(&mut page, comparison);
+    page.gap();
+    let paint = match comparison.verdict {
+        _ if comparison.is_worse() => Paint::Fault,
+        Verdict::Faster => Paint::Good,
+        _ => Paint::Bold,
+    };
+    page.paragraph(Some(paint), &sentence(comparison), 0);
+    page.gap();
+    latency(&mut page, comparison);
+    distribution::render(&mut page, comparison);
+    causes(&mut page, comparison);
+    owners(&mut page, comparison);
+    tests(&mut page, comparison);
+    page.finish()
+}
+
+/// What is compared, and what keeps it from being a fair comparison.
+fn runs(page: &mut Page<'_>, comparison: &Comparison) {
+    let (before, after) = (&comparison.before, &comparison.after);
+    for (label, run) in [("before", before), ("after", after)] {
+        let exchanges = units::count(run.exchanges);
+        page.labelled(label, &format!("{} · {exchanges} exchanges", units::printable(&run.name)));
+    }
+    let places = [&before.vantage, &after.vantage];
+    let told = places.iter().all(|place| !place.is_empty() && *place != "unknown");
+    if told && places[0] != places[1] {
+        page.warning(&format!(
+            "captured at different places ({} and {}): what one of them cannot see differs too",
+            before.vantage, after.vantage
+        ));
+    }
+    if comparison.ranks.is_none() {
+        page.warning(
+            "a report without `latency_histogram` has percentiles only: they are compared, and \
+             chance is not excluded",
+        );
+    }
+}
+
+/// A table of three columns of numbers.
+struct Table<'p, 'l> {
+    page: &'p mut Page<'l>,
+    label_columns: usize,
+}
+
+impl<'p, 'l> Table<'p, 'l> {
+    fn new(page: &'p mut Page<'l>, title: &str) -> Self {
+        page.gap();
+        let label_columns = page.look.width.saturating_sub(3 * 12 + 2).clamp(20, 44);
+        let title = page.look.paint(Paint::Bold, &left(title, label_columns + 2));
+        let heads: String = ["before", "after", "change"].map(|head| right(head, 12)).concat();
+        let heads = page.look.paint(Paint::Dim, &heads);
+        page.line(&format!("{title}{heads}"));
+        Self { page, label_columns }
+    }
+
+    fn row(&mut self, label: &str, cells: [String; 3]) {
+        let cells: String = cells.map(|cell| right(&cell, 12)).concat();
+        let label = left(label, self.label_columns);
+        self.page.line(&format!("  {label}{cells}"));
+    }
+
+    fn times(&mut self, label: &str, before_ns: u64, after_ns: u64) {
+        let change = change(before_ns, after_ns);
+        self.row(label, [units::duration(before_ns), units::duration(after_ns), change]);
+    }
+}
+
+/// In per cent of what was before.
+fn change(before_ns: u64, after_ns: u64) -> String {
+    if before_ns == 0 {
+        return if after_ns == 0 { String::new() } else { "new".into() };
+    }
+    let percent = (after_ns as f64 / before_ns as f64 - 1.0) * 100.0;
+    match percent {
+        _ if percent.abs() < 0.05 => "0 %".into(),
+        _ if percent.abs() < 10.0 => format!("{percent:+.1} %"),
+        _ if percent > 900.0 => format!("× {:.0}", percent / 100.0 + 1.0),
+        _ if percent < -99.5 => format!("{:+.1} %", percent.max(-99.9)),
+        _ => format!("{percent:+.0} %"),
+    }
+}
+
+fn latency(page: &mut Page<'_>, comparison: &Comparison) {
+    let (before, after) = (&comparison.before, &comparison.after);
+    let mut table = Table::new(page, "latency");
+    let (one, other) = (&before.latency, &after.latency);
+    table.times("p50", one.p50_ns, other.p50_ns);
+    table.times("p90", one.p90_ns, other.p90_ns);
+    table.times("p99", one.p99_ns, other.p99_ns);
+    table.times("max", one.max_ns, other.max_ns);
+    table.times("mean", before.mean_ns(), after.mean_ns());
+}
+
+/// What each cause cost a mean exchange; a dash where it is no finding.
+fn causes(page: &mut Page<'_>, comparison: &Comparison) {
+    let (before, after) = (&comparison.before, &comparison.after);
+    let new = after.findings.iter().filter(|found| before.found(found).is_none());
+    let all: Vec<&Found> = before.findings.iter().chain(new).collect();
+    if all.is_empty() {
+        return;
+    }
+    let mut table = Table::new(page, "lost per exchange, by cause");
+    for found in all {
+        let lost_ns =
+            |run: &Measured| run.found(found).map(|found| found.lost_ns / run.exchanges.max(1));
+        let cell = |lost_ns: Option<u64>| lost_ns.map_or("–".into(), units::duration);
+        let lost = [lost_ns(before), lost_ns(after)];
+        let change = match lost {
+            [Some(before_ns), Some(after_ns)] => change(before_ns, after_ns),
+            [Some(_), None] => "gone".into(),
+            _ => "new".into(),
+        };
+        let label = format!("{} {} ({})", found.class, found.cause, found.role);
+        table.row(&label, [cell(lost[0]), cell(lost[1]), change]);
+    }
+}
+
+/// The mean exchange by owner: the rows sum to the mean.
+fn owners(page: &mut Page<'_>, comparison: &Comparison) {
+    let (before, after) = (&comparison.before, &comparison.after);
+    let owners = comparison.owners();
+    if owners.is_empty() {
+        return;
+    }
+    let all = page.look.all;
+    let mut table = Table::new(page, "time per exchange, by owner");
+    for owner in owners {
+        let share =
+            |run: &Measured| run.ledger_per_exchange_ns(owner) as f64 / run.mean_ns().max(1) as f64;
+        if all || share(before).max(share(after)) >= OWNER_SHARE_MIN {
+            let of = |run: &Measured| run.ledger_per_exchange_ns(owner);
+            table.times(owner, of(before), of(after));
+        }
+    }
+}
+
+/// The figures behind the verdict.
+fn tests(page: &mut Page<'_>, comparison: &Comparison) {
+    let Some(ranks) = &comparison.ranks else { return };
+    page.gap();
+    page.line(&page.look.paint(Paint::Bold, "how sure"));
+    page.labelled("shift", &shift(ranks));
+    page.labelled("dominance", &dominance(ranks));
+    for tail in &comparison.tails {
+        page.labelled(&format!("slowest {}", slowest(tail)), &shares(tail));
+    }
+}
+
+fn slowest(tail: &Tail) -> String {
+    format!("{:.0} %", (1.0 - tail.quantile) * 100.0)
+}
+
+fn shift(ranks: &Ranks) -> String {
+    let interval = match ranks.shift_interval_ns {
+        Some([low, high]) => {
+            format!("95 % between {} and {}", signed(low), signed(high))
+        }
+        None => "too few exchanges to bound it".into(),
+    };
+    let p_value = p_value(ranks.p_value);
+    format!(
+        "{} ({interval}), the median of all differences (Hodges–Lehmann); Mann–Whitney {p_value}",
+        signed(ranks.shift_ns)
+    )
+}
+
+fn dominance(ranks: &Ranks) -> String {
+    let interval = match ranks.cliffs_delta_interval {
+        Some([low, high]) => format!(" (95 % between {low:+.2} and {high:+.2})"),
+        None => String::new(),
+    };
+    format!(
+        "Cliff's delta {:+.2}{interval}: −1 if every exchange is faster, +1 if every one is slower",
+        ranks.cliffs_delta
+    )
+}
+
+fn shares(tail: &Tail) -> String {
+    format!(
+        "{} or longer take {} before, {} after; Fisher {}",
+        units::duration(tail.threshold_ns),
+        units::share(tail.before_share),
+        units::share(tail.after_share),
+        p_value(tail.p_value)
+    )
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.3}") }
+}
+
+/// A difference with its sign.
+fn signed(ns: i64) -> String {
+    let sign = match ns {
+        0 => "",
+        1.. => "+",
+        _ => "−",
+    };
+    format!("{sign}{}", units::duration(ns.unsigned_abs()))
+}
+
+/// Columns of the label of a bar of the distribution.
+fn label_columns(labels: &[String]) -> usize {
+    labels.iter().map(|label| columns_of(label)).max().unwrap_or(0)
+}

@@ -1,0 +1,68 @@
+//! A comparison as JSON (`docs/comparison.schema.json`).
+
+use super::sentence;
+use crate::compare::{CONFIDENCE, Comparison, Found, Measured};
+use serde_json::{Value, json};
+
+/// Version of the contract.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The whole comparison.
+pub fn to_json(comparison: &Comparison, tool_version: &str) -> Value {
+    let (before, after) = (&comparison.before, &comparison.after);
+    let new = after.findings.iter().filter(|found| before.found(found).is_none());
+    let causes: Vec<Value> =
+        before.findings.iter().chain(new).map(|found| cause(comparison, found)).collect();
+    let owner = |id: &str| {
+        json!({
+            "owner": id,
+            "before_per_exchange_ns": before.ledger_per_exchange_ns(id),
+            "after_per_exchange_ns": after.ledger_per_exchange_ns(id),
+        })
+    };
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "tool_version": tool_version,
+        "verdict": comparison.verdict,
+        "worse": comparison.is_worse(),
+        "sentence": sentence(comparison),
+        "min_change": comparison.options.min_change,
+        "confidence": CONFIDENCE,
+        "before": run(before),
+        "after": run(after),
+        "ranks": comparison.ranks,
+        "tails": comparison.tails,
+        "causes": causes,
+        "owners": comparison.owners().into_iter().map(owner).collect::<Vec<_>>(),
+        "new_faults": comparison.new_faults,
+        "gone_faults": comparison.gone_faults,
+    })
+}
+
+fn run(run: &Measured) -> Value {
+    json!({
+        "name": run.name,
+        "vantage": run.vantage,
+        "exchanges": run.exchanges,
+        "wall_ns": run.wall_ns,
+        "mean_ns": run.mean_ns(),
+        "latency": run.latency,
+    })
+}
+
+/// What a cause cost a mean exchange on either side; null where it is no finding.
+fn cause(comparison: &Comparison, found: &Found) -> Value {
+    let side = |run: &Measured| {
+        let lost_ns = run.found(found).map(|found| found.lost_ns);
+        lost_ns.map(|lost_ns| {
+            json!({ "lost_ns": lost_ns, "lost_per_exchange_ns": lost_ns / run.exchanges.max(1) })
+        })
+    };
+    json!({
+        "cause": found.cause,
+        "class": found.class,
+        "role": found.role,
+        "before": side(&comparison.before),
+        "after": side(&comparison.after),
+    })
+}
