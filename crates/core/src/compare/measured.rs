@@ -129,7 +129,7 @@ impl Measured {
             wall_ns: view.totals.wall_ns,
             latency: view.latency,
             sample: view.latency_histogram.map(|points| points.into_iter().collect()),
-            ledger: view.ledger,
+            ledger: view.ledger.into_iter().filter(|(_, ns)| *ns > 0).collect(),
             findings: joined(findings),
             vantage: view.totals.vantage,
         })

@@ -93,12 +93,14 @@ fn change(before_ns: u64, after_ns: u64) -> String {
         return if after_ns == 0 { String::new() } else { "new".into() };
     }
     let percent = (after_ns as f64 / before_ns as f64 - 1.0) * 100.0;
-    match percent {
-        _ if percent.abs() < 0.05 => "0 %".into(),
-        _ if percent.abs() < 10.0 => format!("{percent:+.1} %"),
-        _ if percent > 900.0 => format!("× {:.0}", percent / 100.0 + 1.0),
-        _ if percent < -99.5 => format!("{:+.1} %", percent.max(-99.9)),
-        _ => format!("{percent:+.0} %"),
+    let sign = if percent < 0.0 { '−' } else { '+' };
+    match percent.abs() {
+        _ if after_ns == 0 => "−100 %".into(),
+        0.0..0.05 => "0 %".into(),
+        size @ ..9.95 => format!("{sign}{size:.1} %"),
+        size @ 900.0.. => format!("× {:.0}", size / 100.0 + 1.0),
+        size if percent < -99.5 => format!("{sign}{:.1} %", size.min(99.9)),
+        size => format!("{sign}{size:.0} %"),
     }
 }
 
@@ -164,12 +166,12 @@ fn tests(page: &mut Page<'_>, comparison: &Comparison) {
     page.labelled("shift", &shift(ranks));
     page.labelled("dominance", &dominance(ranks));
     for tail in &comparison.tails {
-        page.labelled(&format!("slowest {}", slowest(tail)), &shares(tail));
+        page.labelled(&slow_end(tail), &shares(tail));
     }
 }
 
-fn slowest(tail: &Tail) -> String {
-    format!("{:.0} %", (1.0 - tail.quantile) * 100.0)
+fn slow_end(tail: &Tail) -> String {
+    format!("slow {:.0} %", (1.0 - tail.quantile) * 100.0)
 }
 
 fn shift(ranks: &Ranks) -> String {
@@ -188,12 +190,12 @@ fn shift(ranks: &Ranks) -> String {
 
 fn dominance(ranks: &Ranks) -> String {
     let interval = match ranks.cliffs_delta_interval {
-        Some([low, high]) => format!(" (95 % between {low:+.2} and {high:+.2})"),
+        Some([low, high]) => format!(" (95 % between {} and {})", delta(low), delta(high)),
         None => String::new(),
     };
     format!(
-        "Cliff's delta {:+.2}{interval}: −1 if every exchange is faster, +1 if every one is slower",
-        ranks.cliffs_delta
+        "Cliff's delta {}{interval}: −1 if every exchange is faster, +1 if every one is slower",
+        delta(ranks.cliffs_delta)
     )
 }
 
@@ -209,6 +211,10 @@ fn shares(tail: &Tail) -> String {
 
 fn p_value(p: f64) -> String {
     if p < 0.001 { "p < 0.001".into() } else { format!("p = {p:.3}") }
+}
+
+fn delta(delta: f64) -> String {
+    format!("{delta:+.2}").replace('-', "−")
 }
 
 /// A difference with its sign.

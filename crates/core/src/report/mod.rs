@@ -4,6 +4,7 @@
 //! Report ─► phrases ─► text   (terminal)
 //!           words      json   (schema version 1)
 //! Ladder ────────────► text
+//! Comparison ────────► text, JSON (its own schema)
 //! ```
 
 pub mod comparison;

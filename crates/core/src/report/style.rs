@@ -82,7 +82,7 @@ impl Look {
                 '≤' => ascii.push_str("<="),
                 '×' => ascii.push('x'),
                 '√' => ascii.push_str("sqrt "),
-                '–' | '—' | '─' => ascii.push('-'),
+                '–' | '—' | '─' | '−' => ascii.push('-'),
                 '§' => ascii.push_str("sec. "),
                 '▶' => ascii.push('>'),
                 '◀' => ascii.push('<'),

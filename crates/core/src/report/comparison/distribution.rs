@@ -1,4 +1,4 @@
-//! Both distributions side by side, as bars over times that double.
+//! Both distributions side by side, as bars over ever longer times.
 
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
@@ -6,8 +6,8 @@ use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
 use crate::report::units;
 
-/// Rows, at most.
-const ROWS_MAX: u32 = 14;
+/// Rows, at most, of fine steps.
+const ROWS_MAX: usize = 14;
 
 /// A row per span of time, from the shortest to the longest, with the shares of both runs in it.
 pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
@@ -38,18 +38,19 @@ pub(super) fn render(page: &mut Page<'_>, comparison: &Comparison) {
     }
 }
 
-/// From and past-the-end times of the rows, ns: powers of two, or of four, eight, … where
-/// doubling would need too many.
+/// From and past-the-end times of the rows, ns: 1, 2, 5, 10, …, or 1, 10, … where these are too
+/// many.
 fn spans(pooled: &Sample) -> Vec<[u64; 2]> {
     let ends = pooled.points().first().zip(pooled.points().last());
     let Some((&(least, _), &(most, _))) = ends else { return Vec::new() };
-    let (first, last) = (least.max(1).ilog2(), most.max(1).ilog2());
-    let step = (last - first + 1).div_ceil(ROWS_MAX);
-    let power = |exponent: u32| 1u64.checked_shl(exponent).unwrap_or(u64::MAX);
-    let rows = (first..=last).step_by(step as usize);
-    rows.map(|from| {
-        let low = if from == first { least.min(power(from)) } else { power(from) };
-        [low, power(from + step)]
-    })
-    .collect()
+    let spans = |steps: &[u64]| -> Vec<[u64; 2]> {
+        let decades = (0..=19).map(|exponent| 10u64.pow(exponent));
+        let bounds =
+            decades.flat_map(|ten| steps.iter().map(move |step| ten.saturating_mul(*step)));
+        let bounds: Vec<u64> = std::iter::once(0).chain(bounds).chain([u64::MAX]).collect();
+        let pairs = bounds.windows(2).map(|pair| [pair[0], pair[1]]);
+        pairs.filter(|&[low, high]| low <= most && high > least && low < high).collect()
+    };
+    let fine = spans(&[1, 2, 5]);
+    if fine.len() <= ROWS_MAX { fine } else { spans(&[1]) }
 }
