@@ -205,8 +205,20 @@ pub fn dnsmasq(stage: &Stage, addr: IpAddr, options: &[String]) -> Result<Proces
     command.args(["--bind-interfaces", "--user=root", "--pid-file"]);
     command.arg(format!("--listen-address={addr}")).args(options);
     let dnsmasq = Process::start(command, "dnsmasq")?;
-    stage.wait_for_listener(SocketAddr::new(addr, 53))?;
+    let at = SocketAddr::new(addr, 53);
+    stage.wait_for_listener(at)?;
+    // The first question finds a program that is not in memory yet; it shall not be a client's.
+    stage.server.inside(|| ask(at))?.doing(format!("ask {at}"))?;
     Ok(dnsmasq)
+}
+
+/// Asks for the address of `lab` and waits for any answer.
+fn ask(at: SocketAddr) -> std::io::Result<()> {
+    const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03lab\0\0\x01\0\x01";
+    let socket = UdpSocket::bind((at.ip(), 0))?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    socket.send_to(QUESTION, at)?;
+    socket.recv(&mut [0; 512]).map(|_| ())
 }
 
 /// dnsmasq and its version, for the labels.

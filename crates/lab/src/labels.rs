@@ -67,6 +67,29 @@ pub struct Cause {
     /// Ids that a diagnosis may rightly name beside or instead of it; `lost_ns` is then the sum
     /// of all of them.
     pub also_right: Vec<&'static str>,
+    /// What packets alone can rightly be taken for.
+    pub from_capture: FromCapture,
+}
+
+/// What a diagnosis may rightly come to that has only a capture: CAUSES marks with `C` what a
+/// capture can show, and some causes show the same packets. Live state (`S`) tells them apart,
+/// so this is lenient towards captures only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FromCapture {
+    /// Vantages at which no packet tells of it: finding nothing there is right too.
+    pub unseen_at: Vec<&'static str>,
+    /// Right beside the label's own cause and role. They do not add up with it, as those of
+    /// `also_right` do: any one of them takes its place, and is as good.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A cause with who is to blame for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Its id in the taxonomy.
+    pub cause: &'static str,
+    /// Who.
+    pub culprit_role: Role,
 }
 
 impl Cause {
@@ -79,6 +102,7 @@ impl Cause {
             lost_ns: None,
             lost_ns_how: "client's total time less the healthy twin's",
             also_right: Vec::new(),
+            from_capture: FromCapture::default(),
         }
     }
 
@@ -92,6 +116,20 @@ impl Cause {
     /// A diagnosis may name these too.
     pub fn or(mut self, ids: &[&'static str]) -> Cause {
         self.also_right.extend(ids);
+        self
+    }
+
+    /// A capture alone cannot tell it from these.
+    pub fn looks_like(mut self, verdicts: &[(&'static str, Role)]) -> Cause {
+        let verdicts =
+            verdicts.iter().map(|&(cause, culprit_role)| Verdict { cause, culprit_role });
+        self.from_capture.verdicts.extend(verdicts);
+        self
+    }
+
+    /// A capture at these vantages (`client`, `server`) does not show it.
+    pub fn unseen_at(mut self, vantages: &[&'static str]) -> Cause {
+        self.from_capture.unseen_at.extend(vantages);
         self
     }
 }

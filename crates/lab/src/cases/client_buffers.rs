@@ -1,5 +1,6 @@
 //! Buffers that the client made too small: the mirror of `send_buffer` and `receive_window`.
 
+use super::slow_reader::ample_rcvbuf_bytes;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::describe::{Knob, Layer};
@@ -95,13 +96,17 @@ pub const SLOW_SERVER: Case = Case {
         healthy: "reads without a pause",
     }),
     params: |rng| {
+        let rtt_ms = rng.pick(&[0, 2, 20, 50]);
         Params::default()
-            .with("rtt_ns", rng.pick(&[0, 2_000_000, 20_000_000, 50_000_000]))
-            .with("rate_bps", rng.pick(&[0, 100_000_000]))
-            .with("rcvbuf_bytes", rng.pick(&[0, 65_536]))
+            .with("rtt_ns", rtt_ms * 1_000_000)
+            .with("rate_bps", if rtt_ms > 0 { 100_000_000 } else { 0 })
+            .with("rcvbuf_bytes", ample_rcvbuf_bytes(rng, rtt_ms))
             .with("read_pause_ns", rng.between(600, 3_000) * 1_000_000)
-            .with("upload_bytes", rng.between(600, 1_500) * 1_000)
+            // More than the client's send buffer grows to (`tcp_wmem`, 4 MiB) and the server's
+            // receive buffer together: something must wait.
+            .with("upload_bytes", rng.between(7_000, 9_000) * 1_000)
             .with("requests", rng.between(1, 2))
+            .with("snaplen_bytes", 400)
     },
     link: plain_link,
     act: |stage, p, variant| {

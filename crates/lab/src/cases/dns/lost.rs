@@ -82,7 +82,12 @@ fn lost(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
         return Err(LabError::NotReproduced("no question was lost".to_owned()));
     }
     let cause = Cause::by_twin("dns_timeout", Role::Network, None);
-    Ok(vec![cause.or(&["conntrack_race"])])
+    let cause = cause.unseen_at(&["server"]);
+    Ok(vec![cause.looks_like(&[
+        ("conntrack_race", Role::Host),
+        ("conntrack_race", Role::Network),
+        ("dns_timeout", Role::Resolver),
+    ])])
 }
 
 fn ignored(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
