@@ -20,9 +20,9 @@ pub const CASE: Case = Case {
     summary: "a short backlog overflows while the server does not accept",
     class: Class::Fault,
     knob: Some(Knob {
-        at: "the server's listen()",
-        faulty: "backlog {backlog}",
-        healthy: "backlog 1024",
+        at: "the server",
+        faulty: "listens with a backlog of {backlog} and accepts nobody for {accept_pause_ns}",
+        healthy: "listens with a backlog of 1024 and accepts at once",
     }),
     params: |rng| {
         Params::default()

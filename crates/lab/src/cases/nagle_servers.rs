@@ -124,7 +124,7 @@ fn params(rng: &mut Rng) -> Params {
         .with("rate_bps", rng.pick(&[0, 0, 100_000_000]))
         .with("requests", rng.between(25, 45))
         .with("connections", rng.pick(&[1, 1, 2, 4]))
-        .with("spacing_ns", rng.pick(&[0, 0, 1, 7, 60]) * 1_000_000)
+        .with("spacing_ns", rng.pick(&[0, 0, 1, 7, 20]) * 1_000_000)
         .with("response_bytes", rng.between(20, 1_400))
         .with("snaplen_bytes", rng.pick(&[0, 0, 96]))
         .with("any_interface", rng.pick(&[0, 0, 0, 1]))

@@ -44,7 +44,7 @@ pub const AFTER_IDLE: Case = Case {
     }),
     params: |rng| {
         params(rng)
-            .with("requests", rng.between(6, 9))
+            .with("requests", rng.between(5, 6))
             .with("spacing_ns", rng.between(900, 1_500) * 1_000_000)
     },
     link: plain_link,

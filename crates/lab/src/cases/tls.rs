@@ -28,7 +28,10 @@ pub const FULL: Case = Case {
         healthy: "keeps its connection, or with --twin-resumes 1 resumes its session",
     }),
     params: |rng| {
-        params(rng).with("tls12", rng.between(0, 1)).with("twin_resumes", rng.between(0, 1))
+        params(rng)
+            .with("rtt_ns", rng.between(80, 160) * 1_000_000)
+            .with("tls12", rng.between(0, 1))
+            .with("twin_resumes", rng.between(0, 1))
     },
     link: plain_link,
     act: |stage, p, variant| {
@@ -82,7 +85,7 @@ fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("rtt_ns", rng.between(20, 80) * 1_000_000)
         .with("rate_bps", 0)
-        .with("requests", rng.between(5, 10))
+        .with("requests", rng.between(5, 8))
         .with("response_bytes", rng.between(100, 3_000))
 }
 
@@ -127,8 +130,8 @@ fn make_certificate(stage: &Stage, names: u64) -> Result<(), LabError> {
     run("openssl", &args).map(|_| ())
 }
 
-/// Class cost: the whole handshake, whatever part of it the twin saves.
-fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+/// Class cost: the whole handshake, whatever part of it the twin saves; the rest is distance.
+fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let requests = &ran.observed.loaded.requests;
     if let Some(failed) = requests.iter().find_map(|r| r.error.clone()) {
         return Err(LabError::NotReproduced(failed));
@@ -137,5 +140,8 @@ fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let lost_ns = requests.iter().map(|r| r.tls_ns).sum();
     let how = "TLS handshakes by the client's clock: curl's time_appconnect less time_connect";
     let cause = Cause::by_twin("tls_handshake", Role::Server, endpoint);
-    Ok(vec![cause.measured(lost_ns, how).or(&["path_rtt"])])
+    let path_ns = 2 * requests.len() as u64 * p.get("rtt_ns")?;
+    let path = Cause::by_twin("path_rtt", Role::Network, None)
+        .measured(path_ns, "connects and requests times the link's round trip");
+    Ok(vec![cause.measured(lost_ns, how), path])
 }

@@ -27,7 +27,7 @@ pub const LOST: Case = Case {
     params: |rng| {
         super::params(rng)
             .with("rtt_ns", rng.pick(&[1, 2, 10, 30]) * 1_000_000)
-            .with("requests", rng.between(4, 6))
+            .with("requests", rng.between(4, 5))
             .with("qtype", rng.pick(&[u64::from(A), u64::from(AAAA)]))
             .with("timeout_ns", rng.pick(&[5, 5, 2]) * SECOND_NS)
     },
