@@ -43,7 +43,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         }
         _ => {
             proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight_before));
-            proof.fact("losses", Fact::Count(scene.sender().counts.rexmt_data_packets));
+            proof.fact("losses", Fact::Count(scene.sender().counts().rexmt_data_packets));
             scene.limited_to(gap.flight_before, proof);
             proof.not(Cause::SlowStart, "after_loss", gap.after_loss);
         }
@@ -56,7 +56,7 @@ fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let height = match gap.shape {
         Shape::Ceiling { bytes } => bytes,
-        Shape::Opening => scene.sender().counts.flight_size_max_bytes,
+        Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
     proof.fact("ceiling_bytes", Fact::Bytes(height));
     scene.limited_to(height, proof);

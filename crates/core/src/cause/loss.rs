@@ -69,7 +69,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
-    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.dsacks == 0);
+    proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.trouble().dsacks == 0);
     proof.not(Cause::FastRecovery, "no_duplicate_acks", gap.duplicate_ack.is_none());
     proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));
     let passes = u64::from(half.acked_len_max) >= gap.next_len.min(gap.smss);
@@ -80,10 +80,10 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
-    let (half, unneeded) = (scene.sender(), scene.sender().dsacks > 0);
+    let (half, unneeded) = (scene.sender(), scene.sender().trouble().dsacks > 0);
     let segments = half.segments_sent();
     if segments > 0 {
-        let share = half.counts.rexmt_data_packets as f64 / segments as f64;
+        let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.fact("loss_share", Fact::Share(share));
     }
     proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && !unneeded);
@@ -100,7 +100,7 @@ pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, "retransmission");
-    let dsack = scene.sender().dsacks > 0;
+    let dsack = scene.sender().trouble().dsacks > 0;
     proof.not(Cause::RetransmissionTimeout, "dsack", dsack);
     proof.not(Cause::FastRecovery, "original_arrived", dsack);
     proof.not(Cause::Reordering, "sent_again", gap.original.is_some());
@@ -115,7 +115,7 @@ pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
     proof.fact("late_ns", Fact::Ns(gap.len_ns()));
-    let spurious = u64::from(scene.sender().dsacks);
+    let spurious = u64::from(scene.sender().trouble().dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));
     }

@@ -51,7 +51,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.see_silence(gap);
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     proof.fact("held_bytes", Fact::Bytes(gap.next_len));
-    let most = scene.sender().counts.flight_size_max_bytes;
+    let most = scene.sender().counts().flight_size_max_bytes;
     let more_before = !gap.after_loss && most >= gap.flight_before + gap.next_len;
     if more_before {
         proof.fact("flight_max_bytes", Fact::Bytes(most));

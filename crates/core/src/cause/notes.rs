@@ -36,18 +36,18 @@ impl Notes {
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         let halves = &connection.halves;
-        let packets = Side::ALL.map(|side| halves[side as usize].counts.packets);
-        let data = halves.iter().any(|half| half.counts.unique_bytes > 0);
+        let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
+        let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
         self.one_sided += u64::from(packets.contains(&0) && data);
         let unscaled = halves.iter().all(|half| half.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for half in halves {
-            self.retransmissions += half.counts.rexmt_data_packets;
-            self.spurious += u64::from(half.dsacks);
-            self.reordered += half.counts.out_of_order_packets;
-            self.duplicate_acks += half.counts.duplicate_acks;
-            self.zero_windows += half.counts.zero_window_advertisements;
-            self.keep_alives += half.keep_alives;
+            self.retransmissions += half.counts().rexmt_data_packets;
+            self.spurious += u64::from(half.trouble().dsacks);
+            self.reordered += half.counts().out_of_order_packets;
+            self.duplicate_acks += half.counts().duplicate_acks;
+            self.zero_windows += half.counts().zero_window_advertisements;
+            self.keep_alives += half.trouble().keep_alives;
         }
     }
 

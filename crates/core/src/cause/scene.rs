@@ -122,7 +122,9 @@ impl Scene<'_> {
             Cause::RetransmissionTimeout => shown.add("tail", self.chain.tails.into()),
             Cause::SynRetransmit | Cause::AcceptQueueOverflow => set_up::add_up(self, shown),
             Cause::ZeroWindow => zero_window::add_up(self, shown),
-            Cause::SpuriousRetransmission => shown.add("dsack", self.sender().dsacks.into()),
+            Cause::SpuriousRetransmission => {
+                shown.add("dsack", self.sender().trouble().dsacks.into())
+            }
             Cause::Bandwidth | Cause::SlowStart => {
                 let began = self.exchange.began_at[self.gap().sender as usize];
                 shown.measure("bytes", self.sender().nxt.saturating_sub(began));

@@ -103,13 +103,13 @@ fn report(connection: &Connection) -> ConnectionReport {
 /// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
     let half = &connection.halves[sender as usize];
-    let other = &connection.halves[sender.peer() as usize].counts;
+    let other = &connection.halves[sender.peer() as usize].counts();
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
         mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
         rtt_min_ns: connection.path.rtt_ns(sender.peer()),
-        ..half.counts
+        ..half.counts()
     }
 }
 

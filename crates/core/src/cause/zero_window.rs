@@ -33,7 +33,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.see_after(gap, "next");
         }
     }
-    let zero = scene.sender().counts.zero_window_advertisements > 0;
+    let zero = scene.sender().counts().zero_window_advertisements > 0;
     let all_arrived = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_before == 0;
     proof.not(Cause::ReceiveWindow, "closed", zero);
     proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());

@@ -10,7 +10,7 @@ use crate::report::{Ledger, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind};
+use crate::tcp::half::{Half, Kind, SinceDeparture};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
@@ -86,6 +86,9 @@ pub struct Connection {
     options_cut: bool,
     /// The server closed while a request waited.
     cut_off: bool,
+    /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
+    /// only where the handshake was not captured.
+    echoes: Option<Box<Echoes>>,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<Box<(Gap, u64)>>,
     /// What is noted where somebody wants it drawn.
@@ -97,6 +100,9 @@ pub struct Connection {
     /// Exchanges that were over, their time by owner and what faults cost of it.
     pub totals: Totals,
 }
+
+/// By side: a timestamp that its peer has not echoed, and when it passed, ns.
+type Echoes = [Option<(u32, u64)>; 2];
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,6 +147,7 @@ impl Connection {
             ending: Ending::default(),
             options_cut: false,
             cut_off: false,
+            echoes: None,
             suspended: None,
             trace: None,
             software: [None, None],
@@ -213,15 +220,15 @@ impl Connection {
         if segment.payload_len > 0 {
             self.data(side, segment, payload);
         } else if self.is_probe(side, segment) {
-            self.halves[side as usize].since.probed(segment);
-            self.halves[side as usize].counts.zero_window_probes += 1;
+            self.halves[side as usize].since_mut().probed(segment);
+            self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         }
         if segment.flags.has(TcpFlags::FIN) {
             self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
             self.ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
-            half.fin = Some(position);
+            half.finish(position);
         }
         if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
             self.cut_off(segment);
@@ -235,16 +242,16 @@ impl Connection {
     /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
     /// to the side that echoes it.
     fn echo(&mut self, side: Side, segment: &Segment) {
-        let peer = &mut self.halves[side.peer() as usize];
+        let echoes = self.echoes.get_or_insert_default();
         let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
-        let echoed = peer.echo.filter(|&(tsval, _)| prompt && tsval == segment.tsecr);
-        if let Some((_, time_ns)) = echoed {
-            peer.echo = None;
+        let sent = &mut echoes[side.peer() as usize];
+        if let Some((_, time_ns)) = sent.filter(|&(tsval, _)| prompt && tsval == segment.tsecr) {
+            *sent = None;
             self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
         }
-        let half = &mut self.halves[side as usize];
-        if half.echo.is_none_or(|(tsval, _)| tsval != segment.tsval) {
-            half.echo = Some((segment.tsval, segment.time_ns));
+        let sent = &mut echoes[side as usize];
+        if sent.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            *sent = Some((segment.tsval, segment.time_ns));
         }
     }
 
@@ -317,16 +324,17 @@ impl Connection {
         if !self.halves[peer].started() {
             return;
         }
-        let dsacks = self.halves[peer].dsacks;
+        let dsacks = self.halves[peer].trouble().dsacks;
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
-        self.settle_suspended(side, segment.time_ns, self.halves[peer].dsacks > dsacks);
+        let dsack = self.halves[peer].trouble().dsacks > dsacks;
+        self.settle_suspended(side, segment.time_ns, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.missing_bytes += missing;
-            let position = self.halves[peer].in_order;
+            let position = self.halves[peer].in_order();
             self.skip(side.peer(), position, segment);
         }
         if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
@@ -343,14 +351,15 @@ impl Connection {
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
         let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.halves[index].advance(segment.time_ns, rtt_ns, rtt_peer_ns);
+        let mut since = self.halves[index].take_since();
+        self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
         let kind = self.halves[index].kind(segment, start, base_ns);
         self.note_trace(side, segment);
         if let Some(trace) = &mut self.trace {
             trace.kind = Some(kind);
         }
-        if matches!(kind, Kind::Probe | Kind::Duplicate) {
-            self.halves[index].depart(segment, start, kind);
+        if kind == Kind::Probe {
+            self.halves[index].depart(segment, start, kind, since);
             return;
         }
         match self.suspended.as_deref() {
@@ -359,13 +368,13 @@ impl Connection {
             Some((gap, _)) if gap.sender != side => {}
             _ => self.resume(),
         }
-        let silence = self.silence(side, start, segment, kind);
+        let silence = self.silence(side, start, segment, kind, &since);
         if self.timeline.active != Some(side)
             && let Some(bulk) = &mut self.halves[index].bulk
         {
             bulk.rounds.restart();
         }
-        self.halves[index].depart(segment, start, kind);
+        self.halves[index].depart(segment, start, kind, since);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)

@@ -2,9 +2,9 @@
 
 mod effect;
 mod stream;
+mod trouble;
 
 use crate::capture::FrameId;
-use crate::cause::Cause;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
 use crate::tcp::ceiling::Rounds;
@@ -12,15 +12,17 @@ use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::pipe::Pipe;
 use crate::tcp::sent::{SentLog, Sighting};
-use crate::tcp::sequence::Sequence;
+use crate::tcp::sequence::{ORIGIN, Sequence};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::num::NonZeroU64;
+use trouble::{Hole, Trouble};
 
 /// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
 /// less IP, TCP and timestamps.
-const SMSS_DEFAULT: u64 = 1448;
+const SMSS_DEFAULT: u16 = 1448;
 
 /// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
-const TIMESTAMPS_BYTES: u64 = 12;
+const TIMESTAMPS_BYTES: u16 = 12;
 
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
@@ -48,8 +50,6 @@ pub enum Kind {
     Reordered,
     /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
     Probe,
-    /// The very packet captured before.
-    Duplicate,
 }
 
 /// The last departure, and what the sender learned since.
@@ -60,19 +60,9 @@ pub struct Departure {
     /// Its frame.
     pub frame: FrameId,
     /// Payload bytes.
-    pub len: u64,
+    pub len: u32,
     /// Its last segment was below the SMSS.
     pub small: bool,
-}
-
-/// A stretch of the stream that was not seen though later data was.
-#[derive(Clone, Copy, Debug)]
-struct Hole {
-    start: u64,
-    end: u64,
-    noticed_ns: u64,
-    /// IP identification of the packet that showed the hole.
-    ip_id: u16,
 }
 
 /// What ACKs did to the sender since its last departure.
@@ -102,72 +92,46 @@ pub struct SinceDeparture {
     pub missing_packets: u32,
 }
 
-/// One direction of a connection: the sender's side of it, judged on the sender's clock.
+/// One direction of a connection: the sender's side of it, judged on the sender's clock. There
+/// are two for every open connection: what few need is in boxes.
 #[derive(Debug, Default)]
 pub struct Half {
     /// Stream positions; `None` before the first segment.
     sequence: Option<Sequence>,
-    first_number: Option<u32>,
     /// The receiver of this direction offered window scaling.
     pub offered_scale: bool,
+    /// It has waited for the ACKs of full segments one or two at a time.
+    pub steps: bool,
+    /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
+    pub window_scale: Option<u8>,
+    /// Window field of the last ACK seen.
+    acked_window: u16,
+    /// Announced by the peer, less timestamps; 0 if unknown.
+    smss_announced: u16,
+    /// Length of consecutive full segments, below the announced.
+    smss_seen: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
-    /// Position up to which everything was seen here.
-    pub in_order: u64,
-    holes: Vec<Hole>,
     /// Highest position acknowledged as seen here.
     pub una_seen: u64,
     /// When that ACK passed, ns.
     una_seen_ns: u64,
-    /// Window field of the last ACK seen.
-    acked_window: u16,
     /// Highest position acknowledged as the sender knows (SND.UNA).
     pub una: u64,
     /// Right edge of the offered window as the sender knows.
-    right_edge: Option<u64>,
+    right_edge: Option<NonZeroU64>,
     pending: PendingAcks,
     /// The last data departure.
     pub last: Departure,
-    /// What ACKs did since.
-    pub since: SinceDeparture,
-    /// Seen time of the ACK that closed the window.
-    closed_since_ns: Option<u64>,
-    /// The ACK that closed the window last.
-    pub closed_by: Sighting,
-    /// The first duplicate ACK since the ACK point last moved.
-    pub duplicate_ack: Option<Sighting>,
+    /// What is known of the time since, where that outlasts a segment. ACKs take effect when the
+    /// sender does something, and mostly that is a departure.
+    since: Option<Box<SinceDeparture>>,
     /// End of the last small segment.
     small_end: u64,
-    /// See [`crate::tcp::Gap::nagle_refuted`].
-    pub nagle_refuted: u32,
     /// The last round-trip samples between the vantage and the receiver, ns.
     rtt_last_ns: [u64; 3],
-    /// It has waited for the ACKs of full segments one or two at a time.
-    pub steps: bool,
-    /// The last timestamp of its packets and when it passed, for the peer's echo.
-    pub echo: Option<(u32, u64)>,
-    /// See [`crate::tcp::Gap::nagle_holds`].
-    pub nagle_holds: u32,
-    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
-    pub nagle_missed: u32,
-    /// How the last loss was repaired, as a cause.
-    pub loss_cause: Option<Cause>,
-    /// Announced by the peer, less timestamps; 0 if unknown.
-    smss_announced: u64,
-    /// Length of consecutive full segments, below the announced.
-    smss_seen: u64,
-    /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
-    pub window_scale: Option<u8>,
-    /// Highest position that needs repair; the sender is in recovery below it.
-    recovery_end: u64,
-    /// How the recovery began.
-    recovery: Option<Recovery>,
-    /// Something was lost on this direction.
-    pub after_loss: bool,
-    /// Duplicate ACKs or SACKs in effect since `una` last moved.
-    duplicate_acks_now: u32,
     /// One segment being timed: its end and when it was seen (Karn: reset by retransmission).
-    timed: Option<(u64, u64)>,
+    timed: Option<(NonZeroU64, u64)>,
     /// The last packet's identification counter and the next expected one.
     ip_id_next: u16,
     /// Matches less mismatches of the identification counter.
@@ -182,35 +146,19 @@ pub struct Half {
     clock: SenderClock,
     /// The last segments sent, cleared by a timeout.
     sent: SentLog,
-    /// Greatest payload of one segment that was lost to a timer.
-    pub timed_out_len_max: u32,
-    /// Height at which the offered window stood in the way last, and how often in a row.
-    window_level: (u64, u32),
-    /// Most of those.
-    pub window_level_max: u32,
-    /// Keep-alive probes sent.
-    pub keep_alives: u64,
-    /// Silences that ended with packets missing in between.
-    pub unseen_timeouts: u32,
-    /// Packets missing in them.
-    pub unseen_packets: u32,
-    /// D-SACKs received (RFC 2883): retransmissions that were not needed.
-    pub dsacks: u32,
-    /// Full-size retransmissions in a row by timer of the same data, never acknowledged.
-    pub same_full_timeouts: u32,
-    repeated_start: u64,
     /// Greatest payload of one segment that was acknowledged.
     pub acked_len_max: u32,
-    /// Last acknowledged position, window and time for rate samples.
-    rate_mark: Option<(u64, u64, u64)>,
     /// Rounds and pipe, once there was enough data to need them.
     pub bulk: Option<Box<Bulk>>,
-    /// Counts.
-    pub counts: DirectionReport,
+    trouble: Option<Box<Trouble>>,
+    /// Packets sent.
+    packets: u64,
+    /// Payload sent, each byte counted once.
+    unique_bytes: u64,
+    /// Greatest flight, bytes.
+    flight_max: u64,
     /// FIN was sent: its position.
-    pub fin: Option<u64>,
-    /// Seen time of the last segment, ns.
-    pub last_seen_ns: u64,
+    fin: Option<NonZeroU64>,
 }
 
 /// State of a sender that has sent more than a few segments.
@@ -220,9 +168,26 @@ pub struct Bulk {
     pub pipe: Pipe,
     /// The flight, round by round.
     pub rounds: Rounds,
+    /// Last acknowledged position, window and time for rate samples.
+    rate_mark: Option<(u64, u64, u64)>,
 }
 
 impl SinceDeparture {
+    /// Nothing.
+    const NONE: Self = Self {
+        trigger: None,
+        acks: 0,
+        ack_trains: 0,
+        flight_before: 0,
+        room_before: None,
+        window_before: None,
+        closed_ns: 0,
+        probes: 0,
+        probes_answered: 0,
+        probe: None,
+        missing_packets: 0,
+    };
+
     /// The sender probed a closed window.
     pub fn probed(&mut self, segment: &Segment) {
         self.probes += 1;
@@ -231,6 +196,67 @@ impl SinceDeparture {
 }
 
 impl Half {
+    /// What is kept of the time since the last departure, to be added to.
+    pub fn since_mut(&mut self) -> &mut SinceDeparture {
+        self.since.get_or_insert_default()
+    }
+
+    /// What is kept of the time since the last departure, for those who know more of it.
+    pub fn take_since(&mut self) -> SinceDeparture {
+        self.since.take().map_or(SinceDeparture::NONE, |since| *since)
+    }
+
+    /// The time since the last departure is not over.
+    pub fn keep_since(&mut self, since: SinceDeparture) {
+        self.since = Some(Box::new(since));
+    }
+
+    /// What went wrong.
+    pub fn trouble(&self) -> &Trouble {
+        self.trouble.as_deref().unwrap_or(Trouble::none())
+    }
+
+    /// The same, to be added to.
+    pub fn trouble_mut(&mut self) -> &mut Trouble {
+        self.trouble.get_or_insert_default()
+    }
+
+    /// What was counted; sizes and round trips are not set.
+    pub fn counts(&self) -> DirectionReport {
+        let trouble = self.trouble();
+        DirectionReport {
+            packets: self.packets,
+            actual_data_bytes: self.unique_bytes + trouble.repeated_bytes,
+            unique_bytes: self.unique_bytes,
+            rexmt_data_packets: trouble.rexmt_data_packets,
+            rto_count: trouble.rto_count,
+            fast_retransmissions: trouble.fast_retransmissions,
+            spurious_retransmissions: trouble.spurious_retransmissions,
+            out_of_order_packets: trouble.out_of_order_packets,
+            duplicate_acks: trouble.duplicate_acks,
+            zero_window_advertisements: trouble.zero_window_advertisements,
+            zero_window_probes: trouble.zero_window_probes,
+            flight_size_max_bytes: self.flight_max,
+            ..DirectionReport::default()
+        }
+    }
+
+    /// Position of its FIN, if one was sent.
+    pub fn fin(&self) -> Option<u64> {
+        self.fin.map(NonZeroU64::get)
+    }
+
+    /// A FIN was sent, at `position`.
+    pub fn finish(&mut self, position: u64) {
+        self.fin = NonZeroU64::new(position);
+    }
+
+    /// Position up to which everything was seen here.
+    pub fn in_order(&self) -> u64 {
+        let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
+        trouble.map_or(self.nxt, |trouble| trouble.in_order)
+    }
+
     /// Whether any segment of this direction was seen.
     pub fn started(&self) -> bool {
         self.sequence.is_some()
@@ -239,17 +265,17 @@ impl Half {
     /// Announced maximum segment sizes; both sides' timestamps are in use or not.
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
         let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
-        self.smss_announced = u64::from(mss).saturating_sub(options).max(1);
+        self.smss_announced = mss.saturating_sub(options).max(1);
     }
 
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
     pub fn smss(&self) -> u64 {
-        match (self.smss_seen, self.smss_announced) {
+        u64::from(match (self.smss_seen, self.smss_announced) {
             (0, 0) => SMSS_DEFAULT,
             (0, announced) => announced,
             (seen, 0) => seen,
             (seen, announced) => seen.min(announced),
-        }
+        })
     }
 
     /// Whether a departure of `len` bytes ends in a segment below the SMSS.
@@ -266,17 +292,13 @@ impl Half {
     /// The position of a header's sequence number.
     pub fn position(&mut self, seq: u32) -> u64 {
         match &self.sequence {
-            Some(sequence) => sequence.position(seq),
+            Some(sequence) => sequence.position(seq, self.nxt),
             None => {
-                let sequence = Sequence::new(seq);
-                let position = sequence.position(seq);
-                self.sequence = Some(sequence);
-                self.first_number = Some(seq);
-                self.nxt = position;
-                self.in_order = position;
-                self.una = position;
-                self.una_seen = position;
-                position
+                self.sequence = Some(Sequence::new(seq));
+                self.nxt = ORIGIN;
+                self.una = ORIGIN;
+                self.una_seen = ORIGIN;
+                ORIGIN
             }
         }
     }
@@ -290,11 +312,11 @@ impl Half {
             && self.last_ack == segment.ack
             && self.last_tsval == segment.tsval
             && segment.time_ns.saturating_sub(self.last_time_ns) < 2_000_000
-            && self.counts.packets > 0;
+            && self.packets > 0;
         if same && ipv4 && segment.ip_id == self.last_ip_id && segment.ip_id != 0 {
             return true;
         }
-        self.counts.packets += 1;
+        self.packets += 1;
         if ipv4 {
             self.follow_ip_id(segment);
         }
@@ -307,7 +329,6 @@ impl Half {
         self.last_tsval = segment.tsval;
         self.last_ip_id = segment.ip_id;
         self.last_time_ns = segment.time_ns;
-        self.last_seen_ns = segment.time_ns;
         false
     }
 
@@ -316,56 +337,55 @@ impl Half {
     fn follow_ip_id(&mut self, segment: &Segment) {
         let packets = u64::from(segment.payload_len).div_ceil(self.smss()).max(1);
         let jump = segment.ip_id.wrapping_sub(self.ip_id_next);
-        if self.counts.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
+        if self.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
             if jump == 0 {
                 self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
-            } else if self.ip_id_trust >= 0 && jump <= 64 && self.counts.packets > 2 {
-                self.since.missing_packets += u32::from(jump);
+            } else if self.ip_id_trust >= 0 && jump <= 64 && self.packets > 2 {
+                self.since_mut().missing_packets += u32::from(jump);
                 self.ip_id_trust = (self.ip_id_trust - 1).max(0);
             } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
                 return;
-            } else if self.counts.packets > 2 {
+            } else if self.packets > 2 {
                 self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
             }
         }
         self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
     }
 
-    fn settle_in_order(&mut self) {
-        self.in_order = self.holes.first().map_or(self.nxt, |hole| hole.start).max(self.in_order);
-    }
-
     /// Whether a loss is being repaired, as far as the sender knows.
     pub fn in_recovery(&self) -> bool {
-        self.recovery.is_some() && self.una < self.recovery_end
+        let trouble = self.trouble();
+        trouble.recovery.is_some() && self.una < trouble.recovery_end
     }
 
     /// The stream's data begins at `position`, after the SYN.
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
             self.nxt = position;
-            self.in_order = position;
+            if let Some(trouble) = &mut self.trouble {
+                trouble.in_order = position;
+            }
         }
     }
 
     /// Header sequence number of the first segment seen.
     pub fn first_number(&self) -> Option<u32> {
-        self.first_number
+        self.sequence.map(|sequence| sequence.first)
     }
 
     /// Bytes the offered window still allows, as the sender knows.
     pub fn room(&self) -> Option<i64> {
-        self.right_edge.map(|edge| edge as i64 - self.nxt as i64)
+        self.right_edge.map(|edge| edge.get() as i64 - self.nxt as i64)
     }
 
     /// The offered window, bytes, as the sender knows.
     pub fn window(&self) -> Option<u64> {
-        self.right_edge.map(|edge| edge.saturating_sub(self.una))
+        self.right_edge.map(|edge| edge.get().saturating_sub(self.una))
     }
 
     /// Whether the offered window is (almost) closed, as the sender knows.
     pub fn closed(&self) -> bool {
-        self.closed_since_ns.is_some()
+        self.trouble().closed_since_ns.is_some()
     }
 
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
@@ -386,27 +406,30 @@ impl Half {
     /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
     /// path MTU that nobody reports (RFC 2923 §2.1).
     pub fn sizes_stop_short(&self) -> bool {
-        let lost = self.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max && lost >= 500 && self.counts.rto_count >= 2;
+        let Some(trouble) = &self.trouble else { return false };
+        let lost = trouble.timed_out_len_max;
+        let seen_lost = lost > self.acked_len_max && lost >= 500 && trouble.rto_count >= 2;
         // Beyond the loss only the repetitions are seen: all of them short of the announced
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
-        let never_full = longest * 20 < self.smss_announced * 19;
-        let unseen: u64 = self.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
+        let unseen: u64 = trouble.holes.iter().map(|hole| hole.end - hole.start).sum();
         let much = longest >= 500 || unseen >= self.smss();
-        let cut_down = self.unseen_timeouts >= 1 && self.unseen_packets >= 3 && never_full && much;
+        let cut_down =
+            trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3 && never_full && much;
         seen_lost || cut_down
     }
 
     /// The offered window of `bytes` stood in the way.
     pub fn level_window(&mut self, bytes: u64) {
-        let (height, times) = &mut self.window_level;
+        let trouble = self.trouble_mut();
+        let (height, times) = &mut trouble.window_level;
         if bytes.abs_diff(*height) <= *height / 5 {
             *times += 1;
         } else {
             (*height, *times) = (bytes, 1);
         }
-        self.window_level_max = self.window_level_max.max(*times);
+        trouble.window_level_max = trouble.window_level_max.max(*times);
     }
 
     /// The frame that carried position `start` before and its payload, bytes, if remembered.
@@ -416,21 +439,26 @@ impl Half {
 
     /// Segments of payload sent, had each been as long as the SMSS.
     pub fn segments_sent(&self) -> u64 {
-        let by_size = self.counts.actual_data_bytes.div_ceil(self.smss());
-        by_size.max(self.counts.rexmt_data_packets)
+        let trouble = self.trouble();
+        let by_size = (self.unique_bytes + trouble.repeated_bytes).div_ceil(self.smss());
+        by_size.max(trouble.rexmt_data_packets)
     }
 
     /// Where sizes stop short: the greatest that got through and the least known to be lost,
     /// bytes of payload.
     pub fn size_bracket(&self) -> (u64, u64) {
-        let (passed, lost) = (u64::from(self.acked_len_max), u64::from(self.timed_out_len_max));
-        (passed, if lost > passed { lost } else { self.smss_announced })
+        let (passed, lost) =
+            (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
+        (passed, if lost > passed { lost } else { self.smss_announced.into() })
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()
-            + self.holes.capacity() * size_of::<Hole>()
+            + self.since.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
+            + self.trouble.as_ref().map_or(0, |trouble| {
+                size_of::<Trouble>() + trouble.holes.capacity() * size_of::<Hole>()
+            })
             + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }

@@ -46,7 +46,6 @@ impl Trace {
             Some(Kind::Fill(_)) => " again (first not seen)",
             Some(Kind::Reordered) => " overtaken",
             Some(Kind::Probe) => " probe",
-            Some(Kind::Duplicate) => " captured twice",
             Some(Kind::New) | None => "",
         }
     }

@@ -108,17 +108,17 @@ impl EndpointTally {
             self.software.get_or_insert_with(|| software.clone());
         }
         for side in Side::ALL {
-            let refuted = connection.halves[side as usize].nagle_refuted > 0;
+            let refuted = connection.halves[side as usize].trouble().nagle_refuted > 0;
             self.nagle_refuted[side as usize] += u64::from(refuted);
             let bulk = connection.halves[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 self.rates[side as usize].record(rate);
             }
-            let levels = connection.halves[side as usize].window_level_max;
+            let levels = connection.halves[side as usize].trouble().window_level_max;
             let most = &mut self.window_levels[side as usize];
             *most = (*most).max(levels);
             self.nagle_missed[side as usize] +=
-                u64::from(connection.halves[side as usize].nagle_missed);
+                u64::from(connection.halves[side as usize].trouble().nagle_missed);
         }
     }
 

@@ -44,7 +44,7 @@ impl Connection {
 
     /// Whether data is on its way that was not acknowledged.
     pub(super) fn unfinished(&self) -> bool {
-        self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin.unwrap_or(u64::MAX)))
+        self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
     }
 
     /// Hands what is over to the sink.
@@ -84,7 +84,7 @@ impl Connection {
             exchange.set_up_cost(cause, self.first_frame);
         }
         for side in Side::ALL {
-            if self.halves[side as usize].nagle_refuted > 0 {
+            if self.halves[side as usize].trouble().nagle_refuted > 0 {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);
@@ -102,16 +102,19 @@ impl Connection {
             .max_by_key(|chain| chain.ns)
             .map(|chain| chain.cause);
         let half = &mut self.halves[side as usize];
-        half.loss_cause = most.or(half.loss_cause);
-        if let Some(cause) = half.loss_cause {
+        if most.is_some() {
+            half.trouble_mut().loss_cause = most;
+        }
+        if let Some(cause) = half.trouble().loss_cause {
             exchange.rename(side, Cause::CongestionWindow, cause);
         }
         let half = &self.halves[side as usize];
         if half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
-        if half.dsacks > 0 && u64::from(half.dsacks) * 2 >= half.counts.rexmt_data_packets {
-            let cause = if half.counts.out_of_order_packets > 0 {
+        let trouble = half.trouble();
+        if trouble.dsacks > 0 && u64::from(trouble.dsacks) * 2 >= trouble.rexmt_data_packets {
+            let cause = if trouble.out_of_order_packets > 0 {
                 Cause::Reordering
             } else {
                 Cause::SpuriousRetransmission

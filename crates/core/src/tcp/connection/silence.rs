@@ -49,6 +49,7 @@ impl Connection {
         start: u64,
         segment: &Segment,
         kind: Kind,
+        since: &SinceDeparture,
     ) -> Option<Gap> {
         if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
             return None;
@@ -60,7 +61,7 @@ impl Connection {
             self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
             return None;
         }
-        let mut gap = self.gap(side, from_ns, to_ns, continues);
+        let mut gap = self.gap(side, (from_ns, to_ns), continues, since);
         gap.next_frame = segment.frame;
         gap.next_len = u64::from(segment.payload_len);
         gap.retransmission = match kind {
@@ -79,7 +80,13 @@ impl Connection {
         Some(gap)
     }
 
-    pub(super) fn gap(&mut self, side: Side, start_ns: u64, end_ns: u64, continues: bool) -> Gap {
+    pub(super) fn gap(
+        &self,
+        side: Side,
+        (start_ns, end_ns): (u64, u64),
+        continues: bool,
+        since: &SinceDeparture,
+    ) -> Gap {
         let rtt_sender_ns = self.path.rtt_ns(side);
         let rtt_base_ns = self.path.base_rtt_ns();
         let front = self.timeline.front();
@@ -98,8 +105,8 @@ impl Connection {
             busy_ns
         };
         let half = &self.halves[side as usize];
-        let closed_ns = half.since.closed_ns + half.closed_for_ns(end_ns);
-        let no_ack = half.since.trigger.is_none();
+        let closed_ns = since.closed_ns + half.closed_for_ns(end_ns);
+        let no_ack = since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
         let shape = match &half.bulk {
             Some(bulk) => bulk.rounds.shape(),
@@ -117,30 +124,30 @@ impl Connection {
             busy_ns,
             queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
             smss: half.smss(),
-            last_len: last.len,
+            last_len: last.len.into(),
             last_small: last.small,
             next_len: 0,
-            ack: half.since.trigger,
-            acks: half.since.acks,
-            ack_trains: half.since.ack_trains,
-            flight_before: if no_ack { flight } else { half.since.flight_before },
-            room_before: if no_ack { room } else { half.since.room_before },
-            window_before: if no_ack { window } else { half.since.window_before },
+            ack: since.trigger,
+            acks: since.acks,
+            ack_trains: since.ack_trains,
+            flight_before: if no_ack { flight } else { since.flight_before },
+            room_before: if no_ack { room } else { since.room_before },
+            window_before: if no_ack { window } else { since.window_before },
             closed_ns,
-            probes: half.since.probes,
-            probes_answered: half.since.probes_answered,
-            probe: half.since.probe,
-            closed_by: (closed_ns > 0).then_some(half.closed_by),
-            duplicate_ack: half.duplicate_ack,
+            probes: since.probes,
+            probes_answered: since.probes_answered,
+            probe: since.probe,
+            closed_by: half.trouble().closed_by.filter(|_| closed_ns > 0),
+            duplicate_ack: half.trouble().duplicate_ack,
             original: None,
             tail: false,
             retransmission: None,
             overtaken: false,
-            missing_packets: half.since.missing_packets,
+            missing_packets: since.missing_packets,
             in_recovery: half.in_recovery(),
-            after_loss: half.after_loss,
-            nagle_refuted: half.nagle_refuted,
-            nagle_holds: half.nagle_holds,
+            after_loss: half.trouble().after_loss,
+            nagle_refuted: half.trouble().nagle_refuted,
+            nagle_holds: half.trouble().nagle_holds,
             steps: half.steps,
             shape,
             expects_continue,
@@ -188,13 +195,16 @@ impl Connection {
         let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
         if gap.retransmission.is_none() && slices.iter().any(timed_out) {
             let half = &mut self.halves[gap.sender as usize];
-            half.unseen_timeouts += 1;
-            half.unseen_packets += gap.missing_packets;
+            half.trouble_mut().unseen_timeouts += 1;
+            half.trouble_mut().unseen_packets += gap.missing_packets;
         }
         let half = &mut self.halves[gap.sender as usize];
         let held = slices.iter().any(|slice| slice.cause == Some(Cause::NagleDelayedAck));
-        half.nagle_holds += u32::from(held);
-        half.nagle_missed += u32::from(!held && gap.nagle_missed());
+        if held {
+            half.trouble_mut().nagle_holds += 1;
+        } else if gap.nagle_missed() {
+            half.trouble_mut().nagle_missed += 1;
+        }
         if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
@@ -222,10 +232,12 @@ impl Connection {
             _ => side,
         };
         let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.halves[side as usize].advance(end_ns, rtt_ns, rtt_peer_ns);
+        let mut since = self.halves[side as usize].take_since();
+        self.halves[side as usize].advance(&mut since, end_ns, rtt_ns, rtt_peer_ns);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
-        let mut gap = self.gap(side, from_ns, end_ns.max(from_ns), continues);
+        let mut gap = self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since);
+        self.halves[side as usize].keep_since(since);
         gap.next_frame = frame;
         self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);

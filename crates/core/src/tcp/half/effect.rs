@@ -3,20 +3,27 @@
 use super::*;
 
 impl Half {
-    /// Lets the ACKs take effect that can have reached the sender by `now_ns`.
-    pub fn advance(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+    /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
+    /// to what is known `since` the last departure.
+    pub fn advance(
+        &mut self,
+        since: &mut SinceDeparture,
+        now_ns: u64,
+        rtt_sender_ns: u64,
+        rtt_receiver_ns: u64,
+    ) {
         let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns) {
-            self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+            self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimate of the round trip may still be too long: where something was sent after
         // a silence and nothing explains it, the next ACK may have come a little sooner.
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
-        if self.since.trigger.is_none() && silent_ns > 1_000_000 {
+        if since.trigger.is_none() && silent_ns > 1_000_000 {
             let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
             if let Some(ack) = self.pending.pop_until(loose_ns) {
-                self.take_effect(ack, rtt_sender_ns, rtt_receiver_ns);
+                self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }
     }
@@ -31,34 +38,40 @@ impl Half {
         self.pending.covers(position, now_ns)
     }
 
-    pub(super) fn take_effect(&mut self, ack: Ack, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+    pub(super) fn take_effect(
+        &mut self,
+        since: &mut SinceDeparture,
+        ack: Ack,
+        rtt_sender_ns: u64,
+        rtt_receiver_ns: u64,
+    ) {
         let advances = ack.una > self.una;
         let opens = match (ack.right_edge, self.right_edge) {
-            (Some(new), Some(old)) => new > old,
+            (Some(new), Some(old)) => new > old.get(),
             (Some(_), None) => true,
             _ => false,
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
-            let train = self
-                .since
+            let last_ns = self.last.time_ns;
+            let held_ns = ack.seen_ns.saturating_sub(last_ns);
+            let train = since
                 .trigger
                 .is_some_and(|earlier| ack.seen_ns.saturating_sub(earlier.seen_ns) < ACK_TRAIN_NS);
             if !train {
-                self.since.flight_before = self.flight();
-                self.since.room_before = self.room();
-                self.since.window_before = self.window();
-                self.since.ack_trains += 1;
+                since.flight_before = self.flight();
+                since.room_before = self.room();
+                since.window_before = self.window();
+                since.ack_trains += 1;
             }
-            self.since.acks += 1;
-            let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
-            self.since.trigger = Some(AckTrigger {
+            since.acks += 1;
+            since.trigger = Some(AckTrigger {
                 frame: ack.frame,
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: ack.pure,
                 acked_all,
-                delay_ns: (acked_all && self.last.time_ns > 0)
+                delay_ns: (acked_all && last_ns > 0)
                     .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
                 opened_window: opens,
             });
@@ -66,63 +79,73 @@ impl Half {
         if advances {
             self.sample_rate(&ack);
             self.una = ack.una;
-            self.duplicate_acks_now = u32::from(ack.duplicate);
-            self.duplicate_ack = None;
-            if self.una >= self.recovery_end {
-                self.recovery = None;
+            if ack.duplicate || self.trouble.is_some() {
+                self.move_on(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
-            self.duplicate_acks_now += 1;
-            self.duplicate_ack.get_or_insert(Sighting { frame: ack.frame, time_ns: ack.seen_ns });
+            let trouble = self.trouble_mut();
+            trouble.duplicate_acks_now += 1;
+            let seen = Sighting { frame: ack.frame, time_ns: ack.seen_ns };
+            trouble.duplicate_ack.get_or_insert(seen);
         }
-        if self.since.probes > self.since.probes_answered && !advances && !opens {
-            self.since.probes_answered += 1;
+        if since.probes > since.probes_answered && !advances && !opens {
+            since.probes_answered += 1;
         }
-        self.follow_window(&ack);
+        self.follow_window(since, &ack);
     }
 
-    pub(super) fn follow_window(&mut self, ack: &Ack) {
+    /// `una` moved, by an ACK that tells of so many losses beyond it.
+    fn move_on(&mut self, duplicate_acks: u32) {
+        let una = self.una;
+        let trouble = self.trouble_mut();
+        trouble.duplicate_acks_now = duplicate_acks;
+        trouble.duplicate_ack = None;
+        if una >= trouble.recovery_end {
+            trouble.recovery = None;
+        }
+    }
+
+    pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
         let Some(edge) = ack.right_edge else { return };
         let closed = edge.saturating_sub(ack.una) < self.smss().min(1024);
-        match (self.closed_since_ns, closed) {
+        match (self.trouble().closed_since_ns, closed) {
             (None, true) => {
-                self.closed_since_ns = Some(ack.seen_ns);
-                self.closed_by = Sighting { frame: ack.frame, time_ns: ack.seen_ns };
+                let trouble = self.trouble_mut();
+                trouble.closed_since_ns = Some(ack.seen_ns);
+                trouble.closed_by = Some(Sighting { frame: ack.frame, time_ns: ack.seen_ns });
             }
             (Some(since_ns), false) => {
-                self.since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
-                self.closed_since_ns = None;
+                since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
+                self.trouble_mut().closed_since_ns = None;
             }
             _ => {}
         }
-        self.right_edge = Some(self.right_edge.map_or(edge, |old| edge.max(old)));
+        self.right_edge = NonZeroU64::new(edge).max(self.right_edge);
     }
 
     /// How long the window has been closed by `now_ns` and still is; 0 if it is open.
     pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
-        self.closed_since_ns
+        self.trouble()
+            .closed_since_ns
             .map_or(0, |since_ns| now_ns.saturating_sub(since_ns.max(self.last.time_ns)))
     }
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
-        if self.bulk.is_none() {
-            return;
-        }
-        if let Some((una, nxt, seen_ns)) = self.rate_mark
+        let in_recovery = self.trouble().recovery.is_some();
+        let Some(bulk) = &mut self.bulk else { return };
+        if let Some((una, nxt, seen_ns)) = bulk.rate_mark
             && ack.una <= nxt
-            && self.recovery.is_none()
-            && let Some(bulk) = &mut self.bulk
+            && !in_recovery
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }
-        self.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
+        bulk.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
     }
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
     /// vantage and the receiver, if it gave one, ns.
     pub fn acked(&mut self, segment: &Segment, frame: FrameId) -> Option<u64> {
-        let sequence = self.sequence.as_ref()?;
-        let una = sequence.position(segment.ack);
+        let una = self.sequence?.position(segment.ack, self.nxt);
         let window = if segment.flags.has(TcpFlags::SYN) {
             Some(u64::from(segment.window))
         } else {
@@ -132,7 +155,7 @@ impl Half {
         let repeated =
             una == self.una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
-            self.counts.zero_window_advertisements += 1;
+            self.trouble_mut().zero_window_advertisements += 1;
         }
         let dsack = segment.sack_count > 0 && {
             let first = segment.sack[0];
@@ -153,11 +176,13 @@ impl Half {
         // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let mut sample = None;
-        self.dsacks += u32::from(dsack);
+        if dsack {
+            self.trouble_mut().dsacks += 1;
+        }
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
         if una > self.una_seen {
             if let Some((end, time_ns)) = self.timed
-                && una >= end
+                && una >= end.get()
             {
                 self.timed = None;
                 let rtt_ns = segment.time_ns.saturating_sub(time_ns);
@@ -166,9 +191,8 @@ impl Half {
             }
             self.una_seen = una;
             self.una_seen_ns = segment.time_ns;
-            self.same_full_timeouts = 0;
         } else if repeated && segment.window == self.acked_window && !ends {
-            self.counts.duplicate_acks += 1;
+            self.trouble_mut().duplicate_acks += 1;
         }
         self.acked_window = segment.window;
         sample
@@ -176,18 +200,20 @@ impl Half {
 
     /// Position that was acknowledged though it was never seen here: the trace has a hole.
     pub fn skip_unseen(&mut self) -> Option<u64> {
-        if self.una_seen <= self.in_order || self.una_seen > self.nxt + (1 << 30) {
+        let from = self.in_order();
+        if self.una_seen <= from || self.una_seen > self.nxt + (1 << 30) {
             return None;
         }
         // A FIN is one position that carries no data.
-        if self.fin == Some(self.in_order) && self.una_seen == self.in_order + 1 {
+        if self.fin() == Some(from) && self.una_seen == from + 1 {
             return None;
         }
-        let from = self.in_order;
-        self.in_order = self.una_seen.min(self.nxt.max(self.una_seen));
-        self.nxt = self.nxt.max(self.in_order);
-        self.holes.retain(|hole| hole.end > self.una_seen);
-        self.settle_in_order();
-        Some(self.in_order - from)
+        self.nxt = self.nxt.max(self.una_seen);
+        if let Some(trouble) = &mut self.trouble {
+            trouble.in_order = self.una_seen;
+            trouble.holes.retain(|hole| hole.end > self.una_seen);
+            trouble.settle_in_order();
+        }
+        Some(self.in_order() - from)
     }
 }

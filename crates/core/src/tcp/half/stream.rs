@@ -13,18 +13,19 @@ impl Half {
         if segment.payload_len <= 1 && end <= self.una_seen {
             return Kind::Probe;
         }
-        if end > self.nxt && start >= self.in_order {
+        if end > self.nxt && start >= self.in_order() {
             // Partly new (the sender put segments together): new data counts.
             return if self.retransmits(start) { self.repeats(segment) } else { Kind::New };
         }
-        match self.holes.iter().find(|hole| start < hole.end && hole.start < end) {
+        match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
             Some(hole) => self.fills(hole, segment, rtt_base_ns),
             None => self.repeats(segment),
         }
     }
 
     pub(super) fn retransmits(&self, start: u64) -> bool {
-        start < self.nxt && !self.holes.iter().any(|hole| hole.start <= start && start < hole.end)
+        let within = |hole: &Hole| hole.start <= start && start < hole.end;
+        start < self.nxt && !self.trouble().holes.iter().any(within)
     }
 
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtt_base_ns: u64) -> Kind {
@@ -47,8 +48,9 @@ impl Half {
     /// still repairing what such a recovery began with; otherwise by timer.
     pub(super) fn recovery_kind(&self, now_ns: u64) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
-        match self.recovery {
-            Some(recovery) if self.una < self.recovery_end => {
+        let trouble = self.trouble();
+        match trouble.recovery {
+            Some(recovery) if self.una < trouble.recovery_end => {
                 // A retransmission lost as well needs the timer after all.
                 if recovery == Recovery::Fast && silent_ns > 180_000_000 {
                     Recovery::Timer
@@ -56,14 +58,15 @@ impl Half {
                     recovery
                 }
             }
-            _ if self.duplicate_acks_now > 0 && silent_ns < 180_000_000 => Recovery::Fast,
+            _ if trouble.duplicate_acks_now > 0 && silent_ns < 180_000_000 => Recovery::Fast,
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
     }
 
-    /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said.
-    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind) {
+    /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said, `since`
+    /// what happened after the departure before.
+    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind, since: SinceDeparture) {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.small(len);
@@ -75,64 +78,67 @@ impl Half {
                 self.fill_hole(start, end);
             }
             Kind::Reordered => self.fill_hole(start, end),
-            Kind::Probe | Kind::Duplicate => return,
+            Kind::Probe => return self.probe(segment, since),
         }
         let fin = segment.flags.has(TcpFlags::FIN);
         if small && kind == Kind::New && !fin {
             let outstanding = self.small_end > self.una && self.small_end <= start;
             if outstanding && !self.ack_near(self.small_end, segment.time_ns) {
-                self.nagle_refuted += 1;
+                self.trouble_mut().nagle_refuted += 1;
             }
             self.small_end = end;
         }
         if kind == Kind::New {
-            self.learn_smss(len, segment.time_ns);
+            self.learn_smss(segment, &since);
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
-        self.last = Departure { time_ns: segment.time_ns, frame: segment.frame, len, small };
-        self.since = SinceDeparture::default();
+        self.last = Departure {
+            time_ns: segment.time_ns,
+            frame: segment.frame,
+            len: segment.payload_len,
+            small,
+        };
         self.fill_pipe(segment.time_ns, len);
+    }
+
+    /// A probe is no departure: what is known since the last one stays so.
+    fn probe(&mut self, segment: &Segment, mut since: SinceDeparture) {
+        let closed = self.closed();
+        let trouble = self.trouble_mut();
+        trouble.zero_window_probes += u64::from(closed);
+        trouble.keep_alives += u64::from(!closed);
+        if closed {
+            since.probed(segment);
+        }
+        self.keep_since(since);
     }
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
         if start > self.nxt {
-            self.holes.push(Hole {
-                start: self.nxt,
-                end: start,
-                noticed_ns: segment.time_ns,
-                ip_id: segment.ip_id,
-            });
-            if self.holes.len() > 64 {
-                self.holes.remove(0);
-            }
-        }
-        if let Some(sequence) = &mut self.sequence {
-            sequence.advance(end);
+            let (from, ip_id) = (self.nxt, segment.ip_id);
+            let hole = Hole { start: from, end: start, noticed_ns: segment.time_ns, ip_id };
+            self.trouble_mut().notice(hole);
         }
         self.nxt = self.nxt.max(end);
-        self.settle_in_order();
         if self.timed.is_none() {
-            self.timed = Some((end, segment.time_ns));
+            self.timed = NonZeroU64::new(end).map(|end| (end, segment.time_ns));
         }
     }
 
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
-        if self.timed.is_some_and(|(end, _)| start < end) {
+        if self.timed.is_some_and(|(end, _)| start < end.get()) {
             self.timed = None;
         }
-        self.after_loss = true;
-        if self.una >= self.recovery_end || recovery == Recovery::Timer {
-            self.recovery = Some(recovery);
-            self.recovery_end = self.nxt;
+        let by_timer = recovery == Recovery::Timer;
+        let (una, nxt, len) = (self.una, self.nxt, self.sent.len_of(start));
+        let trouble = self.trouble_mut();
+        trouble.after_loss = true;
+        if una >= trouble.recovery_end || by_timer {
+            trouble.recovery = Some(recovery);
+            trouble.recovery_end = nxt;
         }
-        if recovery == Recovery::Timer && start == self.repeated_start {
-            self.same_full_timeouts += 1;
-        } else {
-            self.same_full_timeouts = u32::from(recovery == Recovery::Timer);
-        }
-        self.repeated_start = start;
-        if recovery == Recovery::Timer {
-            self.timed_out_len_max = self.timed_out_len_max.max(self.sent.len_of(start));
+        if by_timer {
+            trouble.timed_out_len_max = trouble.timed_out_len_max.max(len);
             self.sent.clear();
         }
         if let Some(bulk) = &mut self.bulk {
@@ -141,32 +147,22 @@ impl Half {
     }
 
     pub(super) fn fill_hole(&mut self, start: u64, end: u64) {
-        if self.holes.is_empty() {
-            return;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.fill(start, end);
         }
-        let mut rest = Vec::with_capacity(self.holes.len() + 1);
-        for hole in self.holes.drain(..) {
-            if end <= hole.start || hole.end <= start {
-                rest.push(hole);
-                continue;
-            }
-            if hole.start < start {
-                rest.push(Hole { end: start, ..hole });
-            }
-            if end < hole.end {
-                rest.push(Hole { start: end, ..hole });
-            }
-        }
-        self.holes = rest;
-        self.settle_in_order();
     }
 
     /// Two equal segments back to back below the announced size: the path's own size.
-    pub(super) fn learn_smss(&mut self, len: u64, now_ns: u64) {
+    pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
+        let len = segment.payload_len;
         let back_to_back = len == self.last.len
-            && now_ns.saturating_sub(self.last.time_ns) < 200_000
-            && self.since.acks == 0;
-        if back_to_back && len <= self.smss_announced.max(SMSS_DEFAULT) && len >= 500 {
+            && segment.time_ns.saturating_sub(self.last.time_ns) < 200_000
+            && since.acks == 0;
+        if let Ok(len) = u16::try_from(len)
+            && back_to_back
+            && len <= self.smss_announced.max(SMSS_DEFAULT)
+            && len >= 500
+        {
             self.smss_seen = self.smss_seen.max(len);
         }
     }
@@ -183,35 +179,32 @@ impl Half {
     }
 
     pub(super) fn count(&mut self, segment: &Segment, kind: Kind, start: u64, end: u64) {
-        let counts = &mut self.counts;
         if kind == Kind::Probe {
-            counts.zero_window_probes += u64::from(self.closed_since_ns.is_some());
-            self.keep_alives += u64::from(self.closed_since_ns.is_none());
-            if self.closed_since_ns.is_some() {
-                self.since.probed(segment);
-            }
             return;
         }
-        counts.actual_data_bytes += u64::from(segment.payload_len);
+        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen);
+        let unique = match kind {
+            Kind::New => end - start.max(self.nxt),
+            Kind::Fill(_) | Kind::Reordered => len,
+            _ => 0,
+        };
+        self.unique_bytes += unique;
+        if unique < len {
+            self.trouble_mut().repeated_bytes += len - unique;
+        }
         match kind {
-            Kind::New => counts.unique_bytes += end - start.max(self.nxt),
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                counts.rexmt_data_packets += 1;
+                let trouble = self.trouble_mut();
+                trouble.rexmt_data_packets += 1;
                 match recovery {
-                    Recovery::Timer => counts.rto_count += 1,
-                    Recovery::Fast => counts.fast_retransmissions += 1,
+                    Recovery::Timer => trouble.rto_count += 1,
+                    Recovery::Fast => trouble.fast_retransmissions += 1,
                 }
-                if end <= self.una_seen {
-                    counts.spurious_retransmissions += 1;
-                }
+                trouble.spurious_retransmissions += u64::from(end <= una_seen);
             }
-            Kind::Reordered => counts.out_of_order_packets += 1,
-            Kind::Probe | Kind::Duplicate => {}
+            Kind::Reordered => self.trouble_mut().out_of_order_packets += 1,
+            Kind::New | Kind::Probe => {}
         }
-        if matches!(kind, Kind::Fill(_) | Kind::Reordered) {
-            counts.unique_bytes += u64::from(segment.payload_len);
-        }
-        let flight = self.nxt.max(end).saturating_sub(self.una);
-        counts.flight_size_max_bytes = counts.flight_size_max_bytes.max(flight);
+        self.flight_max = self.flight_max.max(self.nxt.max(end).saturating_sub(self.una));
     }
 }

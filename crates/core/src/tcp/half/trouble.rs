@@ -1,0 +1,163 @@
+//! What only a direction in trouble needs to remember. Most never are, and hold nothing of this.
+
+use crate::cause::Cause;
+use crate::tcp::gap::Recovery;
+use crate::tcp::sent::Sighting;
+
+/// A stretch of the stream that was not seen though later data was.
+#[derive(Clone, Copy, Debug)]
+pub struct Hole {
+    pub start: u64,
+    pub end: u64,
+    pub noticed_ns: u64,
+    /// IP identification of the packet that showed the hole.
+    pub ip_id: u16,
+}
+
+/// Holes remembered.
+const HOLES_MAX: usize = 64;
+
+/// Losses, holes, closed windows and what else does not happen to a healthy direction.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    /// Holes in what was seen, in the order they were noticed.
+    pub holes: Vec<Hole>,
+    /// Position up to which everything was seen here, while there are holes.
+    pub in_order: u64,
+    /// Seen time of the ACK that closed the window.
+    pub closed_since_ns: Option<u64>,
+    /// The ACK that closed the window last.
+    pub closed_by: Option<Sighting>,
+    /// The first duplicate ACK since the ACK point last moved.
+    pub duplicate_ack: Option<Sighting>,
+    /// Duplicate ACKs or SACKs in effect since `una` last moved.
+    pub duplicate_acks_now: u32,
+    /// Highest position that needs repair; the sender is in recovery below it.
+    pub recovery_end: u64,
+    /// How the recovery began.
+    pub recovery: Option<Recovery>,
+    /// Something was lost on this direction.
+    pub after_loss: bool,
+    /// How the last loss was repaired, as a cause.
+    pub loss_cause: Option<Cause>,
+    /// See [`crate::tcp::Gap::nagle_refuted`].
+    pub nagle_refuted: u32,
+    /// See [`crate::tcp::Gap::nagle_holds`].
+    pub nagle_holds: u32,
+    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    pub nagle_missed: u32,
+    /// Greatest payload of one segment that was lost to a timer.
+    pub timed_out_len_max: u32,
+    /// Height at which the offered window stood in the way last, and how often in a row.
+    pub window_level: (u64, u32),
+    /// Most of those.
+    pub window_level_max: u32,
+    /// Keep-alive probes sent.
+    pub keep_alives: u64,
+    /// Silences that ended with packets missing in between.
+    pub unseen_timeouts: u32,
+    /// Packets missing in them.
+    pub unseen_packets: u32,
+    /// D-SACKs received (RFC 2883): retransmissions that were not needed.
+    pub dsacks: u32,
+    /// Payload sent more than once, bytes.
+    pub repeated_bytes: u64,
+    /// Segments retransmitted.
+    pub rexmt_data_packets: u64,
+    /// Of them by timer.
+    pub rto_count: u64,
+    /// Of them by duplicate ACKs or SACK.
+    pub fast_retransmissions: u64,
+    /// Of them for nothing.
+    pub spurious_retransmissions: u64,
+    /// Segments out of order.
+    pub out_of_order_packets: u64,
+    /// Duplicate ACKs for what was sent.
+    pub duplicate_acks: u64,
+    /// Zero windows offered to it.
+    pub zero_window_advertisements: u64,
+    /// Window probes sent.
+    pub zero_window_probes: u64,
+}
+
+impl Trouble {
+    /// None.
+    pub fn none() -> &'static Self {
+        static NONE: Trouble = Trouble::NONE;
+        &NONE
+    }
+
+    const NONE: Self = Self {
+        holes: Vec::new(),
+        in_order: 0,
+        closed_since_ns: None,
+        closed_by: None,
+        duplicate_ack: None,
+        duplicate_acks_now: 0,
+        recovery_end: 0,
+        recovery: None,
+        after_loss: false,
+        loss_cause: None,
+        nagle_refuted: 0,
+        nagle_holds: 0,
+        nagle_missed: 0,
+        timed_out_len_max: 0,
+        window_level: (0, 0),
+        window_level_max: 0,
+        keep_alives: 0,
+        unseen_timeouts: 0,
+        unseen_packets: 0,
+        dsacks: 0,
+        repeated_bytes: 0,
+        rexmt_data_packets: 0,
+        rto_count: 0,
+        fast_retransmissions: 0,
+        spurious_retransmissions: 0,
+        out_of_order_packets: 0,
+        duplicate_acks: 0,
+        zero_window_advertisements: 0,
+        zero_window_probes: 0,
+    };
+
+    /// A hole shows at the end of the stream.
+    pub fn notice(&mut self, hole: Hole) {
+        if self.holes.is_empty() {
+            self.in_order = hole.start;
+        }
+        self.holes.push(hole);
+        if self.holes.len() > HOLES_MAX {
+            self.holes.remove(0);
+            self.settle_in_order();
+        }
+    }
+
+    /// The stream from `start` to `end` came after all.
+    pub fn fill(&mut self, start: u64, end: u64) {
+        let apart = |hole: &Hole| end <= hole.start || hole.end <= start;
+        if self.holes.iter().all(apart) {
+            return;
+        }
+        let mut rest = Vec::with_capacity(self.holes.len() + 1);
+        for hole in self.holes.drain(..) {
+            if apart(&hole) {
+                rest.push(hole);
+                continue;
+            }
+            if hole.start < start {
+                rest.push(Hole { end: start, ..hole });
+            }
+            if end < hole.end {
+                rest.push(Hole { start: end, ..hole });
+            }
+        }
+        self.holes = rest;
+        self.settle_in_order();
+    }
+
+    /// Holes were filled: everything up to the first that is left was seen.
+    pub fn settle_in_order(&mut self) {
+        if let Some(hole) = self.holes.first() {
+            self.in_order = self.in_order.max(hole.start);
+        }
+    }
+}
