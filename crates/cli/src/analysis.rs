@@ -20,8 +20,8 @@ pub struct Wanted {
     pub exchange: Option<u64>,
     /// Draw it to its end.
     pub all: bool,
-    /// Threads; one per core if not given.
-    pub threads: Option<usize>,
+    /// Threads.
+    pub threads: usize,
 }
 
 /// What was found out.
@@ -34,18 +34,19 @@ pub struct Answer {
     pub complete: bool,
 }
 
-/// Reads what `open` gives to its end, or until `interrupted`, and analyses what was read.
+/// Reads `sources` to their end, or until `interrupted`, and analyses what was read; `again` opens
+/// them for a second look.
 ///
 /// # Errors
 /// [`Error::Capture`] where nothing can be read, [`Error::NotFound`] where the connection or
 /// exchange is not there.
 pub fn analyse(
-    open: &dyn Fn() -> Result<Vec<Source>, Error>,
+    sources: Vec<Source>,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
     mut progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
-    let sources = open()?;
     let draws = wanted.connection.is_some() || wanted.exchange.is_some();
     if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
@@ -55,8 +56,7 @@ pub fn analyse(
     options.all |= draws;
     options.first_ns = capture.first_ns().unwrap_or(0);
     let mut analysis = Analysis::new(options.clone());
-    let threads = wanted.threads.unwrap_or_else(workers::available);
-    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
+    let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
         progress(capture.progress());
         !interrupted.load(Ordering::Relaxed)
     })?;
@@ -64,7 +64,7 @@ pub fn analyse(
     let ladder = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));
         let mut drill = Drill::new(&options, find(&report, &pick)?);
-        second_look(CaptureSet::new(open()?)?, &mut drill)?;
+        second_look(CaptureSet::new(again()?)?, &mut drill)?;
         Some(drill.finish(wanted.exchange, wanted.all)?)
     } else {
         None

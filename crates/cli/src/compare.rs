@@ -4,7 +4,7 @@ use crate::analysis::{self, Wanted};
 use crate::args::{Compare, Side};
 use crate::error::Error;
 use crate::progress::Bar;
-use crate::{output, sources, terminal};
+use crate::{output, sandbox, sources, terminal, workers};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,11 @@ use tcpwhy_core::report::comparison;
 /// # Errors
 /// [`Error`]: one side cannot be read, or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
+    let threads = asked.threads.map_or_else(workers::available, usize::from);
+    sandbox::confine(&[&asked.before, &asked.after]);
     let interrupted = terminal::interruptible();
-    let before = measured(&asked.before, asked, &interrupted)?;
-    let after = measured(&asked.after, asked, &interrupted)?;
+    let before = measured(&asked.before, asked, threads, &interrupted)?;
+    let after = measured(&asked.after, asked, threads, &interrupted)?;
     let compared = compare(before, after, Options { min_change: asked.min_change })?;
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
@@ -36,7 +38,12 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
 }
 
 /// One side: a report as it is, captures after analysis.
-fn measured(path: &Path, asked: &Compare, interrupted: &AtomicBool) -> Result<Measured, Error> {
+fn measured(
+    path: &Path,
+    asked: &Compare,
+    threads: usize,
+    interrupted: &AtomicBool,
+) -> Result<Measured, Error> {
     let name = path.display().to_string();
     if is_json(path) {
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
@@ -52,11 +59,11 @@ fn measured(path: &Path, asked: &Compare, interrupted: &AtomicBool) -> Result<Me
         connection: None,
         exchange: None,
         all: false,
-        threads: asked.threads.map(usize::from),
+        threads,
     };
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);
-    let answer = analysis::analyse(&open, wanted, |at| bar.update(at), interrupted)?;
+    let answer = analysis::analyse(open()?, &open, wanted, |at| bar.update(at), interrupted)?;
     drop(bar);
     if !answer.complete {
         return Err(Error::Interrupted);

@@ -4,7 +4,7 @@ use crate::analysis::{self, Answer, Wanted};
 use crate::args::Explain;
 use crate::error::Error;
 use crate::progress::Bar;
-use crate::{output, sources, terminal};
+use crate::{output, sandbox, sources, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::cause::{Cause, Class, words};
 use tcpwhy_core::pipeline::Options;
@@ -23,9 +23,11 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let open = || sources::open(&asked.files);
+    let (sources, wanted) = (open()?, wanted(asked));
+    sandbox::confine(&asked.files);
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.display.no_progress);
-    let answer = analysis::analyse(&open, wanted(asked), |at| bar.update(at), &interrupted);
+    let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), &interrupted);
     drop(bar);
     let answer = answer?;
     if !answer.complete {
@@ -49,7 +51,7 @@ fn wanted(asked: &Explain) -> Wanted {
         connection: asked.connection,
         exchange: asked.exchange,
         all: asked.all,
-        threads: asked.threads.map(usize::from),
+        threads: asked.threads.map_or_else(workers::available, usize::from),
     }
 }
 

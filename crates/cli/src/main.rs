@@ -9,6 +9,7 @@ mod explain;
 mod lab;
 mod output;
 mod progress;
+mod sandbox;
 mod sources;
 mod terminal;
 mod workers;

@@ -1,0 +1,148 @@
+//! Captures are hostile input. Before the first of their bytes is parsed the process gives up what
+//! parsing does not need: all files but the captures, writing to any that is not open yet, the
+//! network, other processes and other programs. A mistake in a parser is then no more than that.
+//!
+//! Landlock limits which files can be opened (<https://docs.kernel.org/userspace-api/landlock.html>),
+//! seccomp which system calls there are (seccomp(2)). Both hold for threads begun later, too.
+
+use std::path::Path;
+
+/// Confines this process to reading `captures`, or what is in them where they are directories, and
+/// to writing what it has open. A kernel that lacks Landlock or seccomp, or does not let us use it,
+/// leaves that part as it was.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn confine(captures: &[impl AsRef<Path>]) {
+    let _ = linux::limit_files(captures);
+    let _ = linux::limit_calls();
+}
+
+/// Nothing is known here that could confine this process.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn confine(_: &[impl AsRef<Path>]) {}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod linux {
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, RulesetError, Scope,
+    };
+    use seccompiler::{
+        BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+        SeccompFilter, SeccompRule,
+    };
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    /// The newest that is known here; kernels with an older one do what they can.
+    const LANDLOCK: ABI = ABI::V6;
+
+    pub fn limit_files(readable: &[impl AsRef<Path>]) -> Result<(), RulesetError> {
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(LANDLOCK))?
+            .handle_access(AccessNet::from_all(LANDLOCK))?
+            .scope(Scope::from_all(LANDLOCK))?
+            .create()?;
+        let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+        // What cannot be opened now (`-`), or is no file with a place (`<(…)`), needs no rule.
+        for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
+            let _ = rules.as_mut().add_rule(PathBeneath::new(file, reading));
+        }
+        rules.restrict_self()?;
+        Ok(())
+    }
+
+    /// What reading, computing, threads and a terminal take, whatever the arguments.
+    const ALLOWED: &[i64] = &[
+        // Files, directories and standard streams.
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_pread64,
+        libc::SYS_lseek,
+        libc::SYS_fstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_fadvise64,
+        libc::SYS_fcntl,
+        libc::SYS_getdents64,
+        libc::SYS_close,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_pipe2,
+        libc::SYS_ppoll,
+        // Memory.
+        libc::SYS_brk,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_madvise,
+        // Threads.
+        libc::SYS_futex,
+        libc::SYS_gettid,
+        libc::SYS_getpid,
+        libc::SYS_membarrier,
+        libc::SYS_rseq,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_yield,
+        libc::SYS_set_robust_list,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        // Signals: Ctrl-C, and the end after a fatal error.
+        libc::SYS_restart_syscall,
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_sigaltstack,
+        libc::SYS_tgkill,
+        // Time and random numbers.
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_nanosleep,
+        libc::SYS_getrandom,
+    ];
+
+    /// The bits that count where an argument is an `int`.
+    const INT: u64 = u32::MAX as u64;
+
+    pub fn limit_calls() -> Result<(), seccompiler::Error> {
+        let filter = SeccompFilter::new(
+            rules()?,
+            // As on a kernel that never had the call: the C library knows another way, if any.
+            SeccompAction::Errno(libc::ENOSYS as u32),
+            SeccompAction::Allow,
+            std::env::consts::ARCH.try_into()?,
+        )?;
+        let program: BpfProgram = filter.try_into()?;
+        seccompiler::apply_filter_all_threads(&program)
+    }
+
+    fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+        let mut rules: BTreeMap<_, _> = ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+        let write = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
+        let execute = libc::PROT_EXEC as u64;
+        let thread = libc::CLONE_THREAD as u64;
+        rules.insert(libc::SYS_openat, vec![bits(2, write, 0)?]);
+        #[cfg(target_arch = "x86_64")]
+        rules.insert(libc::SYS_open, vec![bits(1, write, 0)?]);
+        rules.insert(libc::SYS_mmap, vec![bits(2, execute, 0)?]);
+        rules.insert(libc::SYS_mprotect, vec![bits(2, execute, 0)?]);
+        // Threads, but no processes. What clone3 is asked for cannot be seen from here: without
+        // it, clone is used.
+        rules.insert(libc::SYS_clone, vec![bits(0, thread, thread)?]);
+        // The name of a thread.
+        rules.insert(libc::SYS_prctl, vec![bits(0, INT, libc::PR_SET_NAME as u64)?]);
+        // Whether a stream is a terminal, and how wide it is; but not to type into it.
+        const TCGETS: u64 = 0x5401;
+        const TCGETS2: u64 = 0x802c_542a;
+        const TIOCGWINSZ: u64 = 0x5413;
+        let terminal = [TCGETS, TCGETS2, TIOCGWINSZ];
+        let asked = terminal.into_iter().map(|request| bits(1, INT, request));
+        rules.insert(libc::SYS_ioctl, asked.collect::<Result<_, _>>()?);
+        Ok(rules)
+    }
+
+    /// Argument number `index` (from 0) has the bits `value` of those in `mask`.
+    fn bits(index: u8, mask: u64, value: u64) -> Result<SeccompRule, BackendError> {
+        let equal = SeccompCmpOp::MaskedEq(mask);
+        let condition = SeccompCondition::new(index, SeccompCmpArgLen::Qword, equal, value)?;
+        SeccompRule::new(vec![condition])
+    }
+}
