@@ -38,6 +38,7 @@ pub mod params;
 pub mod relay;
 pub mod rng;
 pub mod server;
+pub mod sockets;
 pub mod stage;
 pub mod sys;
 pub mod talk;

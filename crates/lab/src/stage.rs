@@ -16,6 +16,7 @@ use crate::error::{Doing, LabError};
 use crate::netns::{Netns, run};
 use crate::relay::{Relay, RelayParams, RelayReport};
 use crate::rng::Rng;
+use crate::sockets::{Sampler, SocketSample};
 use crate::sys;
 
 /// What connects the two ends.
@@ -55,6 +56,10 @@ pub struct StageReport {
     pub client_counters: Counters,
     /// Kernel counters of the server's namespace, over the run.
     pub server_counters: Counters,
+    /// What the kernel said of each socket while the load ran.
+    pub sockets: Vec<SocketSample>,
+    /// Most connections that were half open at the server at the same time.
+    pub half_open_max: u64,
 }
 
 /// A built stage; dropping it removes everything.
@@ -62,6 +67,7 @@ pub struct StageReport {
 pub struct Stage {
     // Dropped in this order: what uses the namespaces goes before them.
     captures: Vec<Capture>,
+    samplers: Vec<Sampler>,
     relay: Option<Relay>,
     /// The client's namespace.
     pub client: Netns,
@@ -106,9 +112,9 @@ impl Stage {
         let before = [Counters::read(&client)?, Counters::read(&server)?];
         let dir = temporary_dir()?;
         let (out, capture) = (out.to_owned(), params.capture);
-        let captures = Vec::new();
         Ok(Stage {
-            captures,
+            captures: Vec::new(),
+            samplers: Vec::new(),
             relay,
             client,
             server,
@@ -131,7 +137,7 @@ impl Stage {
         self.relay.as_ref()
     }
 
-    /// Starts a capture at each end and returns when both listen.
+    /// Starts a capture and a sampler of sockets at each end and returns when both listen.
     ///
     /// # Errors
     /// tcpdump is missing or refuses.
@@ -140,6 +146,7 @@ impl Stage {
             let path = self.out.join(format!("{vantage}.pcap"));
             let capture = Capture::start(netns, vantage, INTERFACE, &path, self.capture)?;
             self.captures.push(capture);
+            self.samplers.push(Sampler::start(netns, vantage)?);
         }
         Ok(())
     }
@@ -177,12 +184,15 @@ impl Stage {
     /// A namespace cannot be entered.
     pub fn finish(&mut self) -> Result<StageReport, LabError> {
         let captures = Capture::stop(std::mem::take(&mut self.captures));
+        let sampled: Vec<_> = self.samplers.iter_mut().map(Sampler::stop).collect();
         let relay = self.relay.as_mut().map(Relay::stop);
         Ok(StageReport {
             captures,
             relay,
             client_counters: Counters::read(&self.client)?.since(&self.before[0]),
             server_counters: Counters::read(&self.server)?.since(&self.before[1]),
+            half_open_max: sampled.last().map_or(0, |server| server.half_open_max),
+            sockets: sampled.into_iter().flat_map(|end| end.sockets).collect(),
         })
     }
 }

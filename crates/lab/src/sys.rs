@@ -227,9 +227,15 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> TcpInfo {
     if rc < 0 {
         return TcpInfo::default();
     }
+    parse_tcp_info(&bytes)
+}
+
+/// Reads a `struct tcp_info`; fields that it lacks are 0.
+pub fn parse_tcp_info(bytes: &[u8]) -> TcpInfo {
     // Offsets into struct tcp_info of linux/tcp.h, which only ever grows at its end.
-    let word = |at: usize| u64::from(u32::from_ne_bytes([0, 1, 2, 3].map(|i| bytes[at + i])));
-    let long = |at: usize| u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| bytes[at + i]));
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let word = |at: usize| u64::from(u32::from_ne_bytes([0, 1, 2, 3].map(|i| byte(at + i))));
+    let long = |at: usize| u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| byte(at + i)));
     TcpInfo {
         connections: 1,
         tcpi_total_retrans: word(100),
