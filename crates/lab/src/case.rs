@@ -55,12 +55,21 @@ pub struct Observed {
     pub slept_ns: u64,
     /// Versions of real software that took part.
     pub versions: Vec<(String, String)>,
+    /// What else the case measured, by name with its unit.
+    pub measured: BTreeMap<&'static str, u64>,
 }
 
 impl Observed {
     /// A run against real software.
     pub fn new(loaded: Loaded, server: SocketAddr) -> Observed {
-        Observed { loaded, server, server_tcp_info: None, slept_ns: 0, versions: Vec::new() }
+        Observed {
+            loaded,
+            server,
+            server_tcp_info: None,
+            slept_ns: 0,
+            versions: Vec::new(),
+            measured: BTreeMap::new(),
+        }
     }
 
     /// A run against the lab's own server, which is asked for what it knows.
@@ -275,6 +284,7 @@ fn labels(
         client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
         server_tcp_info: ran.observed.server_tcp_info,
         stage: ran.stage.clone(),
+        measured: ran.observed.measured.clone(),
         versions,
         requests,
     }

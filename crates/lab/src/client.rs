@@ -54,6 +54,8 @@ pub struct Load {
     pub read_pause: Duration,
     /// Give up a request after this long without progress.
     pub timeout: Duration,
+    /// Pause between a request that failed and the next.
+    pub retry_pause: Duration,
 }
 
 impl Load {
@@ -78,6 +80,7 @@ impl Load {
             pause_after_bytes: 0,
             read_pause: Duration::ZERO,
             timeout: Duration::from_secs(30),
+            retry_pause: Duration::ZERO,
         }
     }
 
@@ -190,12 +193,9 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self) -> Loaded {
-        // After a failure the next request comes at once, as a client's retry does.
-        let mut failed = true;
+        let mut pause = Duration::ZERO;
         for _ in 0..self.load.requests {
-            if !failed {
-                thread::sleep(self.load.spacing);
-            }
+            thread::sleep(pause);
             let mut request = Request {
                 start_ns: sys::realtime_ns(),
                 server_endpoint: self.load.server.to_string(),
@@ -204,7 +204,8 @@ impl<'a> Worker<'a> {
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
             request.error = result.err().map(|e| e.to_string());
-            failed = request.error.is_some();
+            let failed = request.error.is_some();
+            pause = if failed { self.load.retry_pause } else { self.load.spacing };
             if self.load.new_connections || failed {
                 self.close();
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Doing, LabError};
 use crate::netns::{Netns, Process};
-use crate::stage::{INTERFACE, Stage};
+use crate::stage::INTERFACE;
 
 /// Question type of IPv4 addresses.
 pub const A: u16 = 1;
@@ -194,30 +194,54 @@ pub fn command(netns: &Netns, resolv_conf: &Path, program: &str) -> Command {
     command
 }
 
-/// Starts dnsmasq at `addr` in the server's namespace with more options and returns when it
-/// listens.
+/// Starts dnsmasq at `addr` inside `netns` with more options and returns when it answers.
 ///
 /// # Errors
 /// dnsmasq is missing or refuses.
-pub fn dnsmasq(stage: &Stage, addr: IpAddr, options: &[String]) -> Result<Process, LabError> {
-    let mut command = stage.server.command("dnsmasq");
+pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Process, LabError> {
+    let mut command = netns.command("dnsmasq");
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
     command.args(["--bind-interfaces", "--user=root", "--pid-file"]);
     command.arg(format!("--listen-address={addr}")).args(options);
     let dnsmasq = Process::start(command, "dnsmasq")?;
     let at = SocketAddr::new(addr, 53);
-    stage.wait_for_listener(at)?;
     // The first question finds a program that is not in memory yet; it shall not be a client's.
-    stage.server.inside(|| ask(at))?.doing(format!("ask {at}"))?;
+    let answers = netns.inside(|| (0..500).any(|_| is_answering(at)))?;
+    if !answers {
+        return Err(LabError::Timeout { what: format!("dnsmasq at {addr}"), seconds: 10 });
+    }
     Ok(dnsmasq)
 }
 
-/// Asks for the address of `lab` and waits for any answer.
+/// Asks for the address of `lab` and waits for any answer; where nobody listens, for 20 ms.
+fn is_answering(at: SocketAddr) -> bool {
+    let answers = ask(at).is_ok();
+    if !answers {
+        thread::sleep(Duration::from_millis(20));
+    }
+    answers
+}
+
+/// A message with one question (RFC 1035 §4.1), recursion desired.
+pub fn question(id: u16, name: &str, qtype: u16) -> Vec<u8> {
+    let mut message = id.to_be_bytes().to_vec();
+    message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.as_bytes());
+    }
+    message.push(0);
+    message.extend(qtype.to_be_bytes());
+    message.extend([0, 1]);
+    message
+}
+
 fn ask(at: SocketAddr) -> std::io::Result<()> {
-    const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03lab\0\0\x01\0\x01";
     let socket = UdpSocket::bind((at.ip(), 0))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-    socket.send_to(QUESTION, at)?;
+    // Connected, so that a port where nobody listens is an error at once.
+    socket.connect(at)?;
+    socket.send(&question(1, "lab", A))?;
     socket.recv(&mut [0; 512]).map(|_| ())
 }
 
@@ -232,18 +256,16 @@ pub fn dnsmasq_version() -> (String, String) {
 mod tests {
     use super::*;
 
-    /// `x.lab` of type A.
-    const QUESTION: &[u8] = b"\x12\x34\x01\x00\0\x01\0\0\0\0\0\0\x01x\x03lab\0\0\x01\0\x01";
-
     #[test]
     fn a_known_name_has_an_address_and_another_does_not_exist() {
         let addr = IpAddr::from([10, 1, 2, 3]);
-        let known = answer(QUESTION, &Behaviour::healthy("x.lab", addr)).unwrap_or_default();
+        let asked = question(0x1234, "x.lab", A);
+        let known = answer(&asked, &Behaviour::healthy("x.lab", addr)).unwrap_or_default();
         assert_eq!(&known[known.len() - 4..], [10, 1, 2, 3]);
         assert_eq!((known[3] & 0xf, known[7]), (0, 1));
-        let other = answer(QUESTION, &Behaviour::healthy("y.lab", addr)).unwrap_or_default();
+        let other = answer(&asked, &Behaviour::healthy("y.lab", addr)).unwrap_or_default();
         assert_eq!((other[3] & 0xf, other[7]), (NXDOMAIN, 0));
-        assert_eq!(answer(QUESTION, &Behaviour::dead()), None);
-        assert_eq!(answer(&QUESTION[..15], &Behaviour::default()), None);
+        assert_eq!(answer(&asked, &Behaviour::dead()), None);
+        assert_eq!(answer(&asked[..15], &Behaviour::default()), None);
     }
 }

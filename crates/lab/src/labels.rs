@@ -213,6 +213,8 @@ pub struct Labels {
     /// Captures, relay and kernel counters.
     #[serde(flatten)]
     pub stage: StageReport,
+    /// What else the case measured, by name with its unit.
+    pub measured: BTreeMap<&'static str, u64>,
     /// Versions of what took part.
     pub versions: BTreeMap<String, String>,
     /// Every request as the client lived it.

@@ -180,6 +180,19 @@ pub fn become_punctual() -> bool {
     }
 }
 
+/// Keeps the calling thread on one CPU.
+///
+/// # Errors
+/// There is no such CPU.
+pub fn stay_on_cpu(cpu: usize) -> io::Result<()> {
+    // SAFETY: the set is local and initialised; CPU_SET ignores numbers beyond its size.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))
+    }
+}
+
 /// What the kernel says limited a sender (`struct tcp_info`), summed over connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpInfo {

@@ -6,6 +6,7 @@ mod client_buffers;
 mod client_nagle;
 mod client_nagle_databases;
 mod client_think;
+mod conntrack_race;
 mod distance;
 mod distance_tls;
 mod dns;
@@ -17,8 +18,10 @@ mod loss;
 mod mixture;
 mod nagle_servers;
 mod nat;
+mod nat_cost;
 mod nginx_nodelay_off;
 mod path_faults;
+mod port_exhaustion;
 mod programs;
 mod receive_window;
 mod refused;
@@ -51,6 +54,7 @@ pub const CASES: &[Case] = &[
     client_think::IN_UPLOAD,
     refused::REFUSED,
     refused::FILTERED,
+    port_exhaustion::CASE,
     accept_queue_overflow::CASE,
     reset::MID_STREAM,
     reset::IDLE,
@@ -62,6 +66,8 @@ pub const CASES: &[Case] = &[
     dns::LOST,
     dns::IGNORED,
     dns::SEARCH,
+    dns::REFUSED,
+    dns::SILENT,
     dns::PING,
     dns::POSTGRES,
     think_real::NGINX,
@@ -72,6 +78,8 @@ pub const CASES: &[Case] = &[
     tls::LARGE_CHAIN,
     syn_flood::CASE,
     nat::FULL,
+    conntrack_race::CASE,
+    nat_cost::CASE,
     nagle_servers::OWN,
     nagle_servers::PYTHON,
     nagle_servers::NODE,

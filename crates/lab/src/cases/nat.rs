@@ -20,7 +20,8 @@ use crate::server::{Behaviour, Server};
 use crate::stage::{Stage, veth};
 
 const PORT: u16 = 8080;
-const BACKEND: Ipv4Addr = Ipv4Addr::new(172, 16, 9, 2);
+/// The server behind the router.
+pub const BACKEND: Ipv4Addr = Ipv4Addr::new(172, 16, 9, 2);
 
 /// Idle connections fill the table; after a while they end, and the repeated SYNs get through.
 /// The twin's router has room for all.
@@ -60,7 +61,11 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         Variant::Faulty => table_size,
         Variant::Healthy => table_size * 100,
     };
-    route(stage, &backend, endpoint, limit)?;
+    let limit = format!("tcp dport {PORT} ct state new ct count over {limit} drop");
+    route(stage, &backend)?;
+    let to = format!("ip daddr {} tcp dport {PORT} dnat to {BACKEND}:{PORT}", endpoint.ip());
+    translate(stage, &to)?;
+    stage.server.run("nft", &[&format!("add rule ip lab through {limit}")])?;
     let behaviour = Behaviour::healthy(p.get("response_bytes")?);
     let server = Server::start(&backend, BACKEND.into(), PORT, behaviour)?;
     stage.start_captures()?;
@@ -81,13 +86,12 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let kernel = server.kernel(0);
     let mut observed = Observed::new(loaded?, endpoint);
     observed.server_tcp_info = Some(kernel);
-    let version = run("nft", &["--version"]).unwrap_or_default();
-    observed.versions.push(("nft".to_owned(), version.trim().to_owned()));
+    observed.versions.push(nft_version());
     Ok(observed)
 }
 
-/// Makes the far end of the link a router to the backend, for at most `limit` connections.
-fn route(stage: &Stage, backend: &Netns, endpoint: SocketAddr, limit: u64) -> Result<(), LabError> {
+/// Makes the far end of the link a router to the backend.
+pub fn route(stage: &Stage, backend: &Netns) -> Result<(), LabError> {
     let router = &stage.server;
     veth(router, "inner", backend, "outer")?;
     router.ip("addr add 172.16.9.1/24 dev inner")?;
@@ -95,16 +99,23 @@ fn route(stage: &Stage, backend: &Netns, endpoint: SocketAddr, limit: u64) -> Re
     backend.ip(&format!("addr add {BACKEND}/24 dev outer"))?;
     backend.ip("link set outer up")?;
     backend.ip("route add default via 172.16.9.1 congctl cubic")?;
-    router.sysctl("net.ipv4.ip_forward", "1")?;
-    let address = endpoint.ip();
+    router.sysctl("net.ipv4.ip_forward", "1")
+}
+
+/// Makes the router translate addresses by a rule of nftables.
+pub fn translate(stage: &Stage, rule: &str) -> Result<(), LabError> {
     let rules = format!(
         "add table ip lab; \
          add chain ip lab before {{ type nat hook prerouting priority -100; }}; \
          add chain ip lab through {{ type filter hook forward priority 0; }}; \
-         add rule ip lab before ip daddr {address} tcp dport {PORT} dnat to {BACKEND}:{PORT}; \
-         add rule ip lab through tcp dport {PORT} ct state new ct count over {limit} drop"
+         add rule ip lab before {rule}"
     );
-    router.run("nft", &[&rules]).map(|_| ())
+    stage.server.run("nft", &[&rules]).map(|_| ())
+}
+
+/// nftables and its version, for the labels.
+pub fn nft_version() -> (String, String) {
+    ("nft".to_owned(), run("nft", &["--version"]).unwrap_or_default().trim().to_owned())
 }
 
 /// Opens connections that say nothing.

@@ -3,6 +3,7 @@
 
 mod failing;
 mod lost;
+mod no_nameserver;
 mod reverse;
 mod search;
 mod slow;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 pub use failing::{DEAD_FIRST, SERVFAIL};
 pub use lost::{IGNORED, LOST};
+pub use no_nameserver::{REFUSED, SILENT};
 pub use reverse::{PING, POSTGRES};
 pub use search::CASE as SEARCH;
 pub use slow::{SLOW, UNCACHED};
@@ -48,7 +50,7 @@ fn resolvers(stage: &Stage, count: u8) -> Result<Vec<IpAddr>, LabError> {
 /// dnsmasq that knows [`NAME`], and nothing else under `lab`.
 fn knowing_dnsmasq(stage: &Stage, addr: IpAddr) -> Result<Process, LabError> {
     let record = format!("--host-record={NAME},{}", stage.server_addr);
-    dns::dnsmasq(stage, addr, &[record, "--local=/lab/".to_owned()])
+    dns::dnsmasq(&stage.server, addr, &[record, "--local=/lab/".to_owned()])
 }
 
 /// What the requests ask for and whom.

@@ -65,7 +65,7 @@ fn act(stage: &mut Stage, p: &Params, slow: bool, cached: bool) -> Result<Observ
         // The stub sends no SOA, without which dnsmasq would not cache "no such address".
         "--neg-ttl=300".to_owned(),
     ];
-    let _dnsmasq = crate::dns::dnsmasq(stage, resolvers[0], &options)?;
+    let _dnsmasq = crate::dns::dnsmasq(&stage.server, resolvers[0], &options)?;
     let ask = Ask { resolvers: &resolvers, warm: true, ..Default::default() };
     super::requests(stage, p, &ask)
 }
