@@ -39,14 +39,15 @@ impl Rules for Dns {
     fn head(&mut self, _: Side, head: &[u8], feed: &mut Feed<'_>) -> Result<(), Lost> {
         let message = Message::parse(head).ok();
         if let Some(question) = message.and_then(|message| message.question) {
-            feed.kind(match question.qtype {
+            let kind = match question.qtype {
                 qtype::A => "A",
                 qtype::AAAA => "AAAA",
                 qtype::PTR => "PTR",
                 qtype::CNAME => "CNAME",
                 qtype::HTTPS => "HTTPS",
                 _ => "query",
-            });
+            };
+            feed.kind(&kind.into());
         }
         Ok(())
     }

@@ -1,10 +1,8 @@
 //! The order of marks: what parsers report passes through here and comes out well-formed.
 
+use super::kind::{LABEL_BYTES, Label};
 use super::mark::{Mark, Side};
 use std::collections::VecDeque;
-
-/// The longest `Kind` or `Software`, bytes.
-pub const LABEL_BYTES: usize = 64;
 
 /// More unanswered requests than this are taken for a misunderstanding.
 const WAITING_MAX: usize = 4096;
@@ -153,10 +151,10 @@ impl<'a> Feed<'a> {
         }
     }
 
-    pub fn kind(&mut self, kind: &str) {
+    pub fn kind(&mut self, kind: &Label) {
         if self.exchanges.sending && !self.exchanges.kind_given && !kind.is_empty() {
             self.exchanges.kind_given = true;
-            self.mark(Mark::Kind(label(kind)));
+            self.mark(Mark::Kind(kind));
         }
     }
 
@@ -232,7 +230,7 @@ impl<'a> Feed<'a> {
         }
         if let Ok(software) = std::str::from_utf8(software) {
             *given = true;
-            self.mark(Mark::Software(label(software.trim())));
+            self.mark(Mark::Software(cut(software.trim())));
         }
     }
 
@@ -260,7 +258,7 @@ impl<'a> Feed<'a> {
 }
 
 /// At most [`LABEL_BYTES`] of `text`.
-fn label(text: &str) -> &str {
+fn cut(text: &str) -> &str {
     let mut end = text.len().min(LABEL_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;

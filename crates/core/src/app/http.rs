@@ -5,8 +5,9 @@
 use super::exchanges::{Feed, Lost, RequestFlags};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
-use super::kind::http_kind;
-use super::lines::Lines;
+use super::kind::{Label, http_kind};
+use super::line_ends::LineEnds;
+use super::lines::{Lines, without_return};
 use super::mark::Side;
 
 /// Both directions of a connection that speaks HTTP/1.x.
@@ -21,7 +22,32 @@ struct Half {
     state: State,
     lines: Lines,
     header: Header,
+    last: Option<Box<Last>>,
 }
+
+/// What a start line says.
+#[derive(Clone, Copy, Default)]
+struct StartLine {
+    /// Of a response.
+    status: u16,
+    /// Of a request, and so its kind.
+    flags: RequestFlags,
+    kind: Label,
+}
+
+/// The last header that came in one piece. Who polls, checks health or tests under load repeats
+/// it to the byte, and the same bytes mean the same.
+#[derive(Default)]
+struct Last {
+    bytes: Vec<u8>,
+    start: StartLine,
+    /// Where its start line ends.
+    start_end: usize,
+    header: Header,
+}
+
+/// The longest header kept for comparison, bytes: memory is bounded per connection.
+const LAST_MAX: usize = 512;
 
 /// What comes next in a direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -51,11 +77,21 @@ impl Http {
                     Next::More
                 }
                 _ if feed.rest().is_empty() => return Ok(Next::More),
-                State::Start => half.start(from, feed)?,
+                State::Start => match half.repeated(from, feed) {
+                    Some(next) => next,
+                    None => half.start(from, feed)?,
+                },
+                State::StartLine | State::Fields if !half.lines.is_in_pieces() => {
+                    half.header_lines(from, feed)?
+                }
                 _ => half.line(from, feed)?,
             };
-            if !matches!(next, Next::More) {
-                return Ok(next);
+            match next {
+                Next::More => {}
+                Next::Skip(bytes) if bytes <= feed.rest().len() as u64 => {
+                    feed.pos += bytes as usize;
+                }
+                _ => return Ok(next),
             }
         }
     }
@@ -70,14 +106,58 @@ impl Half {
                 feed.pos += 1;
                 return Ok(Next::More);
             }
-            (byte, Side::Client) if is_method_byte(byte) => feed.request_start(),
-            (b'H', Side::Server) => feed.response_start(),
+            (byte, Side::Client) if is_method_byte(byte) => message_start(from, feed),
+            (b'H', Side::Server) => message_start(from, feed),
             _ => return Err(Lost),
         }
         self.header = Header::default();
         self.lines.begin();
         self.state = State::StartLine;
         Ok(Next::More)
+    }
+
+    /// Takes a header that is the last one once more.
+    #[inline]
+    fn repeated(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<Next> {
+        let last = self.last.as_ref().filter(|last| feed.rest().starts_with(&last.bytes))?;
+        let begin = feed.pos;
+        message_start(from, feed);
+        feed.pos = begin + last.start_end;
+        last.start.tell(from, feed);
+        feed.pos = begin + last.bytes.len();
+        self.header = last.header;
+        Some(self.header_end(from, feed))
+    }
+
+    /// Takes a header's lines as far as they lie whole in this push: nearly always all of them.
+    fn header_lines(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        let (rest, base) = (feed.rest(), feed.pos);
+        let window = &rest[..rest.len().min(self.lines.room())];
+        let (mut begin, mut start) = (0, None);
+        for end in LineEnds::new(window) {
+            let line = without_return(&window[begin..end]);
+            begin = end + 1;
+            feed.pos = base + begin;
+            match self.state {
+                State::StartLine => {
+                    let told = StartLine::take(from, line, feed)?;
+                    (self.header.status, self.state) = (told.status, State::Fields);
+                    start = Some((told, begin));
+                }
+                _ if !line.is_empty() => field_line(&mut self.header, from, line, feed),
+                _ => {
+                    if let Some((start, start_end)) = start.filter(|_| begin <= LAST_MAX) {
+                        let last = self.last.get_or_insert_default();
+                        last.bytes.clear();
+                        last.bytes.extend_from_slice(&window[..begin]);
+                        (last.start, last.start_end, last.header) = (start, start_end, self.header);
+                    }
+                    return Ok(self.header_end(from, feed));
+                }
+            }
+        }
+        self.lines.pass(begin);
+        if feed.rest().is_empty() { Ok(Next::More) } else { self.line(from, feed) }
     }
 
     fn line(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
@@ -87,15 +167,11 @@ impl Half {
         };
         match self.state {
             State::StartLine => {
-                self.header.status = start_line(from, line, feed)?;
-                self.state = State::Fields;
+                let told = StartLine::take(from, line, feed)?;
+                (self.header.status, self.state) = (told.status, State::Fields);
             }
             State::Fields if line.is_empty() => return Ok(self.header_end(from, feed)),
-            State::Fields => {
-                if let Field::Software(software) = self.header.field(line) {
-                    feed.software(from, software);
-                }
-            }
+            State::Fields => field_line(&mut self.header, from, line, feed),
             State::ChunkSize => match chunk_size(line).ok_or(Lost)? {
                 0 => self.state = State::Trailers,
                 size => {
@@ -159,18 +235,44 @@ impl Half {
     }
 }
 
-/// Reads a start line; returns the status of a response.
-fn start_line(from: Side, line: &[u8], feed: &mut Feed<'_>) -> Result<u16, Lost> {
-    if from == Side::Server {
-        return status_line(line).ok_or(Lost);
+fn message_start(from: Side, feed: &mut Feed<'_>) {
+    match from {
+        Side::Client => feed.request_start(),
+        Side::Server => feed.response_start(),
     }
-    let (method, target) = request_line(line).ok_or(Lost)?;
-    match method {
-        b"HEAD" => feed.request_flags(RequestFlags::HEAD),
-        b"CONNECT" => feed.request_flags(RequestFlags::CONNECT),
-        _ => {}
+}
+
+fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) {
+    if let Field::Software(software) = header.field(line) {
+        feed.software(from, software);
     }
-    let values = feed.exchanges.shows_values;
-    feed.kind(http_kind(method, target, values).as_str());
-    Ok(0)
+}
+
+impl StartLine {
+    fn take(from: Side, line: &[u8], feed: &mut Feed<'_>) -> Result<Self, Lost> {
+        let start = Self::parse(from, line, feed.exchanges.shows_values).ok_or(Lost)?;
+        start.tell(from, feed);
+        Ok(start)
+    }
+
+    fn parse(from: Side, line: &[u8], shows_values: bool) -> Option<Self> {
+        if from == Side::Server {
+            return Some(Self { status: status_line(line)?, ..Self::default() });
+        }
+        let (method, target) = request_line(line)?;
+        let flags = match method {
+            b"HEAD" => RequestFlags::HEAD,
+            b"CONNECT" => RequestFlags::CONNECT,
+            _ => RequestFlags::default(),
+        };
+        Some(Self { status: 0, flags, kind: http_kind(method, target, shows_values) })
+    }
+
+    /// Says what a request asks for.
+    fn tell(&self, from: Side, feed: &mut Feed<'_>) {
+        if from == Side::Client {
+            feed.request_flags(self.flags);
+            feed.kind(&self.kind);
+        }
+    }
 }

@@ -25,44 +25,65 @@ pub(super) enum Field<'a> {
 
 impl Header {
     /// Takes in one field line; lines that are none are ignored.
+    #[inline]
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {
-        // The colon's place tells the few names of interest from all others without a search.
-        let at = |colon: usize| line.get(colon) == Some(&b':');
-        let is = |name: &[u8]| line[..name.len()].eq_ignore_ascii_case(name);
-        let value = |colon: usize| line[colon + 1..].trim_ascii();
-        if at(6) && is(b"server") {
-            return Field::Software(value(6));
-        } else if at(10) && is(b"user-agent") {
-            return Field::Software(value(10));
-        } else if at(6) && is(b"expect") {
-            self.expects_continue = value(6).eq_ignore_ascii_case(b"100-continue");
-        } else if at(14) && is(b"content-length") {
-            self.content_length = decimal(value(14));
-        } else if at(17) && is(b"transfer-encoding") {
-            let last = value(17).rsplit(|&byte| byte == b',').next().unwrap_or_default();
-            self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
-            self.other_coding = !self.chunked;
+        // The first letter tells most lines from the few of interest, and the colon's place the rest.
+        let value = |name: usize| line[name + 1..].trim_ascii();
+        match line.first().map(u8::to_ascii_lowercase) {
+            Some(b's') if is(line, b"Server") => Field::Software(value(6)),
+            Some(b'u') if is(line, b"User-Agent") => Field::Software(value(10)),
+            Some(b'e') if is(line, b"Expect") => {
+                self.expects_continue = value(6).eq_ignore_ascii_case(b"100-continue");
+                Field::Other
+            }
+            Some(b'c') if is(line, b"Content-Length") => {
+                self.content_length = decimal(value(14));
+                Field::Other
+            }
+            Some(b't') if is(line, b"Transfer-Encoding") => {
+                let last = value(17).rsplit(|&byte| byte == b',').next().unwrap_or_default();
+                self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+                self.other_coding = !self.chunked;
+                Field::Other
+            }
+            _ => Field::Other,
         }
-        Field::Other
     }
 }
 
+/// Whether a field is called `name`, in any case; most programs write it in this one.
+#[inline]
+fn is<const N: usize>(line: &[u8], name: &[u8; N]) -> bool {
+    let written = line.first_chunk::<N>().filter(|_| line.get(N) == Some(&b':'));
+    written.is_some_and(|written| written == name || written.eq_ignore_ascii_case(name))
+}
+
 /// Method and target of a request line (RFC 9112 §3).
+#[inline]
 pub(super) fn request_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut words = line.splitn(2, |&byte| byte == b' ');
-    let method = words.next()?;
-    let rest = words.next()?;
-    let last = rest.iter().rposition(|&byte| byte == b' ')?;
-    let version = &rest[last + 1..];
-    let valid = !method.is_empty() && method.iter().all(|&byte| is_method_byte(byte));
-    (valid && version.starts_with(b"HTTP/1.")).then_some((method, &rest[..last]))
+    let method_len = line.iter().position(|&byte| !is_method_byte(byte))?;
+    let (method, rest) = line.split_at(method_len);
+    let rest = rest.strip_prefix(b" ")?;
+    // Where the version is what it is nowadays, nothing has to be searched for.
+    let target = match rest.split_last_chunk() {
+        Some((target, b" HTTP/1.0" | b" HTTP/1.1")) => target,
+        _ => {
+            let last = rest.iter().rposition(|&byte| byte == b' ')?;
+            rest[last + 1..].starts_with(b"HTTP/1.").then_some(&rest[..last])?
+        }
+    };
+    (!method.is_empty()).then_some((method, target))
 }
 
 /// Status code of a status line (RFC 9112 §4).
+#[inline]
 pub(super) fn status_line(line: &[u8]) -> Option<u16> {
-    let rest = line.strip_prefix(b"HTTP/1.")?.get(1..)?.strip_prefix(b" ")?;
-    let status = decimal(rest.get(..3)?)?;
-    u16::try_from(status).ok().filter(|status| (100..1000).contains(status))
+    let [b'H', b'T', b'T', b'P', b'/', b'1', b'.', _, b' ', digits @ ..] = line else {
+        return None;
+    };
+    let status = digits.first_chunk::<3>().filter(|it| it.iter().all(u8::is_ascii_digit))?;
+    let status = status.iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0'));
+    (status >= 100).then_some(status)
 }
 
 /// Methods in use are upper-case words, some with a dash (`M-SEARCH`).
@@ -81,8 +102,11 @@ pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
+    if text.is_empty() || text.len() > 18 {
         return None;
     }
-    Some(text.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')))
+    text.iter().try_fold(0, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then(|| value * 10 + u64::from(digit))
+    })
 }

@@ -1,43 +1,118 @@
 //! Labels of requests: what was asked for, without the values that were asked with.
 
-use super::exchanges::LABEL_BYTES;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 
-/// A label under construction: at most [`LABEL_BYTES`] of printable ASCII.
-pub(super) struct Label {
+/// The longest label, bytes.
+pub const LABEL_BYTES: usize = 64;
+
+/// What was asked for, or what a side says it is: at most [`LABEL_BYTES`] of printable ASCII, kept in
+/// place, because every request has one.
+#[derive(Clone, Copy)]
+pub struct Label {
     bytes: [u8; LABEL_BYTES],
-    len: usize,
+    len: u8,
+}
+
+impl Default for Label {
+    fn default() -> Self {
+        Self { bytes: [0; LABEL_BYTES], len: 0 }
+    }
 }
 
 impl Label {
-    pub fn new() -> Self {
-        Self { bytes: [0; LABEL_BYTES], len: 0 }
-    }
-
-    pub fn push(&mut self, text: &[u8]) {
-        let room = &mut self.bytes[self.len..];
+    /// Appends what fits, with `?` for what is not printable ASCII.
+    pub(super) fn push(&mut self, text: &[u8]) {
+        let room = &mut self.bytes[usize::from(self.len)..];
         let taken = room.len().min(text.len());
         for (slot, &byte) in room.iter_mut().zip(text) {
             *slot = if matches!(byte, b' '..=b'~') { byte } else { b'?' };
         }
-        self.len += taken;
+        self.len += taken as u8;
     }
 
     /// Appends in upper case.
-    pub fn push_upper(&mut self, text: &[u8]) {
-        let from = self.len;
+    pub(super) fn push_upper(&mut self, text: &[u8]) {
+        let from = usize::from(self.len);
         self.push(text);
-        self.bytes[from..self.len].make_ascii_uppercase();
+        self.bytes[from..usize::from(self.len)].make_ascii_uppercase();
     }
 
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    /// Whether nothing is known.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its text as bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl From<&str> for Label {
+    fn from(text: &str) -> Self {
+        let mut label = Self::default();
+        label.push(text.as_bytes());
+        label
+    }
+}
+
+impl Deref for Label {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, f)
+    }
+}
+
+impl PartialEq for Label {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Label {}
+
+impl PartialOrd for Label {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Label {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for Label {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
 /// `GET /items/{id}` from a method and a request target (RFC 9112 §3.2); the target as it stands
 /// where `values` may be shown.
 pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
-    let mut kind = Label::new();
+    let mut kind = Label::default();
     kind.push(method);
     if values {
         kind.push(b" ");
@@ -49,28 +124,72 @@ pub(super) fn http_kind(method: &[u8], target: &[u8], values: bool) -> Label {
         return kind;
     }
     kind.push(b" ");
-    let path = path_of(target);
-    for (at, part) in path.split(|&byte| byte == b'/').enumerate() {
-        if at > 0 {
-            kind.push(b"/");
-        }
-        push_part(&mut kind, part);
-    }
+    push_path(&mut kind, path_of(target));
     kind
 }
 
-/// The path without scheme, authority, query, parameters and fragment.
+/// What a byte is to a path.
+mod class {
+    /// `0` to `9`.
+    pub const DIGIT: u8 = 1;
+    /// `@`.
+    pub const AT: u8 = 2;
+    /// `/`.
+    pub const SLASH: u8 = 4;
+    /// What comes after the path: query, parameters, fragment.
+    pub const END: u8 = 8;
+}
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut digit = b'0';
+    while digit <= b'9' {
+        classes[digit as usize] = class::DIGIT;
+        digit += 1;
+    }
+    classes[b'@' as usize] = class::AT;
+    classes[b'/' as usize] = class::SLASH;
+    classes[b'?' as usize] = class::END;
+    classes[b';' as usize] = class::END;
+    classes[b'#' as usize] = class::END;
+    classes
+};
+
+/// The target from its path on: without scheme and authority, but with what follows the path.
 fn path_of(target: &[u8]) -> &[u8] {
-    let end = memchr::memchr3(b'?', b';', b'#', target).unwrap_or(target.len());
-    let target = &target[..end];
     if target.first() == Some(&b'/') {
         return target;
     }
+    let end = memchr::memchr3(b'?', b';', b'#', target).unwrap_or(target.len());
+    let target = &target[..end];
     let Some(scheme) = target.windows(3).position(|window| window == b"://") else {
         return target;
     };
     let rest = &target[scheme + 3..];
     rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
+}
+
+/// Appends the path that `target` begins with. Words are copied together, values one by one.
+fn push_path(kind: &mut Label, target: &[u8]) {
+    let (mut words_at, mut part_at, mut seen) = (0, 0, 0);
+    for at in 0..=target.len() {
+        let class = target.get(at).map_or(class::END, |&byte| CLASSES[usize::from(byte)]);
+        seen |= class;
+        if class & (class::SLASH | class::END) == 0 {
+            continue;
+        }
+        let part = &target[part_at..at];
+        if may_be_value(seen, part) {
+            kind.push(&target[words_at..part_at]);
+            push_part(kind, part);
+            words_at = at;
+        }
+        if class & class::END != 0 {
+            kind.push(&target[words_at..at]);
+            return;
+        }
+        (part_at, seen) = (at + 1, 0);
+    }
 }
 
 fn push_part(kind: &mut Label, part: &[u8]) {
@@ -87,6 +206,16 @@ fn push_part(kind: &mut Label, part: &[u8]) {
     }
 }
 
+/// Hexadecimal digits from which on they are no word.
+const HASH_MIN: usize = 8;
+
+/// Whether [`is_value`] can be true of a part, or of one without its extension, that consists of
+/// the classes `seen`.
+#[inline]
+fn may_be_value(seen: u8, part: &[u8]) -> bool {
+    seen & (class::DIGIT | class::AT) != 0 || part.len() >= HASH_MIN
+}
+
 /// Whether a path part is a value rather than a word: a number, a UUID, 8 or more hexadecimal
 /// digits, a long token with digits in it, or an address.
 fn is_value(part: &[u8]) -> bool {
@@ -101,7 +230,7 @@ fn is_value(part: &[u8]) -> bool {
     }
     let number = digits > 0 && digits == part.len();
     let uuid = part.len() == 36 && dashes == 4 && hexadecimal == 32;
-    let hash = part.len() >= 8 && hexadecimal == part.len();
+    let hash = part.len() >= HASH_MIN && hexadecimal == part.len();
     let token = part.len() >= TOKEN_MIN && digits >= 2 || part.len() >= WORDS_MAX;
     number || uuid || hash || token || is_address
 }

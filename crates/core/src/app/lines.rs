@@ -22,6 +22,23 @@ impl Lines {
         self.header_bytes = 0;
     }
 
+    /// Whether a line began in an earlier push.
+    #[inline]
+    pub fn is_in_pieces(&self) -> bool {
+        !self.partial.is_empty()
+    }
+
+    /// How much longer the header may be, bytes.
+    #[inline]
+    pub fn room(&self) -> usize {
+        HEADER_MAX - self.header_bytes
+    }
+
+    /// Lines of so many bytes, within the [`room`](Self::room), were taken without help.
+    pub fn pass(&mut self, bytes: usize) {
+        self.header_bytes += bytes;
+    }
+
     /// The next line of `rest` without its end (CRLF or bare LF, RFC 9112 §2.2), `None` if it is
     /// not complete yet. Advances `pos` by what it consumed.
     ///
@@ -36,11 +53,11 @@ impl Lines {
         // Nearly every line lies whole in one push.
         if self.partial.is_empty()
             && let Some(at) = memchr(b'\n', rest)
-            && at < HEADER_MAX - self.header_bytes
+            && at < self.room()
         {
             *pos += at + 1;
             self.header_bytes += at + 1;
-            return Ok(Some(rest[..at].strip_suffix(b"\r").unwrap_or(&rest[..at])));
+            return Ok(Some(without_return(&rest[..at])));
         }
         self.next_in_pieces(rest, pos)
     }
@@ -55,7 +72,7 @@ impl Lines {
             self.partial = Vec::new();
             self.taken = false;
         }
-        let room = HEADER_MAX - self.header_bytes;
+        let room = self.room();
         let window = &rest[..rest.len().min(room)];
         let found = memchr(b'\n', window);
         let used = found.map_or(window.len(), |at| at + 1);
@@ -76,6 +93,11 @@ impl Lines {
 }
 
 fn without_end(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    without_return(line.strip_suffix(b"\n").unwrap_or(line))
+}
+
+/// A line that ended with a line feed, without the carriage return before that.
+#[inline]
+pub(super) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

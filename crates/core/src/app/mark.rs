@@ -1,5 +1,7 @@
 //! What framers say about the bytes they were given.
 
+use super::kind::Label;
+
 /// Who sent the bytes. The client is the side that sent the SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
@@ -51,7 +53,7 @@ pub enum Mark<'a> {
     /// carries it, and so with `ResponseStart`.)
     RequestStart,
     /// The request is of this kind; comes between `RequestStart` and `RequestEnd`.
-    Kind(&'a str),
+    Kind(&'a Label),
     /// The request's header is complete, a body follows.
     RequestHeaderEnd {
         /// `Expect: 100-continue` (RFC 9110 §10.1.1) was asked.

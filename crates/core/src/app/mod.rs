@@ -35,6 +35,7 @@ mod framer;
 mod http;
 mod http_header;
 mod kind;
+mod line_ends;
 mod lines;
 mod mark;
 mod mysql;
@@ -47,6 +48,6 @@ mod sql;
 mod tests;
 mod tls;
 
-pub use exchanges::LABEL_BYTES;
 pub use framer::Framer;
+pub use kind::{LABEL_BYTES, Label};
 pub use mark::{Mark, Protocol, Side};

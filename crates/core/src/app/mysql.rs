@@ -114,7 +114,7 @@ impl Mysql {
         self.phase = Phase::Authentication;
         self.packets[0].is_command = true;
         feed.request_start();
-        feed.kind("connect");
+        feed.kind(&"connect".into());
         if flags & CLIENT_COMPRESS != 0 { Err(Lost) } else { Ok(()) }
     }
 
@@ -129,13 +129,13 @@ impl Mysql {
         }
         feed.request_start();
         match command {
-            command::QUERY => feed.kind(verb(statement).as_str()),
-            command::STMT_PREPARE => feed.kind("PREPARE"),
-            command::STMT_EXECUTE => feed.kind("EXECUTE"),
-            command::STMT_FETCH => feed.kind("FETCH"),
-            0x02 => feed.kind("INIT_DB"),
-            0x0e => feed.kind("PING"),
-            0x1f => feed.kind("RESET_CONNECTION"),
+            command::QUERY => feed.kind(&verb(statement)),
+            command::STMT_PREPARE => feed.kind(&"PREPARE".into()),
+            command::STMT_EXECUTE => feed.kind(&"EXECUTE".into()),
+            command::STMT_FETCH => feed.kind(&"FETCH".into()),
+            0x02 => feed.kind(&"INIT_DB".into()),
+            0x0e => feed.kind(&"PING".into()),
+            0x1f => feed.kind(&"RESET_CONNECTION".into()),
             _ => {}
         }
         self.commands.push_back(command);

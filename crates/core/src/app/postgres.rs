@@ -110,7 +110,7 @@ impl Rules for Postgres {
         match *header {
             [l1, l2, l3, l4, c1, c2, c3, c4] => {
                 self.types[from as usize] = 0;
-                feed.kind("startup");
+                feed.kind(&"startup".into());
                 let code = u32::from_be_bytes([c1, c2, c3, c4]);
                 self.startup(u32::from_be_bytes([l1, l2, l3, l4]), code)
             }
@@ -133,7 +133,7 @@ impl Rules for Postgres {
             b'P' => head.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default(),
             _ => head,
         };
-        feed.kind(verb(statement).as_str());
+        feed.kind(&verb(statement));
         Ok(())
     }
 
@@ -150,10 +150,10 @@ impl Rules for Postgres {
             (Side::Server, b'Z') => feed.response_end(),
             (Side::Client, 0 | b'Q') => feed.request_end(),
             (Side::Client, b'F') => {
-                feed.kind("FUNCTION");
+                feed.kind(&"FUNCTION".into());
                 feed.request_end();
             }
-            (Side::Client, b'B' | b'E') => feed.kind("EXECUTE"),
+            (Side::Client, b'B' | b'E') => feed.kind(&"EXECUTE".into()),
             (Side::Client, b'H') => self.flushed = true,
             (Side::Client, b'S') => {
                 self.in_batch = false;

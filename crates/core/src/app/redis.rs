@@ -128,7 +128,7 @@ impl Half {
         match from {
             Side::Client => {
                 if let Some(command) = self.command.take() {
-                    feed.kind(command.as_str());
+                    feed.kind(&command);
                 }
                 feed.request_end();
             }
@@ -166,13 +166,13 @@ fn value_line(
 
 fn inline_command(line: &[u8], feed: &mut Feed<'_>) {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut kind = Label::new();
+    let mut kind = Label::default();
     kind.push_upper(words.next().unwrap_or_default());
-    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&kind.as_str()), words.next()) {
+    if let (true, Some(second)) = (WITH_SUBCOMMAND.contains(&&*kind), words.next()) {
         kind.push(b" ");
         kind.push_upper(second);
     }
-    feed.kind(kind.as_str());
+    feed.kind(&kind);
 }
 
 fn command_word(
@@ -185,14 +185,14 @@ fn command_word(
     if let Some(mut kind) = command.take() {
         kind.push(b" ");
         kind.push_upper(word);
-        feed.kind(kind.as_str());
+        feed.kind(&kind);
     } else if words == 0 {
-        let mut kind = Label::new();
+        let mut kind = Label::default();
         kind.push_upper(word);
-        if owed > 1 && WITH_SUBCOMMAND.contains(&kind.as_str()) {
+        if owed > 1 && WITH_SUBCOMMAND.contains(&&*kind) {
             *command = Some(Box::new(kind));
         } else {
-            feed.kind(kind.as_str());
+            feed.kind(&kind);
         }
     }
 }

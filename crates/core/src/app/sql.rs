@@ -16,7 +16,7 @@ pub(super) fn verb(statement: &[u8]) -> Label {
         };
     }
     let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
-    let mut label = Label::new();
+    let mut label = Label::default();
     // Longer words are no verbs but values.
     if end <= 16 {
         label.push_upper(&rest[..end]);

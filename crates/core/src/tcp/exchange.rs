@@ -1,6 +1,6 @@
 //! Exchanges of one connection: when they begin and end, and who owned their time.
 
-use crate::app::Side;
+use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::Ledger;
@@ -60,7 +60,7 @@ impl Chain {
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
     /// What was asked: `GET /items/{id}`; empty where it could not be read.
-    pub kind: Box<str>,
+    pub kind: Label,
     /// When it began, on the vantage's clock, ns.
     pub start_ns: u64,
     /// When its last byte passed the vantage, ns.

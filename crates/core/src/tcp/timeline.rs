@@ -1,6 +1,6 @@
 //! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
 
-use crate::app::{Mark, Protocol, Side};
+use crate::app::{Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Owner, Slice, Slices};
 use crate::tcp::exchange::{Exchange, Handshake, Outcome};
@@ -144,7 +144,7 @@ impl Timeline {
             Mark::RequestStart => self.request_start(at, setup),
             Mark::Kind(kind) => {
                 if let Some(exchange) = self.open.back_mut() {
-                    exchange.kind = kind.into();
+                    exchange.kind = *kind;
                 }
             }
             Mark::RequestHeaderEnd { expects_continue } => {
@@ -206,7 +206,7 @@ impl Timeline {
         if let Some(exchange) = self.open.back_mut() {
             exchange.request_seen = true;
             exchange.response_seen = false;
-            exchange.kind = Box::default();
+            exchange.kind = Label::default();
         }
     }
 

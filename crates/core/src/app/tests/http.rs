@@ -174,3 +174,20 @@ fn values_are_shown_only_where_they_may_be() {
     assert!(places.contains(&"C33 [GET /items/42?q=secret]".to_string()), "{places:?}");
     assert!(!story(80, &[(C, GET, 0), (S, OK, 0)]).contains("42"));
 }
+
+/// Headers that repeat the last one, to the byte or nearly, mean what they mean when they come
+/// byte by byte.
+#[test]
+fn repeated_headers_give_the_same_marks_as_new_ones() {
+    const HEAD: &[u8] = b"HEAD /items/42 HTTP/1.1\r\n\r\n";
+    const HEAD_OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    const CREATED: &[u8] =
+        b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    let mut whole: Vec<Push> = vec![(C, GET, 0), (S, OK, 0), (C, GET, 0), (S, OK, 0)];
+    whole.extend([(C, HEAD, 0), (S, HEAD_OK, 0), (C, HEAD, 0), (S, HEAD_OK, 0)]);
+    whole.extend([(C, GET, 0), (S, CREATED, 0), (C, GET, 0), (S, CREATED, 0), (C, GET, 0)]);
+    let bytes =
+        whole.iter().flat_map(|&(from, bytes, _)| bytes.chunks(1).map(move |it| (from, it, 0)));
+    let in_bytes: Vec<Push> = bytes.collect();
+    assert_eq!(marks(80, &whole), marks(80, &in_bytes));
+}

@@ -1,6 +1,6 @@
 //! What is added up about one server endpoint.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::cause::Owner;
@@ -46,7 +46,7 @@ pub struct EndpointTally {
     /// All its exchanges.
     pub all: Group,
     /// By kind of request.
-    pub kinds: HashMap<String, Group>,
+    pub kinds: HashMap<Label, Group>,
     /// Connections to it.
     pub connections: u64,
     /// SYNs that were never followed by a completed handshake.
@@ -134,9 +134,9 @@ impl EndpointTally {
     }
 
     /// The group of a kind of request.
-    fn kind(&mut self, kind: &str) -> &mut Group {
-        let known = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(kind);
-        self.kinds.entry_ref(if known { kind } else { "(other)" }).or_default()
+    fn kind(&mut self, kind: &Label) -> &mut Group {
+        let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind);
+        self.kinds.entry(if full { "(other)".into() } else { *kind }).or_default()
     }
 
     /// Counts an exchange that is not one of a connection.
