@@ -72,7 +72,9 @@ impl Capture {
 
     /// Waits until the last packets are written, stops tcpdump and reports.
     pub fn stop(all: Vec<Capture>) -> Vec<CaptureReport> {
-        thread::sleep(GRACE);
+        if !all.is_empty() {
+            thread::sleep(GRACE);
+        }
         all.into_iter().map(Capture::finish).collect()
     }
 

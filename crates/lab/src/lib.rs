@@ -41,6 +41,7 @@ pub mod server;
 pub mod sockets;
 pub mod stage;
 pub mod sys;
+pub mod tables;
 pub mod talk;
 
 pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};

@@ -81,6 +81,8 @@ pub struct Stage {
     out: PathBuf,
     capture: CaptureParams,
     before: [Counters; 2],
+    /// Captures cost time: a measurement is better off without.
+    pub is_uncaptured: bool,
 }
 
 /// The interface at either end of the link.
@@ -124,6 +126,7 @@ impl Stage {
             out,
             capture,
             before,
+            is_uncaptured: false,
         })
     }
 
@@ -144,8 +147,10 @@ impl Stage {
     pub fn start_captures(&mut self) -> Result<(), LabError> {
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));
-            let capture = Capture::start(netns, vantage, INTERFACE, &path, self.capture)?;
-            self.captures.push(capture);
+            if !self.is_uncaptured {
+                let capture = Capture::start(netns, vantage, INTERFACE, &path, self.capture)?;
+                self.captures.push(capture);
+            }
             self.samplers.push(Sampler::start(netns, vantage)?);
         }
         Ok(())

@@ -70,7 +70,12 @@ pub const UNANSWERED: Case = Case {
         }
         act(stage, p, v, download_with_outage)
     },
-    truth: |_, ran| truth(ran, "TCPAbortOnTimeout", &["reset", "retransmission_timeout"]),
+    truth: |_, ran| {
+        if ran.stage.server_counters.of("OutRsts") == 0 {
+            return Err(LabError::NotReproduced("the late window update met no RST".to_owned()));
+        }
+        truth(ran, "TCPAbortOnTimeout", &["reset", "retransmission_timeout"])
+    },
 };
 
 fn params(rng: &mut Rng) -> Params {

@@ -4,14 +4,15 @@
 //! client's capture shows only what a client sees. The queue of half-open connections is short
 //! and forgets after a second, so that some clients get in.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load, Request};
 use crate::describe::{Knob, Layer};
-use crate::error::LabError;
+use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Netns, Process, run};
 use crate::params::Params;
@@ -43,6 +44,8 @@ fn params(rng: &mut Rng) -> Params {
         // As half-open connections last for a second, one SYN in so many finds room.
         .with("flood_per_second", backlog * rng.between(2, 8))
         .with("syncookies", rng.pick(&[0, 0, 1]))
+        .with("synack_retries", 0)
+        .with("source_filter", 0)
         .with("connections", rng.between(2, 4))
         .with("requests", rng.between(2, 3))
         .with("spacing_ns", 300_000_000)
@@ -60,10 +63,16 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     bridge(stage, &attacker)?;
     let settings = [
         ("net.ipv4.tcp_syncookies", p.get("syncookies")?.to_string()),
-        ("net.ipv4.tcp_synack_retries", "0".to_owned()),
+        ("net.ipv4.tcp_synack_retries", p.get("synack_retries")?.to_string()),
+        // Limits of the kernel that a long backlog must not meet.
+        ("net.ipv4.tcp_max_syn_backlog", (4 * p.get("backlog")?).max(2_048).to_string()),
+        ("net.core.somaxconn", p.get("backlog")?.max(4_096).to_string()),
     ];
     for (key, value) in settings {
         stage.server.sysctl(key, &value)?;
+    }
+    if p.get("source_filter")? > 0 {
+        filter(stage)?;
     }
     let mut behaviour = Behaviour::healthy(p.get("response_bytes")?);
     behaviour.backlog = p.get("backlog")? as i32;
@@ -73,6 +82,7 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         Variant::Faulty => Some(flood(&attacker, server.endpoint(), p)?),
         Variant::Healthy => None,
     };
+    let (since, before) = (Instant::now(), sent(&attacker)?);
     let load = Load {
         connections: p.get("connections")?,
         new_connections: true,
@@ -81,7 +91,11 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         ..Load::get(server.endpoint(), p.get("requests")?)
     };
     let loaded = client::run(&stage.client, &load)?;
+    let per_second = |n: u64| (n as f64 / since.elapsed().as_secs_f64()).round() as u64;
+    let [packets, bytes] = sent(&attacker)?;
     let mut observed = Observed::with_server(loaded, &server);
+    observed.measured.insert("flood_packets_per_second", per_second(packets - before[0]));
+    observed.measured.insert("flood_bps", per_second(8 * (bytes - before[1])));
     let version = run("hping3", &["--version"]).unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().to_owned();
     observed.versions.push(("hping3".to_owned(), version));
@@ -126,6 +140,29 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
     // The clients come when the queue is full already.
     thread::sleep(Duration::from_millis(500));
     Ok(flood)
+}
+
+/// Packets and bytes that the attacker's interface has sent.
+fn sent(attacker: &Netns) -> Result<[u64; 2], LabError> {
+    let read = || fs::read_to_string("/proc/thread-self/net/dev");
+    let text = attacker.inside(read)?.doing("read the attacker's counters")?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(INTERFACE));
+    // After the name: eight columns of what was received, then bytes and packets sent.
+    let mut columns = line.unwrap_or_default().trim_start_matches(':').split_whitespace().skip(8);
+    let mut next = || columns.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let bytes = next();
+    Ok([next(), bytes])
+}
+
+/// Lets in the clients' address only.
+fn filter(stage: &Stage) -> Result<(), LabError> {
+    let client = stage.client_addr;
+    let rules = format!(
+        "add table ip lab; \
+         add chain ip lab first {{ type filter hook prerouting priority -300; }}; \
+         add rule ip lab first ip saddr != {client} tcp dport 8080 drop"
+    );
+    stage.server.run("nft", &[&rules]).map(|_| ())
 }
 
 /// The clients' damage is waiting for SYNs sent again, and giving up. With syncookies there is

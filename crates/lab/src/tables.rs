@@ -1,0 +1,416 @@
+//! Tables that belong to a case: the same load under several settings, each run once without
+//! captures, so that nothing but the setting costs time.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::capture::CaptureParams;
+use crate::case::{Ran, drawn};
+use crate::error::LabError;
+use crate::find;
+use crate::labels::{Latency, Variant};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::stage::{Stage, StageParams};
+
+/// A table, shown with the case of this name.
+#[derive(Debug, Clone, Copy)]
+pub struct Table {
+    /// Name of the case.
+    pub case: &'static str,
+    /// What is compared, and where a row is not made by the setting that it is named for.
+    pub about: &'static str,
+    /// The settings, in order.
+    pub rows: &'static [Row],
+    /// What arithmetic says that all requests together take, ns.
+    pub expected_ns: Option<fn(&Params, Variant) -> Result<u64, LabError>>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// How the table calls it.
+    pub name: &'static str,
+    /// The case that is run, which need not be the table's.
+    pub case: &'static str,
+    /// With the case's fault or without.
+    pub variant: Variant,
+    /// Parameters as name and value with its unit; the others are drawn from the seed.
+    pub set: &'static [(&'static str, &'static str)],
+}
+
+/// What a row came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// The row's name.
+    pub name: &'static str,
+    /// Requests.
+    pub requests: u64,
+    /// … of which failed.
+    pub failed: u64,
+    /// From the first request's start to the last one's end, ns.
+    pub elapsed_ns: u64,
+    /// Quantiles of the requests' times.
+    pub latency_ns: Latency,
+    /// What arithmetic says, ns.
+    pub expected_ns: Option<u64>,
+    /// What else the case measured, by name with its unit.
+    pub measured: Vec<(&'static str, u64)>,
+}
+
+impl Table {
+    /// Runs one of the table's rows.
+    ///
+    /// # Errors
+    /// A step fails, or a program is missing.
+    pub fn measure(&self, row: &Row, seed: u64) -> Result<Measured, LabError> {
+        let case = find(row.case)?;
+        let mut params = drawn(case, &mut Rng::new(seed));
+        for (name, value) in row.set {
+            params.set(name, value)?;
+        }
+        let stage = StageParams {
+            link: (case.link)(&params, row.variant, seed)?,
+            ipv6: params.get("ipv6")? > 0,
+            seed,
+            capture: CaptureParams::default(),
+            congestion_control: "cubic",
+        };
+        let mut stage = Stage::build(stage, Path::new("/dev/null"))?;
+        stage.is_uncaptured = true;
+        let observed = (case.act)(&mut stage, &params, row.variant)?;
+        let expected_ns = self.expected_ns.map(|f| f(&params, row.variant)).transpose()?;
+        Ok(Measured::of(row.name, &Ran { observed, stage: stage.finish()? }, expected_ns))
+    }
+}
+
+impl Measured {
+    fn of(name: &'static str, ran: &Ran, expected_ns: Option<u64>) -> Measured {
+        let requests = &ran.observed.loaded.requests;
+        let start_ns = requests.iter().map(|r| r.start_ns).min().unwrap_or(0);
+        let end_ns = requests.iter().map(|r| r.end_ns).max().unwrap_or(0);
+        let mut measured: Vec<_> = ran.observed.measured.clone().into_iter().collect();
+        if ran.stage.half_open_max > 1 {
+            measured.push(("half_open_max", ran.stage.half_open_max));
+        }
+        Measured {
+            name,
+            requests: requests.len() as u64,
+            failed: requests.iter().filter(|r| r.error.is_some()).count() as u64,
+            elapsed_ns: end_ns - start_ns,
+            latency_ns: Latency::of(requests),
+            expected_ns,
+            measured,
+        }
+    }
+
+    /// Requests per second that succeeded.
+    pub fn per_second(&self) -> f64 {
+        (self.requests - self.failed) as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+}
+
+/// The heads of the columns.
+pub fn head(name_width: usize) -> String {
+    format!(
+        "{:name_width$} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "", "requests", "failed", "total ms", "per s", "mean ms", "p50 ms", "p90 ms", "p99 ms"
+    )
+}
+
+/// A row as text.
+pub fn line(row: &Measured, name_width: usize) -> String {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let times = row.latency_ns;
+    let mut text = format!(
+        "{:name_width$} {:>8} {:>6} {:>10.1} {:>9.1} {:>9.3} {:>9.3} {:>9.3} {:>9.3}",
+        row.name,
+        row.requests,
+        row.failed,
+        ms(row.elapsed_ns),
+        row.per_second(),
+        ms(times.mean_ns),
+        ms(times.p50_ns),
+        ms(times.p90_ns),
+        ms(times.p99_ns),
+    );
+    if let Some(expected_ns) = row.expected_ns {
+        // A String takes everything.
+        let _ = write!(text, "  arithmetic {:.1} ms", ms(expected_ns));
+    }
+    for (name, value) in &row.measured {
+        let _ = write!(text, "  {name} {value}");
+    }
+    text.push('\n');
+    text
+}
+
+/// The table of a case, where it has one.
+pub fn of(case: &str) -> Option<&'static Table> {
+    TABLES.iter().find(|table| table.case == case)
+}
+
+const fn faulty(
+    name: &'static str,
+    case: &'static str,
+    set: &'static [(&'static str, &'static str)],
+) -> Row {
+    Row { name, case, variant: Variant::Faulty, set }
+}
+
+const fn healthy(
+    name: &'static str,
+    case: &'static str,
+    set: &'static [(&'static str, &'static str)],
+) -> Row {
+    Row { name, case, variant: Variant::Healthy, set }
+}
+
+/// All tables.
+pub const TABLES: &[Table] = &[
+    Table {
+        case: "nginx_nodelay_off",
+        about: "nginx with keep-alive connections, one and a hundred of them",
+        rows: &{
+            const ONE: &[(&str, &str)] = &[
+                ("rtt", "0"),
+                ("spacing", "0"),
+                ("file", "600"),
+                ("connections", "1"),
+                ("requests", "60"),
+                ("ipv6", "0"),
+            ];
+            const HUNDRED: &[(&str, &str)] = &[
+                ("rtt", "0"),
+                ("spacing", "0"),
+                ("file", "600"),
+                ("connections", "100"),
+                ("requests", "40"),
+                ("ipv6", "0"),
+            ];
+            [
+                faulty("1 connection, tcp_nodelay off", "nginx_nodelay_off", ONE),
+                healthy("1 connection, tcp_nodelay on", "nginx_nodelay_off", ONE),
+                faulty("100 connections, tcp_nodelay off", "nginx_nodelay_off", HUNDRED),
+                healthy("100 connections, tcp_nodelay on", "nginx_nodelay_off", HUNDRED),
+            ]
+        },
+        expected_ns: None,
+    },
+    Table {
+        case: "jdk_httpserver",
+        about: "POST of 100 bytes to com.sun.net.httpserver on one connection; \
+                nodelay is -Dsun.net.httpserver.nodelay",
+        rows: &{
+            const NEAR: &[(&str, &str)] =
+                &[("rtt", "0.1ms"), ("connections", "1"), ("requests", "40"), ("ipv6", "0")];
+            const CITY: &[(&str, &str)] =
+                &[("rtt", "2ms"), ("connections", "1"), ("requests", "40"), ("ipv6", "0")];
+            const LAND: &[(&str, &str)] =
+                &[("rtt", "26ms"), ("connections", "1"), ("requests", "40"), ("ipv6", "0")];
+            [
+                faulty("0.1 ms, JDK 17, nodelay false", "jdk_httpserver", NEAR),
+                healthy("0.1 ms, JDK 17, nodelay true", "jdk_httpserver", NEAR),
+                healthy("0.1 ms, JDK 25", "jdk_httpserver_25", NEAR),
+                faulty("2 ms, JDK 17, nodelay false", "jdk_httpserver", CITY),
+                healthy("2 ms, JDK 17, nodelay true", "jdk_httpserver", CITY),
+                healthy("2 ms, JDK 25", "jdk_httpserver_25", CITY),
+                faulty("26 ms, JDK 17, nodelay false", "jdk_httpserver", LAND),
+                healthy("26 ms, JDK 17, nodelay true", "jdk_httpserver", LAND),
+                healthy("26 ms, JDK 25", "jdk_httpserver_25", LAND),
+            ]
+        },
+        expected_ns: None,
+    },
+    Table {
+        case: "send_buffer",
+        about: "22 MB over 100 Mbit/s and 20 ms, which holds 250 KB. Arithmetic: bytes over the \
+                smaller of the link's rate and SO_SNDBUF per round trip. `wmem_max` is not per \
+                namespace: its row sets what a limit of 104 KiB leaves of 256 KiB",
+        rows: &{
+            const fn set(sndbuf: &'static str) -> [(&'static str, &'static str); 7] {
+                [
+                    ("rtt", "20ms"),
+                    ("rate", "100mbit"),
+                    ("response", "22MB"),
+                    ("requests", "1"),
+                    ("write", "8KiB"),
+                    ("ipv6", "0"),
+                    ("sndbuf", sndbuf),
+                ]
+            }
+            const SMALL: &[(&str, &str)] = &set("16KiB");
+            const CUT: &[(&str, &str)] = &set("104KiB");
+            const ENOUGH: &[(&str, &str)] = &set("256KiB");
+            [
+                faulty("SO_SNDBUF 16 KiB", "send_buffer", SMALL),
+                faulty("SO_SNDBUF 256 KiB, cut by wmem_max", "send_buffer", CUT),
+                faulty("SO_SNDBUF 256 KiB", "send_buffer", ENOUGH),
+                healthy("autotuned", "send_buffer", ENOUGH),
+            ]
+        },
+        expected_ns: Some(|p, variant| {
+            let link = p.get("rate_bps")? / 8;
+            let buffer = p.get("sndbuf_bytes")? * 1_000_000_000 / p.get("rtt_ns")?.max(1);
+            let rate = if variant == Variant::Faulty { link.min(buffer) } else { link };
+            Ok(p.get("response_bytes")? * 1_000_000 / rate.max(1) * 1_000 + p.get("rtt_ns")?)
+        }),
+    },
+    Table {
+        case: "receive_window",
+        about: "an upload of 376 KB into SO_RCVBUF 8 KiB, far away and in a rack",
+        rows: &{
+            const FAR: &[(&str, &str)] = &[
+                ("rtt", "40ms"),
+                ("rate", "100mbit"),
+                ("rcvbuf", "8KiB"),
+                ("upload", "376kB"),
+                ("requests", "3"),
+                ("ipv6", "0"),
+            ];
+            const NEAR: &[(&str, &str)] = &[
+                ("rtt", "0.1ms"),
+                ("rate", "0"),
+                ("rcvbuf", "8KiB"),
+                ("upload", "376kB"),
+                ("requests", "3"),
+                ("ipv6", "0"),
+            ];
+            [
+                faulty("40 ms, SO_RCVBUF 8 KiB", "receive_window", FAR),
+                healthy("40 ms, autotuned", "receive_window", FAR),
+                faulty("0.1 ms, SO_RCVBUF 8 KiB", "receive_window", NEAR),
+                healthy("0.1 ms, autotuned", "receive_window", NEAR),
+            ]
+        },
+        expected_ns: None,
+    },
+    Table {
+        case: "distance_tls",
+        about: "a TLS connection per request at 150 ms",
+        rows: &{
+            const fn set(
+                version: &'static str,
+                resume: &'static str,
+            ) -> [(&'static str, &'static str); 5] {
+                [
+                    ("rtt", "150ms"),
+                    ("requests", "6"),
+                    ("ipv6", "0"),
+                    ("tls-version", version),
+                    ("resume", resume),
+                ]
+            }
+            const OLD_FULL: &[(&str, &str)] = &set("12", "0");
+            const OLD_RESUMED: &[(&str, &str)] = &set("12", "1");
+            const NEW_FULL: &[(&str, &str)] = &set("13", "0");
+            const NEW_RESUMED: &[(&str, &str)] = &set("13", "1");
+            [
+                faulty("TLS 1.2, full", "distance_tls", OLD_FULL),
+                faulty("TLS 1.2, resumed", "distance_tls", OLD_RESUMED),
+                faulty("TLS 1.3, full", "distance_tls", NEW_FULL),
+                faulty("TLS 1.3, resumed", "distance_tls", NEW_RESUMED),
+            ]
+        },
+        expected_ns: None,
+    },
+    Table {
+        case: "syn_flood",
+        about: "512 SYNs a second from made-up addresses, and what helps real clients. The filter \
+                lets in none but the clients' network",
+        rows: &{
+            const fn set(
+                cookies: &'static str,
+                backlog: &'static str,
+                retries: &'static str,
+                filter: &'static str,
+            ) -> [(&'static str, &'static str); 7] {
+                [
+                    ("flood-per-second", "512"),
+                    ("connections", "3"),
+                    ("requests", "3"),
+                    ("syncookies", cookies),
+                    ("backlog", backlog),
+                    ("synack-retries", retries),
+                    ("source-filter", filter),
+                ]
+            }
+            const BARE: &[(&str, &str)] = &set("0", "128", "5", "0");
+            const COOKIES: &[(&str, &str)] = &set("1", "128", "5", "0");
+            const BACKLOG: &[(&str, &str)] = &set("0", "16384", "5", "0");
+            const RETRIES: &[(&str, &str)] = &set("0", "128", "0", "0");
+            const FILTER: &[(&str, &str)] = &set("0", "128", "5", "1");
+            [
+                healthy("no flood", "syn_flood", BARE),
+                faulty("no defence", "syn_flood", BARE),
+                faulty("tcp_syncookies 1", "syn_flood", COOKIES),
+                faulty("backlog 16384 instead of 128", "syn_flood", BACKLOG),
+                faulty("tcp_synack_retries 0 instead of 5", "syn_flood", RETRIES),
+                faulty("source filter", "syn_flood", FILTER),
+            ]
+        },
+        expected_ns: None,
+    },
+    Table {
+        case: "nat_cost",
+        about: "a router that translates against the same router that only forwards",
+        rows: &{
+            const fn set(
+                nat: &'static str,
+                new: &'static str,
+            ) -> [(&'static str, &'static str); 5] {
+                [
+                    ("rtt", "0"),
+                    ("requests", "3000"),
+                    ("response", "500"),
+                    ("nat", nat),
+                    ("new-connections", new),
+                ]
+            }
+            const DIRECT: &[(&str, &str)] = &set("0", "0");
+            const NAT: &[(&str, &str)] = &set("1", "0");
+            const DIRECT_NEW: &[(&str, &str)] = &set("0", "1");
+            const NAT_NEW: &[(&str, &str)] = &set("1", "1");
+            [
+                healthy("keep-alive, direct", "nat_cost", DIRECT),
+                healthy("keep-alive, DNAT", "nat_cost", NAT),
+                healthy("a connection per request, direct", "nat_cost", DIRECT_NEW),
+                healthy("a connection per request, DNAT", "nat_cost", NAT_NEW),
+            ]
+        },
+        expected_ns: None,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_its_case_has() {
+        for row in TABLES.iter().flat_map(|table| table.rows) {
+            let case = find(row.case).unwrap_or_else(|error| panic!("{error}"));
+            let mut params = drawn(case, &mut Rng::new(1));
+            for (name, value) in row.set {
+                assert!(params.set(name, value).is_ok(), "{}: {name} {value}", row.name);
+            }
+        }
+        assert!(TABLES.iter().all(|table| find(table.case).is_ok()));
+    }
+
+    #[test]
+    fn arithmetic_of_a_small_send_buffer() {
+        let table = of("send_buffer").unwrap_or_else(|| unreachable!());
+        let params = |sndbuf| {
+            Params::default()
+                .with("rate_bps", 100_000_000)
+                .with("rtt_ns", 20_000_000)
+                .with("sndbuf_bytes", sndbuf)
+                .with("response_bytes", 22_000_000)
+        };
+        let expected = table.expected_ns.unwrap_or_else(|| unreachable!());
+        let seconds =
+            |sndbuf| expected(&params(sndbuf), Variant::Faulty).unwrap_or(0) / 1_000_000_000;
+        assert_eq!((seconds(16_384), seconds(106_496), seconds(262_144)), (26, 4, 1));
+    }
+}
