@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::client::Request;
 use crate::params::Params;
@@ -14,7 +14,7 @@ use crate::sys::TcpInfo;
 pub const FORMAT: &str = "tcpwhy-lab/1";
 
 /// What kind of finding a diagnosis should come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Something is wrong and someone can change it.
@@ -26,7 +26,7 @@ pub enum Class {
 }
 
 /// Who has to change something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The side that connects.
@@ -42,7 +42,7 @@ pub enum Role {
 }
 
 /// Whether the case runs with its fault or as its healthy twin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
     /// With the fault.
@@ -135,7 +135,7 @@ impl Cause {
 }
 
 /// Quantiles of the requests' times.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Latency {
     /// Half are shorter.
     pub p50_ns: u64,

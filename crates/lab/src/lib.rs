@@ -37,6 +37,7 @@ pub mod netns;
 pub mod params;
 pub mod relay;
 pub mod rng;
+pub mod score;
 pub mod server;
 pub mod sockets;
 pub mod stage;

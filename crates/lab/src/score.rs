@@ -1,0 +1,37 @@
+//! Judges diagnoses of labelled captures: any tool's, by the rules of `docs/lab-format.md`.
+//!
+//! ```text
+//! labels.json ─► Truth ─┐
+//!                       ├─ judge ─► Judged ─► Score ─► text, JSON
+//! a tool's output ─► Answer ─┘   (a capture)   (all of them)
+//! ```
+//!
+//! Nothing here knows how an answer came about.
+
+mod answer;
+mod judge;
+mod lines;
+mod text;
+mod truth;
+
+pub use answer::{Answer, AnswerError, Answers, Named, read_answers};
+pub use judge::{Counterfactual, Judged, JudgedCause, Kernel, judge};
+pub use lines::{Bar, Line, Lost, Score};
+pub use text::{render, render_wrong};
+pub use truth::{FromCapture, LabelledCapture, TrueCause, Truth, Verdict, find_truth};
+
+/// Lost time within this share of the truth is right.
+pub const LOST_TOLERANCE: f64 = 0.10;
+
+/// A predicted latency within this share of the one measured after the fix is right …
+pub const COUNTERFACTUAL_TOLERANCE: f64 = 0.15;
+
+/// … or within this much, ns: to what the emulated link keeps time.
+pub const COUNTERFACTUAL_FLOOR_NS: u64 = 300_000;
+
+/// From this share of all time on the kernel's account of a limited sender has to be confirmed.
+pub const KERNEL_SHARE: f64 = 0.10;
+
+/// How much of the kernel's time in a limit has to be found. The kernel counts in ticks of 4 ms,
+/// and while data that has been sent is still on its way.
+pub const KERNEL_FOUND: f64 = 0.80;

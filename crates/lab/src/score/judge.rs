@@ -1,0 +1,246 @@
+//! One capture: what is true against what is said.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Serialize;
+
+use super::answer::{Answer, Culprit, Named};
+use super::truth::{TrueCause, Truth};
+use super::{COUNTERFACTUAL_FLOOR_NS, COUNTERFACTUAL_TOLERANCE, KERNEL_FOUND, KERNEL_SHARE};
+use crate::labels::{Class, Role, Variant};
+use crate::sys::TcpInfo;
+
+/// How one answer did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// The capture, below the directory of the data set.
+    pub capture: String,
+    /// Its case.
+    pub case: String,
+    /// With the fault or without.
+    pub variant: Variant,
+    /// Where it was taken.
+    pub vantage: String,
+    /// What kind of finding is right.
+    pub class: Class,
+    /// Whether there was an answer at all.
+    pub answered: bool,
+    /// Each labelled cause.
+    pub causes: Vec<JudgedCause>,
+    /// Faults named that are none, and costs put before the labelled cause.
+    pub false_findings: Vec<String>,
+    /// Findings that are right.
+    pub right_findings: Vec<String>,
+    /// Latency predicted without the cause, and measured without it.
+    pub counterfactual: Option<Counterfactual>,
+    /// What the kernel says limited the senders.
+    pub kernel: Option<Kernel>,
+    /// Share of the time that the tool gives to nobody.
+    pub unknown_share: Option<f64>,
+    /// All the time, said and true, as a relative error.
+    pub wall_error: Option<f64>,
+}
+
+/// How one labelled cause was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedCause {
+    /// Its id.
+    pub cause: String,
+    /// Nothing of it passes this vantage: whether it was found does not count.
+    pub hidden: bool,
+    /// Named, or one that is right instead.
+    pub found: bool,
+    /// The right one has to change something; none if it was not found.
+    pub culprit_right: Option<bool>,
+    /// What it cost, ns, where known.
+    pub true_lost_ns: Option<u64>,
+    /// What the tool says it cost.
+    pub lost_ns: Option<u64>,
+}
+
+impl JudgedCause {
+    /// Relative error of the lost time, with its sign.
+    pub fn lost_error(&self) -> Option<f64> {
+        let (truth, said) = (self.true_lost_ns.filter(|ns| *ns > 0)?, self.lost_ns?);
+        Some(said as f64 / truth as f64 - 1.0)
+    }
+}
+
+/// A prediction and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counterfactual {
+    /// Median latency without the cause, as predicted, ns.
+    pub predicted_p50_ns: u64,
+    /// Median latency measured in the run with the fix, ns.
+    pub measured_p50_ns: u64,
+}
+
+impl Counterfactual {
+    /// Relative error, without its sign.
+    pub fn error(&self) -> f64 {
+        let off = self.predicted_p50_ns.abs_diff(self.measured_p50_ns);
+        off as f64 / self.measured_p50_ns.max(1) as f64
+    }
+
+    /// Within what counts as right.
+    pub fn is_right(&self) -> bool {
+        let off = self.predicted_p50_ns.abs_diff(self.measured_p50_ns);
+        self.error() <= COUNTERFACTUAL_TOLERANCE || off <= COUNTERFACTUAL_FLOOR_NS
+    }
+}
+
+/// The kernel's own account of a limit, beside the tool's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    /// `receive_window` (with `zero_window`) or `send_buffer`.
+    pub limit: &'static str,
+    /// Time in it by `tcpi_rwnd_limited` or `tcpi_sndbuf_limited`, ns.
+    pub kernel_ns: u64,
+    /// Time in it by the tool's ledger, ns.
+    pub ledger_ns: u64,
+}
+
+impl Kernel {
+    /// The tool finds what the kernel counted. The reverse does not hold: the kernel misses
+    /// what ends with the socket, and most of what a small send buffer costs.
+    pub fn is_consistent(&self) -> bool {
+        self.ledger_ns as f64 >= KERNEL_FOUND * self.kernel_ns as f64
+    }
+}
+
+/// Judges what `answer` says about the capture at `vantage`.
+pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer>) -> Judged {
+    let nothing = Answer::default();
+    let said = answer.unwrap_or(&nothing);
+    let mut judged = Judged {
+        capture: capture.to_owned(),
+        case: truth.case.clone(),
+        variant: truth.variant,
+        vantage: vantage.to_owned(),
+        class: truth.class,
+        answered: answer.is_some(),
+        causes: truth.causes.iter().map(|cause| judge_cause(cause, vantage, said)).collect(),
+        false_findings: Vec::new(),
+        right_findings: Vec::new(),
+        counterfactual: counterfactual(truth, said),
+        kernel: kernel(truth, said),
+        unknown_share: said.unknown_share(),
+        wall_error: said.wall_ns().map(|ns| ns as f64 / truth.wall_ns.max(1) as f64 - 1.0),
+    };
+    for (rank, named) in said.findings.iter().enumerate() {
+        match judge_named(truth, said, rank, named) {
+            Some(true) => judged.right_findings.push(named.cause.clone()),
+            Some(false) => judged.false_findings.push(named.cause.clone()),
+            None => {}
+        }
+    }
+    judged
+}
+
+fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
+    let own: Vec<&Named> = said.findings.iter().filter(|named| truth.is(&named.cause)).collect();
+    let alike = |named: &&Named| truth.looks_like(&named.cause, named.culprit.role);
+    let alike: Vec<&Named> = said.findings.iter().filter(alike).collect();
+    let found = !own.is_empty() || !alike.is_empty();
+    // Of the same cause at several places, the right one counts; the others are false findings.
+    let named: Vec<&&Named> = own.iter().filter(|named| named.cause == truth.cause).collect();
+    let who: Vec<&&Named> = if named.is_empty() { own.iter().collect() } else { named };
+    let right = !alike.is_empty() || who.iter().any(|named| is_culprit(truth, &named.culprit));
+    // Those of its own add up; of those that may take its place, any one does.
+    let lost_ns = match own.as_slice() {
+        [] => alike.iter().map(|named| named.lost_ns).max(),
+        own => Some(own.iter().map(|named| named.lost_ns).sum()),
+    };
+    JudgedCause {
+        cause: truth.cause.clone(),
+        hidden: truth.from_capture.unseen_at.iter().any(|unseen| unseen == vantage),
+        found,
+        culprit_right: found.then_some(right),
+        true_lost_ns: truth.lost_ns,
+        lost_ns,
+    }
+}
+
+/// Whether a finding is right; none where the labels cannot tell: a cost is nobody's fault, and
+/// may be named beside what is labelled.
+fn judge_named(truth: &Truth, said: &Answer, rank: usize, named: &Named) -> Option<bool> {
+    if truth.causes.iter().any(|cause| cause.looks_like(&named.cause, named.culprit.role)) {
+        return Some(true);
+    }
+    if let Some(cause) = truth.causes.iter().find(|cause| cause.is(&named.cause)) {
+        let same = |other: &&Named| other.cause == named.cause && is_culprit(cause, &other.culprit);
+        let other_is_right = said.findings.iter().any(|other| same(&other));
+        let second =
+            named.cause == cause.cause && !is_culprit(cause, &named.culprit) && other_is_right;
+        return Some(!second);
+    }
+    match named.class {
+        Some(Class::Cost) => (rank == 0 && truth.class == Class::Cost).then_some(false),
+        _ => Some(false),
+    }
+}
+
+/// A client is known by its host, as its port is another for each connection; the network by
+/// itself, as nobody's endpoint is.
+fn is_culprit(truth: &TrueCause, said: &Culprit) -> bool {
+    if truth.culprit_role != said.role {
+        return false;
+    }
+    let (Some(label), Some(named)) = (
+        truth.culprit_endpoint.as_deref().and_then(parse),
+        said.endpoint.as_deref().and_then(parse),
+    ) else {
+        return true;
+    };
+    match said.role {
+        Role::Network => true,
+        Role::Client => label.0 == named.0,
+        _ => label.0 == named.0 && (label.1 == named.1 || label.1 == 0 || named.1 == 0),
+    }
+}
+
+/// Address and port; port 0 where there is none.
+fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
+    let socket = endpoint.parse::<SocketAddr>().map(|socket| (socket.ip(), socket.port()));
+    socket.ok().or_else(|| endpoint.parse::<IpAddr>().ok().map(|address| (address, 0)))
+}
+
+/// Of a cause that is alone, in the truth and in what is said.
+fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
+    let ([cause], Some(after)) = (truth.causes.as_slice(), truth.latency_after_fix_ns) else {
+        return None;
+    };
+    let mut hits = said.findings.iter().filter(|named| cause.is(&named.cause));
+    let (Some(named), None) = (hits.next(), hits.next()) else { return None };
+    let predicted = named.counterfactual?;
+    let told = predicted.p50_ns > 0 && after.p50_ns > 0;
+    told.then_some(Counterfactual {
+        predicted_p50_ns: predicted.p50_ns,
+        measured_p50_ns: after.p50_ns,
+    })
+}
+
+/// The greater of the kernel's limits, where it is a part of the time that matters.
+fn kernel(truth: &Truth, said: &Answer) -> Option<Kernel> {
+    let sides = [truth.client_tcp_info, truth.server_tcp_info];
+    let total = |of: fn(&TcpInfo) -> u64| -> u64 {
+        sides.iter().flatten().map(|info| of(info) * 1_000).sum()
+    };
+    let window_ns = total(|info| info.tcpi_rwnd_limited_us);
+    let buffer_ns = total(|info| info.tcpi_sndbuf_limited_us);
+    let owned = |owners: &[&str]| -> u64 {
+        owners.iter().filter_map(|owner| said.ledger.get(*owner)).sum()
+    };
+    let kernel = if window_ns >= buffer_ns {
+        let ledger_ns = owned(&["receive_window", "zero_window"]);
+        Kernel { limit: "receive_window", kernel_ns: window_ns, ledger_ns }
+    } else {
+        let ledger_ns = owned(&["send_buffer"]);
+        Kernel { limit: "send_buffer", kernel_ns: buffer_ns, ledger_ns }
+    };
+    let matters = kernel.kernel_ns as f64 >= KERNEL_SHARE * truth.wall_ns as f64;
+    (matters && kernel.kernel_ns > 0 && said.wall_ns().is_some()).then_some(kernel)
+}
+
+#[cfg(test)]
+mod tests;

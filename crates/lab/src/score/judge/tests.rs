@@ -1,0 +1,152 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::score::{Bar, Score, read_answers, render, render_wrong};
+
+fn truth(causes: Value) -> Truth {
+    let labels = json!({
+        "format": "tcpwhy-lab/1", "case": "some_case", "variant": "faulty", "seed": 1,
+        "class": if causes == json!([]) { "none" } else { "fault" },
+        "causes": causes, "exchanges": 10, "wall_ns": 1_000_000_000,
+        "latency_after_fix_ns": {
+            "p50_ns": 10_000_000, "p90_ns": 0, "p99_ns": 0, "max_ns": 0, "mean_ns": 0
+        },
+        "client_tcp_info": null, "server_tcp_info": null,
+        "captures": [{ "file": "client.pcap", "vantage": "client" }],
+    });
+    serde_json::from_value(labels).expect("labels")
+}
+
+fn nagle() -> Value {
+    json!([{
+        "cause": "nagle_delayed_ack", "culprit_role": "server",
+        "culprit_endpoint": "10.0.0.2:80", "lost_ns": 100_000_000, "also_right": [],
+    }])
+}
+
+fn answer(findings: Value) -> Answer {
+    let text = json!({ "capture": "x/client.pcap", "findings": findings }).to_string();
+    let answers = read_answers(text.as_bytes(), |id| (id == "server_think").then_some(Class::Cost));
+    let answers = answers.expect("an answer");
+    answers.about("x/client.pcap".as_ref()).expect("about it").clone()
+}
+
+fn named(cause: &str, endpoint: &str, lost_ns: u64) -> Value {
+    json!({ "cause": cause, "culprit": { "role": "server", "endpoint": endpoint },
+            "lost_ns": lost_ns })
+}
+
+fn judged(causes: Value, findings: Value) -> Judged {
+    judge(&truth(causes), "x/client.pcap", "client", Some(&answer(findings)))
+}
+
+#[test]
+fn a_right_answer_is_right_in_all() {
+    let one = judged(nagle(), json!([named("nagle_delayed_ack", "10.0.0.2:80", 95_000_000)]));
+    assert!(one.causes[0].found && one.causes[0].culprit_right == Some(true));
+    let error = one.causes[0].lost_error().expect("an error");
+    assert!((error + 0.05).abs() < 1e-9, "{error}");
+    assert!(one.false_findings.is_empty() && render_wrong(&[one]).is_empty());
+}
+
+#[test]
+fn a_cost_beside_the_fault_is_not_judged() {
+    let findings = json!([
+        named("server_think", "10.0.0.2:80", 900_000_000),
+        named("nagle_delayed_ack", "10.0.0.2:80", 100_000_000),
+    ]);
+    assert!(judged(nagle(), findings).false_findings.is_empty());
+}
+
+#[test]
+fn a_fault_that_is_not_there_is_false() {
+    let findings = json!([named("send_buffer", "10.0.0.2:80", 1)]);
+    for causes in [nagle(), json!([])] {
+        assert_eq!(judged(causes, findings.clone()).false_findings, ["send_buffer"]);
+    }
+}
+
+#[test]
+fn the_right_cause_at_another_place_is_the_wrong_culprit() {
+    let one = judged(nagle(), json!([named("nagle_delayed_ack", "10.0.0.9:80", 1)]));
+    assert!(one.causes[0].found && one.causes[0].culprit_right == Some(false));
+    assert!(one.false_findings.is_empty(), "once is enough");
+    let both = json!([
+        named("nagle_delayed_ack", "10.0.0.2:80", 1),
+        named("nagle_delayed_ack", "10.0.0.9:80", 1),
+    ]);
+    let one = judged(nagle(), both);
+    assert_eq!(one.causes[0].culprit_right, Some(true));
+    assert_eq!(one.false_findings, ["nagle_delayed_ack"], "the second culprit is none");
+}
+
+#[test]
+fn what_does_not_pass_the_vantage_is_not_asked_for() {
+    let mut causes = nagle();
+    causes[0]["from_capture"] = json!({ "unseen_at": ["client"], "verdicts": [] });
+    let score = Score::of(&[judged(causes, json!([]))]);
+    let both = score.totals.last().expect("totals");
+    assert_eq!((both.labelled, both.hidden, both.recall()), (0, 1, None));
+    assert!(score.holds());
+}
+
+#[test]
+fn what_looks_the_same_may_be_named_instead() {
+    let mut causes = nagle();
+    let verdict = json!({ "cause": "server_think", "culprit_role": "server" });
+    causes[0]["from_capture"] = json!({ "unseen_at": [], "verdicts": [verdict] });
+    let one = judged(causes, json!([named("server_think", "10.0.0.7:80", 100_000_000)]));
+    assert_eq!(one.causes[0].culprit_right, Some(true));
+    assert_eq!(one.causes[0].lost_error(), Some(0.0));
+}
+
+#[test]
+fn bars_fall_with_a_miss_and_a_false_alarm() {
+    let missed = judged(nagle(), json!([]));
+    let alarm = judged(json!([]), json!([named("send_buffer", "10.0.0.2:80", 1)]));
+    let score = Score::of(&[missed, alarm]);
+    let fallen: Vec<_> = score.bars.iter().filter(|bar| !bar.holds).map(|bar| bar.name).collect();
+    assert_eq!(fallen, ["recall", "precision", "healthy without a fault"]);
+    let text = render(&score);
+    assert!(text.contains("FAIL recall") && text.contains("nagle_delayed_ack"), "{text}");
+    assert!(score.bars.iter().all(|bar: &Bar| bar.limit.contains('%')));
+}
+
+#[test]
+fn a_prediction_is_held_against_the_run_with_the_fix() {
+    let mut finding = named("nagle_delayed_ack", "10.0.0.2:80", 100_000_000);
+    for (predicted_ns, right) in [(11_400_000, true), (11_600_000, false), (9_800_000, true)] {
+        finding["counterfactual"] = json!({ "p50_ns": predicted_ns });
+        let one = judged(nagle(), json!([finding.clone()]));
+        assert_eq!(one.counterfactual.map(|it| it.is_right()), Some(right), "{predicted_ns}");
+    }
+}
+
+#[test]
+fn the_kernel_s_account_of_a_window_is_looked_for() {
+    let mut truth = truth(nagle());
+    truth.client_tcp_info =
+        Some(TcpInfo { connections: 1, tcpi_rwnd_limited_us: 500_000, ..TcpInfo::default() });
+    for (owned_ns, consistent) in [(450_000_000_u64, true), (100_000_000, false)] {
+        let text = json!({
+            "inputs": [{ "path": "here/x/client.pcap" }], "findings": [],
+            "totals": { "wall_ns": 1_000_000_000 },
+            "ledger": { "receive_window": owned_ns / 2, "zero_window": owned_ns / 2 },
+        });
+        let answers = read_answers(text.to_string().as_bytes(), |_| None).expect("an answer");
+        let said = answers.about("x/client.pcap".as_ref());
+        let kernel = judge(&truth, "x/client.pcap", "client", said).kernel.expect("it matters");
+        assert_eq!(kernel.is_consistent(), consistent);
+    }
+}
+
+#[test]
+fn answers_that_make_no_sense_are_told_by_number() {
+    let good = json!({ "capture": "a", "findings": [] }).to_string();
+    for (bad, words) in [("{}", "answer 2 cannot be read"), ("{\"findings\": []}", "answer 2 does")]
+    {
+        let error = read_answers(format!("{good}\n{bad}").as_bytes(), |_| None);
+        let words_found = error.expect_err("it is bad").to_string();
+        assert!(words_found.contains(words), "{words_found}");
+    }
+}

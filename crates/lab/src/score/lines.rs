@@ -1,0 +1,244 @@
+//! All answers together: a line per cause, and the bars they have to pass.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::judge::{Judged, JudgedCause};
+use super::{COUNTERFACTUAL_TOLERANCE, LOST_TOLERANCE};
+
+/// Shares below which a diagnosis is not good enough, and greatest errors.
+const RECALL_MIN: f64 = 0.98;
+const PRECISION_MIN: f64 = 0.99;
+const CULPRIT_MIN: f64 = 0.99;
+const LOST_ERROR_MAX: f64 = 0.05;
+const WITHIN_MIN: f64 = 0.90;
+
+/// How all answers did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Score {
+    /// Captures judged.
+    pub captures: u64,
+    /// Of them without an answer.
+    pub unanswered: u64,
+    /// Each cause, at each vantage.
+    pub lines: Vec<Line>,
+    /// All causes together, at each vantage and at both.
+    pub totals: Vec<Line>,
+    /// Captures of runs without a fault, or of look-alikes.
+    pub healthy: u64,
+    /// Of them with a fault named.
+    pub healthy_with_faults: u64,
+    /// Predictions of the latency without the cause.
+    pub counterfactuals: u64,
+    /// Median of their relative errors; none without any.
+    pub counterfactual_error: Option<f64>,
+    /// Share of them that are right.
+    pub counterfactual_right: Option<f64>,
+    /// Captures in which the kernel tells of a limit that matters.
+    pub kernel: u64,
+    /// Share of them in which the tool finds it.
+    pub kernel_consistent: Option<f64>,
+    /// Mean share of the time that is given to nobody; none where the tool does not say.
+    pub unknown_share: Option<f64>,
+    /// What has to hold.
+    pub bars: Vec<Bar>,
+}
+
+/// A cause at a vantage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Its id, or `all`.
+    pub cause: String,
+    /// `client`, `server`, or `both`.
+    pub vantage: String,
+    /// Captures with it, but for those that it is hidden from.
+    pub labelled: u64,
+    /// Captures that it is hidden from.
+    pub hidden: u64,
+    /// Of the labelled ones those in which it was found.
+    pub found: u64,
+    /// Findings of this id that are right.
+    pub right: u64,
+    /// Findings of this id that are not.
+    pub wrong: u64,
+    /// Of those found, those with the right culprit.
+    pub culprit_right: u64,
+    /// What it cost, where that is known and it was found.
+    pub lost: Lost,
+}
+
+/// Errors of the lost time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Lost {
+    /// How many there are.
+    pub count: u64,
+    /// Median of the relative errors, without their signs.
+    pub median_error: Option<f64>,
+    /// Share of those within [`LOST_TOLERANCE`].
+    pub within: Option<f64>,
+}
+
+impl Line {
+    /// Share of the labelled ones that are found.
+    pub fn recall(&self) -> Option<f64> {
+        share(self.found, self.labelled)
+    }
+
+    /// Share of what is named that is right.
+    pub fn precision(&self) -> Option<f64> {
+        share(self.right, self.right + self.wrong)
+    }
+
+    /// Share of those found with the right culprit.
+    pub fn culprit(&self) -> Option<f64> {
+        share(self.culprit_right, self.found)
+    }
+}
+
+/// What has to hold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bar {
+    /// Of what.
+    pub name: &'static str,
+    /// In words: `≥ 98 %`.
+    pub limit: String,
+    /// What it is; none where nothing tells.
+    pub value: Option<f64>,
+    /// Whether it holds; where nothing tells, it does.
+    pub holds: bool,
+}
+
+impl Bar {
+    fn at_least(name: &'static str, limit: f64, value: Option<f64>) -> Self {
+        let holds = value.is_none_or(|value| value >= limit);
+        Self { name, limit: format!("≥ {:.0} %", limit * 100.0), value, holds }
+    }
+
+    fn at_most(name: &'static str, limit: f64, value: Option<f64>) -> Self {
+        let holds = value.is_none_or(|value| value <= limit);
+        Self { name, limit: format!("≤ {:.0} %", limit * 100.0), value, holds }
+    }
+}
+
+impl Score {
+    /// Adds up what was judged.
+    pub fn of(judged: &[Judged]) -> Self {
+        let causes: BTreeSet<&str> = judged.iter().flat_map(named).collect();
+        let line = |cause: &str, vantage: &str| line(judged, cause, vantage);
+        let lines = causes
+            .iter()
+            .flat_map(|cause| ["client", "server"].map(|vantage| line(cause, vantage)))
+            .collect();
+        let totals: Vec<Line> =
+            ["client", "server", "both"].map(|vantage| line("all", vantage)).into();
+        let healthy = judged.iter().filter(|one| one.causes.is_empty());
+        let mut score = Self {
+            captures: judged.len() as u64,
+            unanswered: judged.iter().filter(|one| !one.answered).count() as u64,
+            lines,
+            healthy: healthy.clone().count() as u64,
+            healthy_with_faults: healthy.filter(|one| !one.false_findings.is_empty()).count()
+                as u64,
+            bars: Vec::new(),
+            totals,
+            ..Self::checks(judged)
+        };
+        score.bars = score.bars();
+        score
+    }
+
+    /// What is checked of whole captures.
+    fn checks(judged: &[Judged]) -> Self {
+        let predicted: Vec<_> = judged.iter().filter_map(|one| one.counterfactual).collect();
+        let right = predicted.iter().filter(|one| one.is_right()).count() as u64;
+        let kernel: Vec<_> = judged.iter().filter_map(|one| one.kernel).collect();
+        let consistent = kernel.iter().filter(|one| one.is_consistent()).count() as u64;
+        let unknown: Vec<f64> = judged.iter().filter_map(|one| one.unknown_share).collect();
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        Self {
+            captures: 0,
+            unanswered: 0,
+            lines: Vec::new(),
+            totals: Vec::new(),
+            healthy: 0,
+            healthy_with_faults: 0,
+            counterfactuals: predicted.len() as u64,
+            counterfactual_error: median(predicted.iter().map(|one| one.error()).collect()),
+            counterfactual_right: share(right, predicted.len() as u64),
+            kernel: kernel.len() as u64,
+            kernel_consistent: share(consistent, kernel.len() as u64),
+            unknown_share: (!unknown.is_empty()).then(|| mean(&unknown)),
+            bars: Vec::new(),
+        }
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let Some(all) = self.totals.last() else { return Vec::new() };
+        let silent = share(self.healthy - self.healthy_with_faults, self.healthy);
+        vec![
+            Bar::at_least("recall", RECALL_MIN, all.recall()),
+            Bar::at_least("precision", PRECISION_MIN, all.precision()),
+            Bar::at_least("culprit", CULPRIT_MIN, all.culprit()),
+            Bar::at_least("healthy without a fault", 1.0, silent),
+            Bar::at_most("lost time, median error", LOST_ERROR_MAX, all.lost.median_error),
+            Bar::at_most(
+                "counterfactual, median error",
+                COUNTERFACTUAL_TOLERANCE,
+                self.counterfactual_error,
+            ),
+            Bar::at_least("counterfactual within 15 %", WITHIN_MIN, self.counterfactual_right),
+            Bar::at_least("kernel's limits found", WITHIN_MIN, self.kernel_consistent),
+        ]
+    }
+
+    /// Whether all bars hold.
+    pub fn holds(&self) -> bool {
+        self.unanswered == 0 && self.bars.iter().all(|bar| bar.holds)
+    }
+}
+
+/// Ids that are labelled or named.
+fn named(judged: &Judged) -> impl Iterator<Item = &str> {
+    let causes = judged.causes.iter().map(|cause| cause.cause.as_str());
+    causes.chain(judged.false_findings.iter().map(String::as_str))
+}
+
+fn line(judged: &[Judged], cause: &str, vantage: &str) -> Line {
+    let here: Vec<&Judged> =
+        judged.iter().filter(|one| vantage == "both" || one.vantage == vantage).collect();
+    let is = |id: &str| cause == "all" || id == cause;
+    let labelled: Vec<&JudgedCause> =
+        here.iter().flat_map(|one| &one.causes).filter(|one| is(&one.cause)).collect();
+    let seen: Vec<&JudgedCause> = labelled.iter().copied().filter(|one| !one.hidden).collect();
+    let count = |findings: fn(&Judged) -> &Vec<String>| {
+        here.iter().flat_map(|one| findings(one)).filter(|id| is(id)).count() as u64
+    };
+    let errors: Vec<f64> = seen.iter().filter_map(|one| one.lost_error()).map(f64::abs).collect();
+    let within = errors.iter().filter(|error| **error <= LOST_TOLERANCE).count() as u64;
+    Line {
+        cause: cause.to_owned(),
+        vantage: vantage.to_owned(),
+        labelled: seen.len() as u64,
+        hidden: (labelled.len() - seen.len()) as u64,
+        found: seen.iter().filter(|one| one.found).count() as u64,
+        right: count(|one| &one.right_findings),
+        wrong: count(|one| &one.false_findings),
+        culprit_right: seen.iter().filter(|one| one.culprit_right == Some(true)).count() as u64,
+        lost: Lost {
+            count: errors.len() as u64,
+            within: share(within, errors.len() as u64),
+            median_error: median(errors),
+        },
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The middle one; the greater of two, so that a bar is not passed by half.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}

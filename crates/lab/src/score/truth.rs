@@ -1,0 +1,133 @@
+//! The part of `labels.json` that answers are judged by.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::{Doing, LabError};
+use crate::labels::{Class, FORMAT, Latency, Role, Variant};
+use crate::sys::TcpInfo;
+
+/// What is true of the captures in one directory.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Truth {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Name of the case.
+    pub case: String,
+    /// With the fault or without.
+    pub variant: Variant,
+    /// Where chance started.
+    pub seed: u64,
+    /// What kind of finding is right.
+    pub class: Class,
+    /// The causes.
+    pub causes: Vec<TrueCause>,
+    /// Requests.
+    pub exchanges: u64,
+    /// Their times added up, ns.
+    pub wall_ns: u64,
+    /// Quantiles of the requests' times in the run with the fix.
+    pub latency_after_fix_ns: Option<Latency>,
+    /// What the kernel says limited the client's sockets, where known.
+    pub client_tcp_info: Option<TcpInfo>,
+    /// The same of the server's.
+    pub server_tcp_info: Option<TcpInfo>,
+    /// The captures.
+    pub captures: Vec<LabelledCapture>,
+}
+
+/// A cause that is present.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TrueCause {
+    /// Its id.
+    pub cause: String,
+    /// Who has to change something.
+    pub culprit_role: Role,
+    /// Where.
+    pub culprit_endpoint: Option<String>,
+    /// Time it cost over all requests, ns, where known.
+    pub lost_ns: Option<u64>,
+    /// Ids that are right beside or instead of it.
+    pub also_right: Vec<String>,
+    /// What a capture alone may be taken for.
+    #[serde(default)]
+    pub from_capture: FromCapture,
+}
+
+/// What a diagnosis may rightly come to that has only a capture.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct FromCapture {
+    /// Vantages at which no packet tells of the cause.
+    pub unseen_at: Vec<String>,
+    /// Any of these may take its place.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A cause with who is to blame for it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Verdict {
+    /// Its id.
+    pub cause: String,
+    /// Who.
+    pub culprit_role: Role,
+}
+
+impl TrueCause {
+    /// Whether naming `id` is right, by whomever.
+    pub fn is(&self, id: &str) -> bool {
+        self.cause == id || self.also_right.iter().any(|other| other == id)
+    }
+
+    /// Whether a capture may be taken for `id` by `role`.
+    pub fn looks_like(&self, id: &str, role: Role) -> bool {
+        let verdicts = &self.from_capture.verdicts;
+        verdicts.iter().any(|verdict| verdict.cause == id && verdict.culprit_role == role)
+    }
+}
+
+/// A capture beside the labels.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LabelledCapture {
+    /// Its file name.
+    pub file: String,
+    /// `client` or `server`.
+    pub vantage: String,
+}
+
+/// All labels below `dir`, each with the directory it is in, in order of their paths.
+///
+/// # Errors
+/// Something cannot be read, or labels are not in [`FORMAT`].
+pub fn find_truth(dir: &Path) -> Result<Vec<(PathBuf, Truth)>, LabError> {
+    let mut found = Vec::new();
+    walk(dir, &mut found)?;
+    found.sort_by(|one: &(PathBuf, Truth), other| one.0.cmp(&other.0));
+    Ok(found)
+}
+
+fn walk(dir: &Path, found: &mut Vec<(PathBuf, Truth)>) -> Result<(), LabError> {
+    let what = || format!("read {}", dir.display());
+    for entry in fs::read_dir(dir).doing(what())? {
+        let path = entry.doing(what())?.path();
+        if path.is_dir() && !path.is_symlink() {
+            walk(&path, found)?;
+        } else if path.file_name().is_some_and(|name| name == "labels.json") {
+            found.push((dir.to_owned(), read(&path)?));
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Truth, LabError> {
+    let what = || format!("read {}", path.display());
+    let text = fs::read(path).doing(what())?;
+    let truth: Truth = serde_json::from_slice(&text).map_err(std::io::Error::from).doing(what())?;
+    if truth.format == FORMAT {
+        Ok(truth)
+    } else {
+        let other = std::io::Error::other(format!("its format is {}, not {FORMAT}", truth.format));
+        Err(other).doing(what())
+    }
+}
