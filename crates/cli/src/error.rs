@@ -46,6 +46,14 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
+    #[cfg(target_os = "linux")]
+    #[error("{path}: {source}")]
+    Answers { path: String, source: tcpwhy_lab::score::AnswerError },
+    #[cfg(target_os = "linux")]
+    #[error(
+        "{path}: there is no labels.json below it; `tcpwhy lab run CASE --out {path}` makes some"
+    )]
+    NoLabels { path: String },
     #[cfg(not(target_os = "linux"))]
     #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
     NotLinux,

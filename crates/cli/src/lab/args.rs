@@ -18,6 +18,9 @@ pub enum LabCommand {
     /// Reproduces a case, with its fault and without
     #[command(after_help = RUN_EXAMPLES, arg_required_else_help = true)]
     Run(Box<RunArgs>),
+    /// Judges diagnoses of labelled captures: tcpwhy's own, or any tool's answers
+    #[command(after_help = super::score::NOTES, arg_required_else_help = true)]
+    Score(Box<super::score::ScoreArgs>),
     /// Removes what crashed runs have left behind
     Clean,
 }

@@ -1,6 +1,7 @@
 //! `tcpwhy lab`: reproduces what makes connections slow, with real software in namespaces.
 
 mod args;
+mod score;
 
 pub use args::LabCommand;
 
@@ -20,6 +21,7 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
         LabCommand::List => list(),
         LabCommand::Clean => cleanup::clean().iter().map(|it| format!("removed {it}\n")).collect(),
         LabCommand::Run(asked) => run_case(asked)?,
+        LabCommand::Score(asked) => return score::run(asked),
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::labels::{Class, Latency, Role};
+use crate::labels::{Class, Role};
 
 /// What a tool says about one capture.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -74,12 +74,6 @@ pub struct Culprit {
 pub struct Quantiles {
     /// Half of the requests take no longer, ns.
     pub p50_ns: u64,
-}
-
-impl From<Latency> for Quantiles {
-    fn from(latency: Latency) -> Self {
-        Self { p50_ns: latency.p50_ns }
-    }
 }
 
 /// A file of answers that cannot be understood.

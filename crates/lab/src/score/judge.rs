@@ -205,8 +205,11 @@ fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
     socket.ok().or_else(|| endpoint.parse::<IpAddr>().ok().map(|address| (address, 0)))
 }
 
-/// Of a cause that is alone, in the truth and in what is said.
+/// Of a fault that is alone, in the truth and in what is said: a cost has no fix that was run.
 fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
+    if truth.class != Class::Fault {
+        return None;
+    }
     let ([cause], Some(after)) = (truth.causes.as_slice(), truth.latency_after_fix_ns) else {
         return None;
     };
@@ -220,26 +223,20 @@ fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
     })
 }
 
-/// The greater of the kernel's limits, where it is a part of the time that matters.
+/// Of the limits that are labelled: the kernel also counts a window that is no narrower than the
+/// link.
 fn kernel(truth: &Truth, said: &Answer) -> Option<Kernel> {
+    let labelled = |ids: &[&str]| truth.causes.iter().any(|cause| ids.contains(&&*cause.cause));
+    let owned = |ids: &[&str]| -> u64 { ids.iter().filter_map(|id| said.ledger.get(*id)).sum() };
     let sides = [truth.client_tcp_info, truth.server_tcp_info];
-    let total = |of: fn(&TcpInfo) -> u64| -> u64 {
-        sides.iter().flatten().map(|info| of(info) * 1_000).sum()
+    let kernel = |limit, ids: &[&str], limited_us: fn(&TcpInfo) -> u64| {
+        let kernel_ns: u64 = sides.iter().flatten().map(|info| limited_us(info) * 1_000).sum();
+        let matters = kernel_ns as f64 >= KERNEL_SHARE * truth.wall_ns as f64 && kernel_ns > 0;
+        (matters && labelled(ids)).then(|| Kernel { limit, kernel_ns, ledger_ns: owned(ids) })
     };
-    let window_ns = total(|info| info.tcpi_rwnd_limited_us);
-    let buffer_ns = total(|info| info.tcpi_sndbuf_limited_us);
-    let owned = |owners: &[&str]| -> u64 {
-        owners.iter().filter_map(|owner| said.ledger.get(*owner)).sum()
-    };
-    let kernel = if window_ns >= buffer_ns {
-        let ledger_ns = owned(&["receive_window", "zero_window"]);
-        Kernel { limit: "receive_window", kernel_ns: window_ns, ledger_ns }
-    } else {
-        let ledger_ns = owned(&["send_buffer"]);
-        Kernel { limit: "send_buffer", kernel_ns: buffer_ns, ledger_ns }
-    };
-    let matters = kernel.kernel_ns as f64 >= KERNEL_SHARE * truth.wall_ns as f64;
-    (matters && kernel.kernel_ns > 0 && said.wall_ns().is_some()).then_some(kernel)
+    said.wall_ns()?;
+    kernel("receive_window", &["receive_window", "zero_window"], |it| it.tcpi_rwnd_limited_us)
+        .or_else(|| kernel("send_buffer", &["send_buffer"], |it| it.tcpi_sndbuf_limited_us))
 }
 
 #[cfg(test)]

@@ -124,7 +124,9 @@ fn a_prediction_is_held_against_the_run_with_the_fix() {
 
 #[test]
 fn the_kernel_s_account_of_a_window_is_looked_for() {
-    let mut truth = truth(nagle());
+    let mut causes = nagle();
+    causes[0]["cause"] = json!("receive_window");
+    let mut truth = truth(causes);
     truth.client_tcp_info =
         Some(TcpInfo { connections: 1, tcpi_rwnd_limited_us: 500_000, ..TcpInfo::default() });
     for (owned_ns, consistent) in [(450_000_000_u64, true), (100_000_000, false)] {

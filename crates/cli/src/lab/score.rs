@@ -1,0 +1,143 @@
+//! `tcpwhy lab score`: labelled captures and answers about them in, accuracy out.
+
+use crate::analysis::{self, Wanted};
+use crate::error::Error;
+use crate::{output, sources};
+use clap::{Args, ValueHint};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use tcpwhy_core::cause::{self, Cause};
+use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::report::json;
+use tcpwhy_lab::Class;
+use tcpwhy_lab::score::{
+    Answers, Judged, Score, Truth, find_truth, judge, read_answers, render, render_wrong,
+};
+
+/// Shown below the options.
+pub const NOTES: &str = "\
+Answers are JSON objects, one after the other: {\"capture\": PATH, \"findings\": [{\"cause\": ID,
+\"culprit\": {\"role\": ROLE}, \"lost_ns\": N}]}; reports of `tcpwhy --json` are answers as they are.
+docs/lab-format.md has the rules.
+
+Exit status: 0 all bars hold, 1 one does not, 2 nothing could be judged.";
+
+#[derive(Debug, Args)]
+pub struct ScoreArgs {
+    /// Where labels.json and captures are, at any depth
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// What a tool said about the captures [default: tcpwhy is asked]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub answers: Option<PathBuf>,
+
+    /// Print the score as JSON (docs/score.schema.json)
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Judges all captures below a directory.
+///
+/// # Errors
+/// There are none, or labels or answers cannot be read.
+pub fn run(asked: &ScoreArgs) -> Result<ExitCode, Error> {
+    let answers = asked.answers.as_deref().map(read).transpose()?;
+    let judged = judge_all(&asked.dir, answers.as_ref())?;
+    let score = Score::of(&judged);
+    output::print(&shown(&score, &judged, &asked.dir, asked.json)?)?;
+    Ok(ExitCode::from(u8::from(!score.holds())))
+}
+
+fn read(path: &Path) -> Result<Answers, Error> {
+    let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
+    answers(&text, path)
+}
+
+fn answers(text: &[u8], path: &Path) -> Result<Answers, Error> {
+    read_answers(text, class_of)
+        .map_err(|source| Error::Answers { path: path.display().to_string(), source })
+}
+
+/// The taxonomy's class of a cause.
+fn class_of(id: &str) -> Option<Class> {
+    Cause::from_id(id).map(|cause| match cause.class() {
+        cause::Class::Fault => Class::Fault,
+        cause::Class::Cost => Class::Cost,
+    })
+}
+
+/// All labelled captures below `dir`, with the answers given or with tcpwhy's own.
+///
+/// # Errors
+/// As [`run`].
+pub fn judge_all(dir: &Path, answers: Option<&Answers>) -> Result<Vec<Judged>, Error> {
+    let truths = find_truth(dir)?;
+    if truths.is_empty() {
+        return Err(Error::NoLabels { path: dir.display().to_string() });
+    }
+    let mut judged = Vec::new();
+    for (place, truth) in &truths {
+        judged.extend(judge_run(dir, place, truth, answers)?);
+    }
+    Ok(judged)
+}
+
+/// The captures of one run.
+fn judge_run(
+    dir: &Path,
+    place: &Path,
+    truth: &Truth,
+    answers: Option<&Answers>,
+) -> Result<Vec<Judged>, Error> {
+    let judge_one = |file: &str, vantage: &str| {
+        let path = place.join(file);
+        let name = path.strip_prefix(dir).unwrap_or(&path);
+        let own = if answers.is_none() { Some(diagnose(&path)?) } else { None };
+        let answer = answers.or(own.as_ref()).and_then(|answers| answers.about(name));
+        Ok(judge(truth, &name.display().to_string(), vantage, answer))
+    };
+    truth.captures.iter().map(|capture| judge_one(&capture.file, &capture.vantage)).collect()
+}
+
+/// What tcpwhy says of a capture, by way of its JSON, which any tool could have written.
+fn diagnose(path: &Path) -> Result<Answers, Error> {
+    let wanted = Wanted {
+        options: Options::default(),
+        connection: None,
+        exchange: None,
+        all: false,
+        threads: None,
+    };
+    let open = || sources::open(&[path]);
+    let answer = analysis::analyse(&open, wanted, |_| {}, &AtomicBool::new(false))?;
+    let report = json::render(&answer.report, env!("CARGO_PKG_VERSION"))?;
+    answers(report.as_bytes(), path)
+}
+
+/// The score with what was wrong and how to look at it.
+///
+/// # Errors
+/// None that is known.
+pub fn shown(score: &Score, judged: &[Judged], dir: &Path, json: bool) -> Result<String, Error> {
+    if json {
+        let value = serde_json::json!({
+            "format": "tcpwhy-score/1",
+            "holds": score.holds(),
+            "score": score,
+            "captures": judged,
+        });
+        return Ok(serde_json::to_string_pretty(&value)? + "\n");
+    }
+    let mut text = render(score);
+    let wrong = render_wrong(judged);
+    if !wrong.is_empty() {
+        text += &format!("\nwrong in {} captures\n", wrong.len());
+    }
+    for (capture, words) in wrong {
+        text += &format!("  tcpwhy {}\n      {words}\n", dir.join(capture).display());
+    }
+    Ok(text)
+}
