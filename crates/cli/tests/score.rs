@@ -42,7 +42,7 @@ fn labels(name: &str) -> Value {
         "latency_after_fix_ns": null, "wall_after_fix_ns": null, "server_endpoint": "",
         "client_address": "", "congestion_control": "cubic", "client_tcp_info": null,
         "server_tcp_info": null, "relay": null, "client_counters": {}, "server_counters": {},
-        "versions": {}, "requests": [],
+        "versions": {}, "requests": [], "sockets": [], "half_open_max": 0,
         "captures": [{
             "file": format!("{name}.pcap"), "vantage": "server", "interface": "lab0",
             "packets": 1, "dropped": 0

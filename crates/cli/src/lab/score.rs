@@ -109,10 +109,10 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
         connection: None,
         exchange: None,
         all: false,
-        threads: None,
+        threads: 1,
     };
-    let open = || sources::open(&[path]);
-    let answer = analysis::analyse(&open, wanted, |_| {}, &AtomicBool::new(false))?;
+    let again = || sources::open(&[path]);
+    let answer = analysis::analyse(again()?, &again, wanted, |_| {}, &AtomicBool::new(false))?;
     let report = json::render(&answer.report, env!("CARGO_PKG_VERSION"))?;
     answers(report.as_bytes(), path)
 }

@@ -228,9 +228,8 @@ fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
 fn kernel(truth: &Truth, said: &Answer) -> Option<Kernel> {
     let labelled = |ids: &[&str]| truth.causes.iter().any(|cause| ids.contains(&&*cause.cause));
     let owned = |ids: &[&str]| -> u64 { ids.iter().filter_map(|id| said.ledger.get(*id)).sum() };
-    let sides = [truth.client_tcp_info, truth.server_tcp_info];
     let kernel = |limit, ids: &[&str], limited_us: fn(&TcpInfo) -> u64| {
-        let kernel_ns: u64 = sides.iter().flatten().map(|info| limited_us(info) * 1_000).sum();
+        let kernel_ns = truth.over_sockets(limited_us) * 1_000;
         let matters = kernel_ns as f64 >= KERNEL_SHARE * truth.wall_ns as f64 && kernel_ns > 0;
         (matters && labelled(ids)).then(|| Kernel { limit, kernel_ns, ledger_ns: owned(ids) })
     };

@@ -34,6 +34,9 @@ pub struct Truth {
     pub client_tcp_info: Option<TcpInfo>,
     /// The same of the server's.
     pub server_tcp_info: Option<TcpInfo>,
+    /// The kernel's word on every socket, sampled during the run.
+    #[serde(default)]
+    pub sockets: Vec<TcpInfo>,
     /// The captures.
     pub captures: Vec<LabelledCapture>,
 }
@@ -72,6 +75,16 @@ pub struct Verdict {
     pub cause: String,
     /// Who.
     pub culprit_role: Role,
+}
+
+impl Truth {
+    /// A sum over the sockets of both sides: by the samples, or by what the lab's own sockets told
+    /// when they were closed, whichever saw more.
+    pub fn over_sockets(&self, of: fn(&TcpInfo) -> u64) -> u64 {
+        let own = [self.client_tcp_info, self.server_tcp_info];
+        let own: u64 = own.iter().flatten().map(of).sum();
+        own.max(self.sockets.iter().map(of).sum())
+    }
 }
 
 impl TrueCause {
