@@ -14,6 +14,7 @@ mod layout;
 mod manual;
 mod model;
 mod phrases;
+mod shares;
 mod style;
 pub mod template;
 pub mod text;
@@ -23,6 +24,7 @@ pub use ladder::{Ladder, LadderStep, Step};
 pub use manual::render_manual;
 pub use model::*;
 pub use phrases::{Fix, Phrases};
+pub use shares::Shares;
 pub use style::{Glyphs, Look};
 
 use crate::app::Protocol;
