@@ -7,6 +7,8 @@ use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::pipeline::{Analysis, Options};
+#[cfg(target_os = "linux")]
+use tcpwhy_core::report::Finding;
 use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
 use tcpwhy_core::wire::FlowKey;
 
@@ -80,6 +82,30 @@ fn find<'a>(report: &'a Report, pick: &Pick) -> Result<&'a ConnectionReport, Err
     };
     let found = numbered.find(matches).map(|(_, connection)| connection);
     found.ok_or_else(|| Error::NotFound { what: pick.to_string() })
+}
+
+/// Draws the exchange that a finding has its evidence from, if that is on a connection of the
+/// report.
+///
+/// # Errors
+/// [`Error::Capture`] where the capture cannot be read again.
+#[cfg(target_os = "linux")]
+pub fn draw_evidence(
+    open: &dyn Fn() -> Result<Vec<Source>, Error>,
+    options: Options,
+    report: &Report,
+    finding: &Finding,
+) -> Result<Option<Ladder>, Error> {
+    let Some(evidence) = finding.evidence.first() else { return Ok(None) };
+    let holds = |it: &&ConnectionReport| {
+        Some((it.client, it.server)) == finding.evidence_flow && it.first_frame <= evidence.frame
+    };
+    // Ports are used again: of several connections it is the last that began before.
+    let connection = report.connections.iter().filter(holds).max_by_key(|it| it.first_frame);
+    let Some(connection) = connection else { return Ok(None) };
+    let mut drill = Drill::new(&options, connection);
+    second_look(CaptureSet::new(open()?)?, &mut drill)?;
+    Ok(Some(drill.finish_at(evidence.frame)))
 }
 
 fn second_look(mut capture: CaptureSet, drill: &mut Drill) -> Result<(), Error> {

@@ -54,6 +54,8 @@ pub enum Error {
         "{path}: there is no labels.json below it; `tcpwhy lab run CASE --out {path}` makes some"
     )]
     NoLabels { path: String },
+    #[error("the case cannot be kept up: {0}")]
+    Keep(#[source] io::Error),
     #[cfg(not(target_os = "linux"))]
     #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
     NotLinux,

@@ -40,6 +40,43 @@ impl Drop for Bar {
     }
 }
 
+/// What is being waited for, where it is not known how long.
+#[cfg(target_os = "linux")]
+pub struct Waiting(Option<ProgressBar>);
+
+#[cfg(target_os = "linux")]
+impl Waiting {
+    /// A line, if it is `wanted` and standard error is a terminal.
+    pub fn new(wanted: bool) -> Self {
+        let draw = || {
+            let line = ProgressBar::new_spinner();
+            line.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+                line.set_style(style);
+            }
+            line.enable_steady_tick(Duration::from_millis(100));
+            line
+        };
+        Self((wanted && std::io::stderr().is_terminal()).then(draw))
+    }
+
+    /// This is under way now.
+    pub fn tell(&self, what: &str) {
+        if let Some(line) = &self.0 {
+            line.set_message(what.to_owned());
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.finish_and_clear();
+        }
+    }
+}
+
 fn draw(total_bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match total_bytes {
         Some(total) => (

@@ -1,86 +1,247 @@
-//! From a fault in real software to its diagnosis: the lab makes the captures, the built command
-//! reads them.
+//! From a fault in real software to its diagnosis and repair: `tcpwhy lab` as it is used.
 //!
-//! Needs root and the programs of the case. Where they are missing a test is skipped and says so;
+//! Needs root and the programs of the cases. Where they are missing a test is skipped and says so;
 //! with `CI` in the environment it fails instead.
 #![cfg(target_os = "linux")]
 
-use std::env;
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpwhy_lab::{CaseResult, LabError, Labels, Role, RunOptions, find, run};
 
-/// Runs a case with the parameters of `set` (`name value`); `None` where this machine cannot.
-fn captured(case: &str, set: &[(&str, &str)]) -> Option<CaseResult> {
-    let set = set.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.arg("lab").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs `tcpwhy lab`; `None` where this machine cannot.
+fn ran(arguments: &[&str]) -> Option<Output> {
+    let output = lab(arguments).output().expect("tcpwhy runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let impossible = ["needs root", "is not installed"].iter().any(|why| said.contains(why));
+    if output.status.code() != Some(2) || !impossible {
+        return Some(output);
+    }
+    skip(&format!("tcpwhy lab {}: {}", arguments.join(" "), said.trim()));
+    None
+}
+
+fn skip(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "{why}");
+    // Past the test runner, which shows only what failing tests print.
+    let _ = writeln!(io::stderr(), "skipped {why}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The story of a case in JSON, which has to end well.
+fn story(case: &str, set: &[&str]) -> Option<Value> {
+    let output = ran(&[&["run", case, "--json"], set].concat())?;
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let story: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{case}: {err}"));
+    assert_eq!(output.status.code(), Some(0), "{case}: {}", story["sentence"]);
+    Some(story)
+}
+
+const NGINX: [&str; 15] = [
+    "nginx_nodelay_off",
+    "--requests",
+    "20",
+    "--connections",
+    "1",
+    "--spacing",
+    "0",
+    "--rtt",
+    "0",
+    "--file",
+    "600",
+    "--ipv6",
+    "0",
+    "--any-interface",
+    "0",
+];
+
+/// From either end the first finding names the cause and the culprit, and the lost time is right
+/// within a tenth at the culprit's: on a busy machine packets lie about on their way to the other.
+#[test]
+fn lab_names_what_nginx_does_wrong_and_repairs_it() {
+    let Some(story) = story(NGINX[0], &NGINX[1..]) else { return };
+    let truth = &story["labels"]["faulty"]["causes"][0];
+    for vantage in ["client", "server"] {
+        let finding = &story["reports"]["before"][vantage]["findings"][0];
+        assert_eq!(finding["cause"], truth["cause"], "at the {vantage}: {finding:#}");
+        assert_eq!(finding["culprit"]["endpoint"], truth["culprit_endpoint"], "at the {vantage}");
+        let after = story["reports"]["after"][vantage]["findings"].as_array().expect("findings");
+        assert!(after.iter().all(|it| it["class"] != "fault"), "at the {vantage}: {after:#?}");
+    }
+    let lost = |value: &Value| value["lost_ns"].as_f64().expect("lost time");
+    let found = lost(&story["reports"]["before"]["server"]["findings"][0]);
+    assert!((found / lost(truth) - 1.0).abs() < 0.1, "{found} of {}", lost(truth));
+    assert_eq!(story["comparison"]["verdict"], "faster");
+    assert_eq!((&story["named"], &story["fixed"]), (&true.into(), &true.into()));
+}
+
+#[test]
+fn lab_tells_a_look_alike_apart() {
+    let set = ["--requests", "12", "--connections", "1", "--rtt", "2ms"];
+    let Some(story) = story("healthy_nagle_on", &set) else { return };
+    assert_eq!(story["sentence"], "There is no fault, and none was named.");
+    assert_eq!(story["fix"], Value::Null);
+}
+
+#[test]
+fn lab_tells_the_story_in_words_and_keeps_the_captures() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab");
-    let case = find(case).expect("the lab has the case");
-    match run(case, &RunOptions { out, seed: 1, set }) {
-        Ok(result) => Some(result),
-        Err(error @ (LabError::NotRoot | LabError::Missing { .. })) => {
-            assert!(env::var_os("CI").is_none(), "{}: {error}", case.name);
-            // Past the test runner, which shows only what failing tests print.
-            let _ = writeln!(io::stderr(), "skipped {}: {error}", case.name);
-            None
-        }
-        Err(error) => panic!("{}: {error}", case.name),
+    let out = out.to_str().expect("a path in UTF-8");
+    let set = ["--requests", "12", "--connections", "1", "--rtt", "2ms", "--response", "500"];
+    let Some(output) = ran(&[&["run", "client_nagle", "--out", out][..], &set].concat()) else {
+        return;
+    };
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let sections =
+        ["set up", "what a user sees", "what the wire shows", "diagnosis", "the fix", "latency"];
+    let mut at = 0;
+    for section in sections {
+        let found = told[at..].find(&format!("\n{section}"));
+        at += found.unwrap_or_else(|| panic!("{section} is missing or too early: {told}"));
+    }
+    assert!(told.contains("The fault was named at both ends, and the fix worked"), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    for file in ["faulty/client.pcap", "faulty/labels.json", "healthy/server.pcap"] {
+        let path = Path::new(out).join("client_nagle-1").join(file);
+        assert!(path.is_file(), "{}", path.display());
     }
 }
 
-fn role(vantage: &str) -> Role {
-    if vantage == "client" { Role::Client } else { Role::Server }
+/// Namespaces and directories of the lab that belong to the process `pid`.
+fn left_by(pid: u32) -> Vec<String> {
+    let temporary = std::env::temp_dir();
+    let places = [Path::new("/run/netns"), temporary.as_path()];
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("tcpwhy-lab-{pid}-"))).collect()
 }
 
-fn diagnosed(dir: &Path, labels: &Labels, vantage: &str) -> (Output, Value) {
-    let capture = labels.stage.captures.iter().find(|capture| capture.vantage == vantage);
-    let file = &capture.expect("a capture at either end").file;
-    let variant = if labels.causes.is_empty() { "healthy" } else { "faulty" };
-    let mut tcpwhy = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
-    let output = tcpwhy.arg("--json").arg(dir.join(variant).join(file)).output();
-    let output = output.expect("tcpwhy runs");
-    let report = serde_json::from_slice(&output.stdout).expect("a report in JSON");
-    (output, report)
+/// Processes whose command line names what belongs to the process `pid`.
+fn processes_of(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| text(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&format!("tcpwhy-lab-{pid}-"))).collect()
 }
 
-/// The first finding names the label's cause and culprit, from either end, and the healthy twin
-/// has no fault. The lost time is right within a tenth where the culprit was captured: on a busy
-/// machine packets lie about on their way to the other end.
-fn is_diagnosed(result: &CaseResult) {
-    let faulty = result.faulty.as_ref().expect("the case has a faulty run");
-    let truth = faulty.causes.first().expect("a cause is labelled");
-    for vantage in ["client", "server"] {
-        let (output, report) = diagnosed(&result.dir, faulty, vantage);
-        let finding = &report["findings"][0];
-        assert_eq!(output.status.code(), Some(1), "at the {vantage}: {report:#}");
-        assert_eq!(finding["cause"], truth.cause, "at the {vantage}: {finding:#}");
-        let endpoint = truth.culprit_endpoint.as_deref();
-        assert_eq!(finding["culprit"]["endpoint"].as_str(), endpoint, "at the {vantage}");
-        if truth.culprit_role == role(vantage) {
-            let lost_ns = finding["lost_ns"].as_u64().expect("lost time") as f64;
-            let true_ns = truth.lost_ns.expect("the label says what was lost") as f64;
-            assert!((lost_ns / true_ns - 1.0).abs() < 0.1, "{lost_ns} of {true_ns}");
+/// A run of a second or more, once its captures are under way.
+fn under_way() -> Option<Child> {
+    let set = ["run", "nginx_nodelay_off", "--requests", "400", "--rtt", "2ms", "--ipv6", "0"];
+    let mut child = lab(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(20) {
+        if processes_of(child.id()).iter().any(|line| line.contains("nginx")) {
+            sleep(Duration::from_millis(300));
+            return Some(child);
         }
+        if child.try_wait().ok()?.is_some() {
+            break;
+        }
+        sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    skip("a run broken off: none could be started");
+    None
+}
 
-        let (output, report) = diagnosed(&result.dir, &result.healthy, vantage);
-        assert_eq!(output.status.code(), Some(0), "healthy, at the {vantage}: {report:#}");
+#[test]
+fn lab_leaves_nothing_behind_after_ctrl_c() {
+    let Some(mut child) = under_way() else { return };
+    let pid = child.id();
+    assert!(!left_by(pid).is_empty());
+    let _ = Command::new("kill").args(["-INT", &pid.to_string()]).status();
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!((left_by(pid), processes_of(pid)), (Vec::new(), Vec::new()));
+}
+
+/// `clean` removes what any run left, so that tests of it must not meet.
+static CLEANING: Mutex<()> = Mutex::new(());
+
+#[test]
+fn lab_clean_removes_what_a_killed_run_left() {
+    let _alone = CLEANING.lock();
+    let Some(mut child) = under_way() else { return };
+    let pid = child.id();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(!left_by(pid).is_empty());
+    let Some(output) = ran(&["clean"]) else { return };
+    assert!(text(&output.stdout).contains(&format!("namespace tcpwhy-lab-{pid}-")), "{output:?}");
+    assert_eq!((left_by(pid), processes_of(pid)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn lab_keeps_a_stage_up_until_it_is_taken_down() {
+    let _alone = CLEANING.lock();
+    let run = ["run", "refused", "--requests", "2", "--rtt", "0", "--ipv6", "0", "--keep"];
+    let Some(output) = ran(&run) else { return };
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let words = || told.split_whitespace().skip_while(|word| *word != "exec");
+    let netns = words().nth(1).expect("a command to try");
+    let tried = Command::new("ip").args(["netns", "exec", netns, "ip", "-br", "addr"]).output();
+    let tried = text(&tried.expect("ip runs").stdout);
+    assert!(tried.contains("lab0"), "{told}\n{tried}");
+    let Some(output) = ran(&["clean"]) else { return };
+    assert!(text(&output.stdout).contains("refused, which was kept up"), "{output:?}");
+    assert!(!Path::new("/run/netns").join(netns).exists());
+}
+
+#[test]
+fn lab_refuses_what_a_case_does_not_use_and_says_what_it_does() {
+    let asked = [
+        (&["run", "nginx_nodelay_off", "--sndbuf", "16KiB"][..], "--file, --ipv6"),
+        (&["run", "nginx_nodelay_off", "--rtt", "fast"], "`fast` is not a value for rtt: try 20ms"),
+        (&["run", "nginx"], "invalid value 'nginx' for '<CASE>'"),
+    ];
+    for (arguments, expected) in asked {
+        let output = lab(arguments).output().expect("tcpwhy runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
     }
 }
 
 #[test]
-fn lab_nginx_is_diagnosed() {
-    let set = [
-        ("requests", "20"),
-        ("connections", "1"),
-        ("spacing", "0"),
-        ("rtt", "0"),
-        ("file", "600"),
-        ("ipv6", "0"),
-        ("any_interface", "0"),
-    ];
-    if let Some(result) = captured("nginx_nodelay_off", &set) {
-        is_diagnosed(&result);
+fn lab_without_root_says_so_in_a_sentence() {
+    let mut command = lab(&["run", "nginx_nodelay_off"]);
+    // Fails where this is not root already, or where others may not read the build's directory.
+    let Ok(output) = command.uid(65_534).output().or_else(|_| lab(&["clean"]).output()) else {
+        return;
+    };
+    if output.status.code() == Some(2) {
+        let said = text(&output.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("needs root: run it with sudo"), "{said}");
     }
+}
+
+#[test]
+fn lab_lists_every_case_with_its_layer_and_twin() {
+    let listed = text(&lab(&["list", "--width", "140"]).output().expect("tcpwhy runs").stdout);
+    for expected in ["socket", "names", "nginx_nodelay_off", "→ tcp_nodelay on;"] {
+        assert!(listed.contains(expected), "{listed}");
+    }
+    let json = lab(&["list", "--json"]).output().expect("tcpwhy runs").stdout;
+    let cases: Value = serde_json::from_slice(&json).expect("JSON");
+    let cases = cases.as_array().expect("an array");
+    assert!(cases.iter().all(|case| listed.contains(case["case"].as_str().unwrap_or("?"))));
+    assert!(cases.iter().all(|case| (case["class"] == "none") == case["fix"].is_null()));
 }

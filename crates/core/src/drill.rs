@@ -10,6 +10,7 @@ use crate::pipeline::{Batch, Decoder, Joiner, Options};
 use crate::report::{ConnectionReport, Ladder};
 use crate::tcp::{Connection, Exchange, Sink};
 use crate::wire::{FlowKey, Segment};
+use elide::Room;
 use rungs::{Drawing, Rung};
 
 /// Segments kept; a longer connection is drawn up to there.
@@ -106,7 +107,33 @@ impl Drill {
     ///
     /// # Errors
     /// [`DrillError`], if there is no such exchange.
-    pub fn finish(mut self, exchange: Option<u64>, all: bool) -> Result<Ladder, DrillError> {
+    pub fn finish(self, exchange: Option<u64>, all: bool) -> Result<Ladder, DrillError> {
+        self.draw((!all).then_some(Room::SCREENS), |exchanges| match exchange {
+            None => Ok(None),
+            Some(wanted) => {
+                let index = usize::try_from(wanted).unwrap_or(usize::MAX).wrapping_sub(1);
+                let error = DrillError::NoExchange { wanted, exchanges: exchanges.len() as u64 };
+                exchanges.get(index).map(Some).ok_or(error)
+            }
+        })
+    }
+
+    /// Draws the exchange that `frame` belongs to, or the connection where it belongs to none, on
+    /// part of a screen.
+    pub fn finish_at(self, frame: FrameId) -> Ladder {
+        let around = |exchange: &&Exchange| {
+            (exchange.first_frame..=exchange.last_frame).contains(&frame)
+                || exchange.connects && frame < exchange.first_frame
+        };
+        let drawn = self.draw(Some(Room::SHORT), |exchanges| Ok(exchanges.iter().find(around)));
+        drawn.unwrap_or_default()
+    }
+
+    fn draw(
+        mut self,
+        room: Option<Room>,
+        pick: impl Fn(&[Exchange]) -> Result<Option<&Exchange>, DrillError>,
+    ) -> Result<Ladder, DrillError> {
         let Some(mut connection) = self.connection.take() else { return Ok(Ladder::default()) };
         connection.finish(&mut self.exchanges);
         let mut exchanges = self.exchanges.0;
@@ -114,16 +141,15 @@ impl Drill {
         let (client, server) = (connection.client(), connection.server());
         let drawing =
             Drawing { connection: &connection, rungs: &self.rungs, exchanges: &exchanges };
-        let steps = match exchange {
-            None => drawing.steps(0..self.rungs.len()),
-            Some(wanted) => {
-                let index = usize::try_from(wanted).unwrap_or(usize::MAX).wrapping_sub(1);
-                let count = exchanges.len() as u64;
-                let error = DrillError::NoExchange { wanted, exchanges: count };
-                drawing.steps(drawing.range_of(exchanges.get(index).ok_or(error)?))
-            }
+        let range = match pick(&exchanges)? {
+            Some(exchange) => drawing.range_of(exchange),
+            None => 0..self.rungs.len(),
         };
-        let steps = if all { steps } else { elide::elide(steps) };
+        let steps = drawing.steps(range);
+        let steps = match room {
+            Some(room) => elide::elide(steps, room),
+            None => steps,
+        };
         Ok(Ladder { client, server, steps })
     }
 }

@@ -1,37 +1,61 @@
 //! Leaves nothing behind: namespaces, processes and files of this run are known here, so that
-//! Ctrl-C can remove them too (a panic or a return does so through `Drop`).
+//! Ctrl-C can remove them too (a panic or a return does so through `Drop`). What a killed run
+//! leaves, and what was kept up on purpose, [`clean`] finds by its name.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
+use crate::error::{Doing, LabError};
 use crate::sys;
 
 /// How every namespace and directory of the lab begins; the owner's process id follows.
 pub const PREFIX: &str = "tcpwhy-lab-";
 
-#[derive(Default)]
 struct Registry {
     children: BTreeSet<u32>,
     netns: BTreeSet<String>,
     dirs: BTreeSet<PathBuf>,
+    /// The process is ending: nothing may be added any more.
+    ending: bool,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     children: BTreeSet::new(),
     netns: BTreeSet::new(),
     dirs: BTreeSet::new(),
+    ending: false,
 });
 
 fn with<T>(f: impl FnOnce(&mut Registry) -> T) -> T {
     f(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The same before something is made; never returns when the process is ending.
+fn remember(f: impl FnOnce(&mut Registry) -> bool) {
+    let ending = with(|registry| {
+        f(registry);
+        registry.ending
+    });
+    if ending {
+        sleep_until_the_end();
+    }
+}
+
+/// Another thread is about to end the process.
+pub fn sleep_until_the_end() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
 /// Remembers a child process until [`forget_child`].
 pub fn remember_child(pid: u32) {
-    with(|r| r.children.insert(pid));
+    remember(|r| r.children.insert(pid));
 }
 
 /// The child is gone.
@@ -41,7 +65,7 @@ pub fn forget_child(pid: u32) {
 
 /// Remembers a named namespace until [`remove_netns`].
 pub fn remember_netns(name: &str) {
-    with(|r| r.netns.insert(name.to_owned()));
+    remember(|r| r.netns.insert(name.to_owned()));
 }
 
 /// Deletes a named namespace.
@@ -53,7 +77,25 @@ pub fn remove_netns(name: &str) {
 
 /// Remembers a directory until [`remove_dir`].
 pub fn remember_dir(path: PathBuf) {
-    with(|r| r.dirs.insert(path));
+    remember(|r| r.dirs.insert(path));
+}
+
+/// Makes a directory of this run, remembered until [`remove_dir`].
+///
+/// # Errors
+/// The system's refusal.
+pub fn temporary_dir() -> Result<PathBuf, LabError> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("{PREFIX}{}-{count}", process::id()));
+    remember_dir(dir.clone());
+    fs::create_dir_all(&dir).doing(format!("make {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// The directory stays.
+pub fn forget_dir(path: &PathBuf) {
+    with(|r| r.dirs.remove(path));
 }
 
 /// Deletes a directory with all in it.
@@ -68,27 +110,65 @@ pub fn on_interrupt() {
     ONCE.call_once(|| {
         sys::block_stop_signals();
         thread::spawn(|| {
-            let signal = sys::wait_for_stop();
-            everything();
-            process::exit(128 + signal);
+            end(128 + sys::wait_for_stop());
         });
     });
 }
 
-fn everything() {
-    // Taken out first: holding the lock while removing would deadlock with remove_*.
-    let left = with(std::mem::take);
-    for pid in &left.children {
-        sys::kill(*pid, libc::SIGKILL);
-    }
-    left.netns.iter().for_each(|name| remove_netns(name));
-    left.dirs.iter().for_each(remove_dir);
+/// Removes everything and ends the process.
+pub fn end(status: i32) -> ! {
+    everything();
+    process::exit(status);
 }
 
-/// Removes what crashed runs left behind and returns what it removed. A run that is still alive
-/// keeps what is its own.
-pub fn clean() -> Vec<String> {
-    let mut removed = Vec::new();
+/// How long programs may take to end, as PostgreSQL does to remove its shared memory.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn everything() {
+    // Copied: holding the lock while removing would deadlock with remove_*.
+    let (children, mut netns, dirs) = with(|r| {
+        r.ending = true;
+        (r.children.clone(), r.netns.clone(), r.dirs.clone())
+    });
+    let is_running = |pid: &u32| fs::exists(format!("/proc/{pid}/exe")).unwrap_or(false);
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        children.iter().filter(|pid| is_running(pid)).for_each(|pid| sys::kill(*pid, signal));
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE && children.iter().any(is_running) {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    // One may just have been made.
+    let own = format!("{PREFIX}{}-", process::id());
+    netns.extend(names_in("/run/netns").into_iter().filter(|name| name.starts_with(&own)));
+    netns.iter().for_each(|name| {
+        kill_inside(name);
+        remove_netns(name);
+    });
+    dirs.iter().for_each(remove_dir);
+}
+
+/// In the directory of a stage that was left up on purpose: the name of its case.
+const KEPT: &str = "kept";
+
+/// Marks the stage with this directory as left up on purpose.
+///
+/// # Errors
+/// The mark cannot be written.
+pub fn keep(dir: &Path, case: &str) -> std::io::Result<()> {
+    fs::write(dir.join(KEPT), case)
+}
+
+/// Removes what crashed runs left behind, and what was kept up; returns what it removed. A run
+/// that is under way keeps what is its own.
+///
+/// # Errors
+/// Not root.
+pub fn clean() -> Result<Vec<String>, LabError> {
+    if !sys::is_root() {
+        return Err(LabError::NotRoot);
+    }
+    let mut removed = end_kept();
     for name in names_in("/run/netns") {
         if is_orphan(&name) {
             kill_inside(&name);
@@ -103,7 +183,29 @@ pub fn clean() -> Vec<String> {
             removed.push(format!("directory {}", tmp.join(&name).display()));
         }
     }
-    removed
+    Ok(removed)
+}
+
+/// Ends the processes that hold kept stages: each removes what it holds.
+fn end_kept() -> Vec<String> {
+    let tmp = std::env::temp_dir();
+    let names = names_in(&tmp.to_string_lossy());
+    let kept = names.iter().filter_map(|name| {
+        let case = fs::read_to_string(tmp.join(name).join(KEPT)).ok()?;
+        let owner = owner(name).filter(|pid| is_alive(*pid))?;
+        Some((tmp.join(name), owner, case))
+    });
+    let mut ended = Vec::new();
+    for (dir, owner, case) in kept {
+        sys::kill(owner, libc::SIGTERM);
+        let started = Instant::now();
+        // The directory is the last that it removes.
+        while started.elapsed() < 3 * PATIENCE && dir.exists() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        ended.push(format!("{case}, which was kept up by process {owner}"));
+    }
+    ended
 }
 
 fn names_in(dir: &str) -> Vec<String> {
@@ -111,19 +213,34 @@ fn names_in(dir: &str) -> Vec<String> {
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn is_orphan(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(PREFIX) else {
-        return false;
-    };
-    let owner = rest.split('-').next().unwrap_or_default();
-    owner.parse::<u32>().is_ok() && !fs::exists(format!("/proc/{owner}")).unwrap_or(true)
+/// The process that made what has this name.
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
+fn is_alive(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+}
+
+fn is_orphan(name: &str) -> bool {
+    owner(name).is_some_and(|pid| !is_alive(pid))
+}
+
+/// Kills what runs in a namespace, and waits until it is gone.
 fn kill_inside(netns: &str) {
-    let Ok(out) = Command::new("ip").args(["netns", "pids", netns]).output() else {
-        return;
-    };
-    for pid in String::from_utf8_lossy(&out.stdout).lines().filter_map(|l| l.parse().ok()) {
-        sys::kill(pid, libc::SIGKILL);
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        let Ok(out) = Command::new("ip").args(["netns", "pids", netns]).output() else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&out.stdout);
+        let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        // Threads of this process may be inside.
+        let others = || pids.iter().filter(|pid| **pid != process::id());
+        if others().next().is_none() {
+            return;
+        }
+        others().for_each(|pid| sys::kill(*pid, libc::SIGKILL));
+        thread::sleep(Duration::from_millis(10));
     }
 }

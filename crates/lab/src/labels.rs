@@ -41,6 +41,19 @@ pub enum Role {
     Host,
 }
 
+impl Role {
+    /// Its name in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Role::Client => "client",
+            Role::Server => "server",
+            Role::Network => "network",
+            Role::Resolver => "resolver",
+            Role::Host => "host",
+        }
+    }
+}
+
 /// Whether the case runs with its fault or as its healthy twin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +62,16 @@ pub enum Variant {
     Faulty,
     /// The same load without it.
     Healthy,
+}
+
+impl Variant {
+    /// The directory of its captures.
+    pub fn dir(self) -> &'static str {
+        match self {
+            Variant::Faulty => "faulty",
+            Variant::Healthy => "healthy",
+        }
+    }
 }
 
 /// A cause that is present.

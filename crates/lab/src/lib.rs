@@ -37,6 +37,7 @@ pub mod netns;
 pub mod params;
 pub mod relay;
 pub mod rng;
+pub mod run;
 pub mod score;
 pub mod server;
 pub mod sockets;
@@ -45,7 +46,7 @@ pub mod sys;
 pub mod tables;
 pub mod talk;
 
-pub use case::{Case, CaseResult, Observed, Ran, RunOptions, plain_link, run};
+pub use case::{Case, Observed, Ran, plain_link};
 pub use cases::CASES;
 pub use client::{Load, Request};
 pub use describe::{Knob, Layer};
@@ -55,6 +56,7 @@ pub use netns::{Netns, Process};
 pub use params::Params;
 pub use relay::{Direction, DropRule, Kind, PathParams, RelayParams};
 pub use rng::Rng;
+pub use run::{CaseResult, RunOptions, run};
 pub use server::{Behaviour, Server};
 pub use stage::{Link, Stage};
 

@@ -3,14 +3,13 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::capture::{Capture, CaptureParams, CaptureReport};
-use crate::cleanup::{self, PREFIX};
+use crate::cleanup;
 use crate::counters::Counters;
 use crate::error::{Doing, LabError};
 use crate::netns::{Netns, run};
@@ -52,6 +51,9 @@ pub struct StageReport {
     pub captures: Vec<CaptureReport>,
     /// The link emulator's account, unless the link was veth.
     pub relay: Option<RelayReport>,
+    /// Roles of the namespaces besides client and server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// Kernel counters of the client's namespace, over the run.
     pub client_counters: Counters,
     /// Kernel counters of the server's namespace, over the run.
@@ -83,7 +85,13 @@ pub struct Stage {
     before: [Counters; 2],
     /// Captures cost time: a measurement is better off without.
     pub is_uncaptured: bool,
+    others: Vec<String>,
+    /// Called instead of the load, which then never begins: see [`crate::run::hold`].
+    pub hold: Option<Hold>,
 }
+
+/// What hears that a stage is up, and the case that it is of.
+pub type Hold = (fn(&Stage, &'static str), &'static str);
 
 /// The interface at either end of the link.
 pub const INTERFACE: &str = "lab0";
@@ -112,7 +120,7 @@ impl Stage {
             None => None,
         };
         let before = [Counters::read(&client)?, Counters::read(&server)?];
-        let dir = temporary_dir()?;
+        let dir = cleanup::temporary_dir()?;
         let (out, capture) = (out.to_owned(), params.capture);
         Ok(Stage {
             captures: Vec::new(),
@@ -127,6 +135,8 @@ impl Stage {
             capture,
             before,
             is_uncaptured: false,
+            others: Vec::new(),
+            hold: None,
         })
     }
 
@@ -135,16 +145,30 @@ impl Stage {
         &self.dir
     }
 
+    /// A further namespace, named for its role (`router`, `backend`, …).
+    ///
+    /// # Errors
+    /// `ip` fails.
+    pub fn namespace(&mut self, role: &str) -> Result<Netns, LabError> {
+        self.others.push(role.to_owned());
+        Netns::create(role)
+    }
+
     /// The emulated link, for an outage during the run.
     pub fn relay(&self) -> Option<&Relay> {
         self.relay.as_ref()
     }
 
-    /// Starts a capture and a sampler of sockets at each end and returns when both listen.
+    /// Starts a capture and a sampler of sockets at each end and returns when both listen. By now
+    /// all software runs; the load comes next.
     ///
     /// # Errors
     /// tcpdump is missing or refuses.
     pub fn start_captures(&mut self) -> Result<(), LabError> {
+        if let Some((up, case)) = self.hold {
+            up(self, case);
+            cleanup::sleep_until_the_end();
+        }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));
             if !self.is_uncaptured {
@@ -194,6 +218,7 @@ impl Stage {
         Ok(StageReport {
             captures,
             relay,
+            others: std::mem::take(&mut self.others),
             client_counters: Counters::read(&self.client)?.since(&self.before[0]),
             server_counters: Counters::read(&self.server)?.since(&self.before[1]),
             half_open_max: sampled.last().map_or(0, |server| server.half_open_max),
@@ -269,15 +294,6 @@ pub fn configure(netns: &Netns, addr: IpAddr, congestion_control: &str) -> Resul
             "route add {net}/{len} dev {INTERFACE} src {addr} congctl {congestion_control}"
         ))
         .map(|_| ())
-}
-
-fn temporary_dir() -> Result<PathBuf, LabError> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("{PREFIX}{}-{count}", std::process::id()));
-    cleanup::remember_dir(dir.clone());
-    fs::create_dir_all(&dir).doing(format!("make {}", dir.display()))?;
-    Ok(dir)
 }
 
 /// Versions of the kernel and of what takes the captures, for the labels.

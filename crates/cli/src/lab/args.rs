@@ -1,5 +1,6 @@
 //! What can be asked of the lab.
 
+use crate::args::Display;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_lab::CASES;
@@ -9,20 +10,35 @@ use tcpwhy_lab::rng::Rng;
 const RUN_EXAMPLES: &str = "\
 Examples:
   sudo tcpwhy lab run nginx_nodelay_off
-  sudo tcpwhy lab run send_buffer --rtt 20ms --rate 100mbit --sndbuf 16KiB --out captures";
+  sudo tcpwhy lab run send_buffer --rtt 20ms --rate 100mbit --sndbuf 16KiB --out captures
+  sudo tcpwhy lab run loss_random --loss 1% --seed 7 --json | jq .sentence
+  sudo tcpwhy lab run slow_reader --keep      leave it up, with commands to try
+
+It needs root, and touches nothing outside the namespaces that it makes.
+
+Exit status: 0 the fault was named and the fix worked, 1 not, 2 the case could not be run.";
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Lists the cases that can be reproduced
-    List,
-    /// Reproduces a case, with its fault and without
+    /// Lists the cases that can be reproduced, by layer, each with its healthy twin
+    List {
+        /// Print them as JSON, with their parameters
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        display: Display,
+    },
+    /// Makes a case happen, names its cause, applies the fix, and shows before and after
     #[command(after_help = RUN_EXAMPLES, arg_required_else_help = true)]
     Run(Box<RunArgs>),
     /// Judges diagnoses of labelled captures: tcpwhy's own, or any tool's answers
     #[command(after_help = super::score::NOTES, arg_required_else_help = true)]
     Score(Box<super::score::ScoreArgs>),
-    /// Removes what crashed runs have left behind
+    /// Takes down what --keep left up, and removes what killed runs left behind
     Clean,
+    /// Holds the stage of a case, for `run --keep`
+    #[command(hide = true)]
+    Hold(Box<RunArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -30,6 +46,17 @@ pub struct RunArgs {
     /// The case; `tcpwhy lab list` shows them
     #[arg(value_name = "CASE", value_parser = case_names(), hide_possible_values = true)]
     pub case: String,
+
+    /// Leave client, server and link up with the fault, to be explored by hand
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Print the story as JSON: labels, reports of both ends, comparison, verdict
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub display: Display,
 
     /// Keep the captures and labels.json in DIR/CASE-SEED
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

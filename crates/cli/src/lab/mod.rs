@@ -1,66 +1,121 @@
-//! `tcpwhy lab`: reproduces what makes connections slow, with real software in namespaces.
+//! `tcpwhy lab`: reproduces what makes connections slow, with real software in namespaces, and
+//! tells the story of each case.
 
 mod args;
+mod diagnosis;
+mod json;
+mod keep;
+mod list;
+mod outcome;
 mod score;
+mod story;
 
 pub use args::LabCommand;
 
 use crate::error::Error;
-use crate::output;
+use crate::progress::Waiting;
+use crate::{output, terminal};
 use args::RunArgs;
-use std::path::PathBuf;
+use outcome::Outcome;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tcpwhy_lab::{CASES, CaseResult, Labels, RunOptions, cleanup, find};
+use tcpwhy_lab::run::{Attempt, run_told};
+use tcpwhy_lab::{Case, LabError, RunOptions, Variant, cleanup, find};
 
 /// Does what was asked for.
 ///
 /// # Errors
 /// [`Error::Lab`]: a case cannot be run here, or not as asked.
 pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
-    let text = match asked {
-        LabCommand::List => list(),
-        LabCommand::Clean => cleanup::clean().iter().map(|it| format!("removed {it}\n")).collect(),
-        LabCommand::Run(asked) => run_case(asked)?,
+    match asked {
+        LabCommand::List { json: true, .. } => {
+            output::print(&(serde_json::to_string_pretty(&list::json())? + "\n"))?;
+        }
+        LabCommand::List { display, .. } => {
+            output::print(&list::text(&terminal::look(display, true)))?;
+        }
+        LabCommand::Run(asked) => return run_case(asked),
         LabCommand::Score(asked) => return score::run(asked),
-    };
-    output::print(&text)?;
+        LabCommand::Clean => {
+            let removed = cleanup::clean()?;
+            let text: String = removed.iter().map(|it| format!("removed {it}\n")).collect();
+            output::print(if text.is_empty() { "nothing was left behind\n" } else { &text })?;
+        }
+        LabCommand::Hold(asked) => {
+            cleanup::on_interrupt();
+            keep::hold(find(&asked.case)?, &options(asked, Path::new(".")))?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list() -> String {
-    let line = |case: &tcpwhy_lab::Case| {
-        format!("{:<12} {:<30} {}\n", case.layer.id(), case.name, case.summary)
-    };
-    CASES.iter().map(line).collect()
-}
-
-fn run_case(asked: &RunArgs) -> Result<String, Error> {
+/// Runs a case, tells its story; the exit status says whether the fault was named and repaired.
+fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
     let case = find(&asked.case)?;
-    let out = asked.out.clone().unwrap_or_else(|| PathBuf::from("."));
-    let options = RunOptions { out, seed: asked.seed, set: asked.set.0.clone() };
+    let look = terminal::look(&asked.display, false);
     cleanup::on_interrupt();
-    Ok(shown(&tcpwhy_lab::run(case, &options)?))
-}
-
-fn shown(result: &CaseResult) -> String {
-    let runs = result.faulty.iter().chain([&result.healthy]);
-    format!("{}\n{}", result.dir.display(), runs.map(shown_run).collect::<String>())
-}
-
-fn shown_run(labels: &Labels) -> String {
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let mut text = format!(
-        "  {:<8} {} exchanges, {:.1} ms in all, p50 {:.2} p99 {:.2} max {:.2} ms\n",
-        format!("{:?}", labels.variant).to_lowercase(),
-        labels.exchanges,
-        ms(labels.wall_ns),
-        ms(labels.latency_ns.p50_ns),
-        ms(labels.latency_ns.p99_ns),
-        ms(labels.latency_ns.max_ns),
-    );
-    for cause in &labels.causes {
-        let lost = cause.lost_ns.map_or("?".to_owned(), |ns| format!("{:.1} ms", ms(ns)));
-        text += &format!("           {} lost {lost}: {}\n", cause.cause, cause.lost_ns_how);
+    // Without --out the captures are needed only as long as the story is told.
+    let temporary = match &asked.out {
+        Some(_) => None,
+        None => Some(Temporary(cleanup::temporary_dir()?)),
+    };
+    let out = asked.out.as_deref().or(temporary.as_ref().map(|it| it.0.as_path()));
+    let options = options(asked, out.unwrap_or(Path::new(".")));
+    let result = waited(case, &options, asked)?;
+    let outcome = Outcome::of(case, &result)?;
+    let again = again(asked);
+    let mut text = if asked.json {
+        serde_json::to_string_pretty(&json::story(&outcome, &again)?)? + "\n"
+    } else {
+        story::tell(&outcome, &again, &look)?
+    };
+    if !asked.json && asked.out.is_some() {
+        text += &story::kept(&outcome, &look);
     }
-    text
+    if asked.keep {
+        let held = keep::start(asked)?;
+        match outcome.diagnosis() {
+            Some(told) if !asked.json => text += &keep::commands(&held, &told.report, &look),
+            _ => {}
+        }
+    }
+    output::print(&text)?;
+    Ok(ExitCode::from(u8::from(!outcome.is_good())))
+}
+
+/// A directory for the time being.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        cleanup::remove_dir(&self.0);
+    }
+}
+
+fn options(asked: &RunArgs, out: &Path) -> RunOptions {
+    RunOptions { out: out.to_owned(), seed: asked.seed, set: asked.set.0.clone() }
+}
+
+/// Runs the case while those who wait at a terminal see what happens.
+fn waited(
+    case: &Case,
+    options: &RunOptions,
+    asked: &RunArgs,
+) -> Result<tcpwhy_lab::CaseResult, LabError> {
+    let waiting = Waiting::new(!asked.display.no_progress);
+    run_told(case, options, &mut |Attempt { variant, number }| {
+        let what = match (case.knob, variant) {
+            (None, _) => "running the load",
+            (_, Variant::Faulty) => "running the load with the fault",
+            (_, Variant::Healthy) => "running it again, repaired",
+        };
+        let again = if number > 1 { ", once more: the link came late" } else { "" };
+        waiting.tell(&format!("{}: {what}{again}", case.name));
+    })
+}
+
+/// The command that does the same again.
+fn again(asked: &RunArgs) -> String {
+    let given = asked.set.0.iter().map(|(name, value)| format!(" --{name} {value}"));
+    format!("sudo tcpwhy lab run {} --seed {}{}", asked.case, asked.seed, given.collect::<String>())
 }

@@ -4,29 +4,40 @@
 use crate::cause::Owner;
 use crate::report::{LadderStep, Ledger, Step, units};
 
-/// Steps shown in full.
-const STEPS_MAX: usize = 70;
-const HEAD: usize = 24;
-const TAIL: usize = 10;
-/// Silences shown with their surroundings.
-const GAPS: usize = 6;
+/// How much is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// Steps shown in full.
+    steps_max: usize,
+    head: usize,
+    tail: usize,
+    /// Silences shown with their surroundings.
+    gaps: usize,
+}
+
+impl Room {
+    /// A screen or two.
+    pub const SCREENS: Room = Room { steps_max: 70, head: 24, tail: 10, gaps: 6 };
+    /// Part of a screen.
+    pub const SHORT: Room = Room { steps_max: 22, head: 7, tail: 3, gaps: 2 };
+}
 
 /// Replaces what is not needed by a line that says what it was.
-pub(super) fn elide(steps: Vec<LadderStep>) -> Vec<LadderStep> {
-    if steps.len() <= STEPS_MAX {
+pub(super) fn elide(steps: Vec<LadderStep>, room: Room) -> Vec<LadderStep> {
+    if steps.len() <= room.steps_max {
         return steps;
     }
     let mut keep = vec![false; steps.len()];
-    keep[..HEAD].fill(true);
-    keep[steps.len() - TAIL..].fill(true);
+    keep[..room.head].fill(true);
+    keep[steps.len() - room.tail..].fill(true);
     let mut gaps: Vec<(u64, usize)> = Vec::new();
-    for (index, step) in steps.iter().enumerate().skip(HEAD) {
+    for (index, step) in steps.iter().enumerate().skip(room.head) {
         if let Step::Gap { duration_ns, .. } = step.step {
             gaps.push((duration_ns, index));
         }
     }
     gaps.sort_by_key(|&(ns, index)| (std::cmp::Reverse(ns), index));
-    for &(_, index) in gaps.iter().take(GAPS) {
+    for &(_, index) in gaps.iter().take(room.gaps) {
         keep[index.saturating_sub(2)..(index + 4).min(steps.len())].fill(true);
     }
     let (mut shown, mut left_out) = (Vec::new(), LeftOut::default());
@@ -103,8 +114,8 @@ mod tests {
             let step = Step::Segment { from: Side::Server, frame, label: String::new() };
             steps.push(LadderStep { time_ns, step });
         }
-        let shown = elide(steps);
-        assert!(shown.len() < STEPS_MAX);
+        let shown = elide(steps, Room::SCREENS);
+        assert!(shown.len() < Room::SCREENS.steps_max);
         assert!(shown.iter().any(|step| matches!(step.step, Step::Gap { .. })));
         let marks: Vec<_> =
             shown.iter().filter(|step| matches!(step.step, Step::Mark(_))).collect();

@@ -35,6 +35,18 @@ pub fn render(comparison: &Comparison, look: &Look) -> String {
     page.finish()
 }
 
+/// The tables of latency and causes, and how sure the change is: for those who tell the rest
+/// themselves.
+pub fn tables(comparison: &Comparison, look: &Look) -> String {
+    let mut page = Page::new(look);
+    latency(&mut page, comparison);
+    causes(&mut page, comparison);
+    if let Some(ranks) = &comparison.ranks {
+        page.labelled("shift", &shift(ranks));
+    }
+    page.finish()
+}
+
 /// What is compared, and what keeps it from being a fair comparison.
 fn runs(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);

@@ -41,22 +41,22 @@ fn fold<'t>(words: impl Iterator<Item = &'t str>, width: usize) -> Vec<String> {
 }
 
 /// Columns that `text` takes.
-pub(super) fn columns_of(text: &str) -> usize {
+pub fn columns_of(text: &str) -> usize {
     text.chars().count()
 }
 
 /// `text` padded to `columns` on the right.
-pub(super) fn left(text: &str, columns: usize) -> String {
+pub fn left(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(columns_of(text))))
 }
 
 /// `text` padded to `columns` on the left.
-pub(super) fn right(text: &str, columns: usize) -> String {
+pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(columns_of(text))))
 }
 
 /// `text` cut to `columns`, with a mark that it was.
-pub(super) fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     if columns_of(text) <= columns {
         return text.to_owned();
     }
@@ -65,35 +65,38 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 }
 
 /// Collects lines.
-pub(super) struct Page<'a> {
-    pub(super) look: &'a Look,
+pub struct Page<'a> {
+    /// What it is written for.
+    pub look: &'a Look,
     text: String,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(look: &'a Look) -> Self {
+    /// An empty one.
+    pub fn new(look: &'a Look) -> Self {
         Self { look, text: String::new() }
     }
 
-    pub(super) fn finish(self) -> String {
+    /// What was written.
+    pub fn finish(self) -> String {
         self.text
     }
 
     /// An empty line, unless nothing or one stands above.
-    pub(super) fn gap(&mut self) {
+    pub fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }
     }
 
     /// One line as it is; colours are the caller's.
-    pub(super) fn line(&mut self, line: &str) {
+    pub fn line(&mut self, line: &str) {
         self.text.push_str(self.look.spell(line).trim_end());
         self.text.push('\n');
     }
 
     /// A paragraph in one colour, wrapped, `indent` columns in.
-    pub(super) fn paragraph(&mut self, paint: Option<Paint>, text: &str, indent: usize) {
+    pub fn paragraph(&mut self, paint: Option<Paint>, text: &str, indent: usize) {
         for line in self.wrapped(text, indent) {
             let line = match paint {
                 Some(paint) => self.look.paint(paint, &line),
@@ -104,13 +107,28 @@ impl<'a> Page<'a> {
     }
 
     /// `  label     text`, the text wrapped and hanging; commands in it are coloured.
-    pub(super) fn labelled(&mut self, label: &str, text: &str) {
+    pub fn labelled(&mut self, label: &str, text: &str) {
         let lines = self.wrapped(text, LABEL_COLUMNS);
         self.hang(label, lines.iter().map(String::as_str), true);
     }
 
+    /// The same for items with dots between them, which are not broken.
+    pub fn listed(&mut self, label: &str, items: &[String]) {
+        let width = self.look.width.saturating_sub(LABEL_COLUMNS).max(20);
+        let mut lines: Vec<String> = Vec::new();
+        for item in items {
+            match lines.last_mut() {
+                Some(line) if columns_of(line) + 3 + columns_of(item) <= width => {
+                    *line += &format!(" · {item}");
+                }
+                _ => lines.push(item.clone()),
+            }
+        }
+        self.hang(label, lines.iter().map(String::as_str), false);
+    }
+
     /// Shell commands under a label: broken lines end with `\` so that they can be pasted.
-    pub(super) fn command(&mut self, label: &str, command: &str) {
+    pub fn command(&mut self, label: &str, command: &str) {
         let width = self.look.width.saturating_sub(LABEL_COLUMNS + 2).max(20);
         let lines = wrap_command(command, width);
         let last = lines.len().saturating_sub(1);
@@ -123,7 +141,7 @@ impl<'a> Page<'a> {
     }
 
     /// An item of a list, wrapped and hanging.
-    pub(super) fn item(&mut self, text: &str) {
+    pub fn item(&mut self, text: &str) {
         let mut in_code = false;
         for (index, line) in self.wrapped(text, 4).iter().enumerate() {
             let sign = if index == 0 { "  - " } else { "    " };
@@ -133,7 +151,7 @@ impl<'a> Page<'a> {
     }
 
     /// What the reader must know first.
-    pub(super) fn warning(&mut self, text: &str) {
+    pub fn warning(&mut self, text: &str) {
         for (index, line) in self.wrapped(text, 2).iter().enumerate() {
             let sign = if index == 0 { "!" } else { " " };
             self.line(&self.look.paint(Paint::Warning, &format!("{sign} {line}")));
@@ -141,12 +159,25 @@ impl<'a> Page<'a> {
     }
 
     /// A paragraph, wrapped, two columns in; commands in it are coloured.
-    pub(super) fn prose(&mut self, text: &str) {
+    pub fn prose(&mut self, text: &str) {
         let mut in_code = false;
         for line in self.wrapped(text, 2) {
             let line = self.coloured(&line, &mut in_code);
             self.line(&format!("  {line}"));
         }
+    }
+
+    /// `start` as it is, then words, wrapped beside it, or below it where there is no room.
+    pub fn hanging(&mut self, start: &str, words: &str) {
+        let beside = columns_of(start) + 2;
+        let indent = if beside + 30 <= self.look.width { beside } else { 4 };
+        let lines = self.wrapped(words, indent);
+        let (first, below) = match lines.split_first() {
+            Some((first, below)) if indent == beside => (first.as_str(), below),
+            _ => ("", lines.as_slice()),
+        };
+        self.line(&format!("  {start}{first}"));
+        below.iter().for_each(|line| self.line(&format!("{}{line}", " ".repeat(indent))));
     }
 
     /// A labelled row of columns whose last one, the words, wraps within itself, or below the

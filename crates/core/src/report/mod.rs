@@ -14,18 +14,17 @@ mod layout;
 mod manual;
 mod model;
 mod phrases;
-mod shares;
 mod style;
 pub mod template;
 pub mod text;
 pub mod units;
 
 pub use ladder::{Ladder, LadderStep, Step};
+pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;
 pub use model::*;
 pub use phrases::{Fix, Phrases};
-pub use shares::Shares;
-pub use style::{Glyphs, Look};
+pub use style::{Glyphs, Look, Paint};
 
 use crate::app::Protocol;
 

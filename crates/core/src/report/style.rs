@@ -31,12 +31,18 @@ pub enum Glyphs {
 
 /// Colours by meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Paint {
+pub enum Paint {
+    /// Titles and what to read first.
     Bold,
+    /// Labels.
     Dim,
+    /// What somebody has to repair.
     Fault,
+    /// Where time goes without a fault.
     Cost,
+    /// Nothing is wrong.
     Good,
+    /// What limits what is said.
     Warning,
     /// Commands and configuration.
     Code,
@@ -51,7 +57,7 @@ const SEGMENT_COLOURS: [&str; 5] = ["\x1b[31m", "\x1b[33m", "\x1b[36m", "\x1b[34
 
 impl Look {
     /// `text` in a colour, if there are colours.
-    pub(super) fn paint(&self, paint: Paint, text: &str) -> String {
+    pub fn paint(&self, paint: Paint, text: &str) -> String {
         if self.colour { format!("{}{text}\x1b[0m", code(paint)) } else { text.to_owned() }
     }
 
@@ -66,7 +72,7 @@ impl Look {
     }
 
     /// `text`, spelled in ASCII where that is all there is.
-    pub(super) fn spell(&self, text: &str) -> String {
+    pub fn spell(&self, text: &str) -> String {
         if self.unicode() {
             return text.to_owned();
         }

@@ -24,10 +24,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     inputs(&mut page, report);
     limits(&mut page, report);
     page.gap();
-    // What somebody can repair comes first, however much time goes into what nobody can.
-    let (faults, costs): (Vec<_>, Vec<_>) =
-        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
-    let findings: Vec<Said<'_>> = faults.into_iter().chain(costs).collect();
+    let findings = phrased(report);
     headline(&mut page, report, &findings);
     overview(&mut page, &findings);
     let shown = if look.all { findings.len() } else { FINDINGS_MAX };
@@ -46,6 +43,28 @@ pub fn render(report: &Report, look: &Look) -> String {
     connections(&mut page, report);
     observations(&mut page, report);
     page.finish()
+}
+
+/// The answer and its proof: the headline, a line for each finding, the first `findings_max` of
+/// them in full. For those who tell the rest themselves.
+pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
+    let mut page = Page::new(look);
+    let findings = phrased(report);
+    headline(&mut page, report, &findings);
+    overview(&mut page, &findings);
+    for (finding, phrases) in findings.iter().take(findings_max) {
+        page.gap();
+        finding::render(&mut page, report, finding, phrases);
+    }
+    page.finish()
+}
+
+/// The findings with their words. What somebody can repair comes first, however much time goes
+/// into what nobody can.
+fn phrased(report: &Report) -> Vec<Said<'_>> {
+    let (faults, costs): (Vec<_>, Vec<_>) =
+        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
+    faults.into_iter().chain(costs).collect()
 }
 
 /// What was read, and where it was captured.

@@ -2,9 +2,7 @@
 //! repetition repeats.
 
 use crate::capture::FrameId;
-use crate::tcp::queue::Queue;
-use crate::tcp::sequence::widen;
-use std::num::NonZeroU32;
+use std::collections::VecDeque;
 
 /// Segments remembered.
 const SENT_MAX: usize = 32;
@@ -18,33 +16,18 @@ pub struct Sighting {
     pub time_ns: u64,
 }
 
-impl Sighting {
-    /// `None` for one that was never made: frames count from one.
-    pub fn known(self) -> Option<Self> {
-        (self.frame != FrameId::default()).then_some(self)
-    }
-
-    /// Takes `here` unless it was made before.
-    pub fn get_or_insert(&mut self, here: Self) {
-        if self.known().is_none() {
-            *self = here;
-        }
-    }
-}
-
-/// One segment that was sent. Its age is kept in microseconds, and of its end the lower half, to
-/// keep the record small.
+/// One segment that was sent. Its age is kept in microseconds to keep the record small.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
+    end: u64,
     frame: FrameId,
-    end: u32,
-    len: NonZeroU32,
+    len: u32,
     sent_us: u32,
 }
 
 /// The last segments of one sender that are not acknowledged.
 #[derive(Debug, Default)]
-pub struct SentLog(Queue<Sent>);
+pub struct SentLog(VecDeque<Sent>);
 
 impl SentLog {
     /// A segment with `len` bytes up to position `end` was sent.
@@ -53,17 +36,15 @@ impl SentLog {
         if self.0.len() >= SENT_MAX {
             self.0.pop_front();
         }
-        let Some(len) = NonZeroU32::new(len) else { return };
-        let sent_us = (now_ns / 1_000) as u32;
-        self.0.push_back(Sent { frame, end: end as u32, len, sent_us });
+        self.0.push_back(Sent { end, frame, len, sent_us: (now_ns / 1_000) as u32 });
     }
 
     /// Everything up to `una` has arrived; answers the greatest length among it.
     #[inline]
     pub fn arrived(&mut self, una: u64) -> u32 {
         let mut longest = 0;
-        while let Some(sent) = self.0.front().filter(|sent| widen(sent.end, una) <= una) {
-            longest = longest.max(sent.len.get());
+        while let Some(sent) = self.0.front().filter(|sent| sent.end <= una) {
+            longest = longest.max(sent.len);
             self.0.pop_front();
         }
         longest
@@ -71,7 +52,7 @@ impl SentLog {
 
     /// Length of the segment that carried position `start`; 0 if it is not remembered.
     pub fn len_of(&self, start: u64) -> u32 {
-        self.of(start).map_or(0, |sent| sent.len.get())
+        self.of(start).map_or(0, |sent| sent.len)
     }
 
     /// The frame that carried position `start` before, when, as seen at `now_ns`, and its payload,
@@ -80,7 +61,7 @@ impl SentLog {
         let sent = self.of(start)?;
         let age_us = ((now_ns / 1_000) as u32).wrapping_sub(sent.sent_us);
         let time_ns = now_ns.saturating_sub(u64::from(age_us) * 1_000);
-        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len.get())))
+        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len)))
     }
 
     /// Forgets all.
@@ -88,21 +69,13 @@ impl SentLog {
         self.0.clear();
     }
 
-    /// Gives back memory that is not in use.
-    pub fn shrink(&mut self) {
-        self.0.shrink();
-    }
-
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
+        self.0.capacity() * size_of::<Sent>()
     }
 
     fn of(&self, start: u64) -> Option<&Sent> {
-        self.0.iter().find(|sent| {
-            let end = widen(sent.end, start);
-            end > start && end - u64::from(sent.len.get()) <= start
-        })
+        self.0.iter().find(|sent| sent.end > start && sent.end - u64::from(sent.len) <= start)
     }
 }
 

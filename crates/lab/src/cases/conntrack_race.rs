@@ -23,7 +23,6 @@ use crate::describe::{Knob, Layer};
 use crate::dns;
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
-use crate::netns::Netns;
 use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::{Link, Stage};
@@ -60,7 +59,7 @@ pub const CASE: Case = Case {
 };
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
-    let backend = Netns::create("backend")?;
+    let backend = stage.namespace("backend")?;
     route(stage, &backend)?;
     let resolver = |index| dns::add_resolver(&stage.server, stage.server_addr, index);
     let resolvers = [resolver(0)?, resolver(1)?];

@@ -54,7 +54,7 @@ pub const FULL: Case = Case {
 };
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
-    let backend = Netns::create("backend")?;
+    let backend = stage.namespace("backend")?;
     let endpoint = SocketAddr::new(stage.server_addr, PORT);
     let table_size = p.get("table_size")?;
     let limit = match variant {

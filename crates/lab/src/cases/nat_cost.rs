@@ -9,7 +9,6 @@ use crate::client::{self, Load};
 use crate::describe::Layer;
 use crate::error::LabError;
 use crate::labels::{Class, Variant};
-use crate::netns::Netns;
 use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
@@ -41,7 +40,7 @@ pub const CASE: Case = Case {
 };
 
 fn act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabError> {
-    let backend = Netns::create("backend")?;
+    let backend = stage.namespace("backend")?;
     route(stage, &backend)?;
     let to = match p.get("nat")? {
         0 => {

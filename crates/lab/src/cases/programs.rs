@@ -144,12 +144,12 @@ fn postgres_programs() -> Result<PathBuf, LabError> {
     })
 }
 
-/// A command that runs as the user `postgres`, because PostgreSQL refuses to run as root, and
-/// still dies with the lab.
+/// A command that runs as the user `postgres`, because PostgreSQL refuses to run as root; it
+/// ends with the lab: by SIGINT, as killed it would leave shared memory behind.
 fn as_postgres(mut setpriv: Command, program: &Path) -> Command {
     let command = &mut setpriv;
     command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]);
-    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command.args(["--pdeathsig", "INT"]).arg(program);
     setpriv
 }
 

@@ -59,7 +59,7 @@ fn params(rng: &mut Rng) -> Params {
 const FLOOD_MAX_SECONDS: u64 = 25;
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
-    let attacker = Netns::create("attacker")?;
+    let attacker = stage.namespace("attacker")?;
     bridge(stage, &attacker)?;
     let settings = [
         ("net.ipv4.tcp_syncookies", p.get("syncookies")?.to_string()),

@@ -1,0 +1,91 @@
+//! What tcpwhy says of the captures of a run, held against what is true of them.
+
+use crate::analysis::{self, Wanted};
+use crate::error::Error;
+use crate::{sources, workers};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::report::{Finding, Ladder, Report};
+use tcpwhy_lab::{CaseResult, Cause, Labels};
+
+/// The diagnosis from one end.
+pub struct Diagnosis {
+    /// `client` or `server`: where the capture was taken.
+    pub vantage: String,
+    path: PathBuf,
+    /// What was found.
+    pub report: Report,
+}
+
+impl Diagnosis {
+    /// Those of all captures of a run.
+    ///
+    /// # Errors
+    /// A capture cannot be read.
+    pub fn of(result: &CaseResult, labels: &Labels) -> Result<Vec<Diagnosis>, Error> {
+        let captures = labels.stage.captures.iter();
+        let each = captures.filter_map(|capture| {
+            let path = result.capture(labels, &capture.vantage)?;
+            Some((capture.vantage.clone(), path))
+        });
+        each.map(|(vantage, path)| {
+            let open = || sources::open(std::slice::from_ref(&path));
+            let never = AtomicBool::new(false);
+            let answer = analysis::analyse(open()?, &open, wanted(), |_| (), &never)?;
+            Ok(Diagnosis { vantage, path, report: answer.report })
+        })
+        .collect()
+    }
+
+    /// The findings that name a cause which is present, by its own name or one as right.
+    pub fn naming(&self, truth: &Cause) -> impl Iterator<Item = &Finding> {
+        self.report.findings.iter().filter(|finding| is_right(finding, truth))
+    }
+
+    /// Whether each of the causes is named.
+    pub fn names_all(&self, truths: &[Cause]) -> bool {
+        truths.iter().all(|truth| self.naming(truth).next().is_some())
+    }
+
+    /// What the findings that name one of the causes put down to it, ns.
+    pub fn lost_ns(&self, truths: &[Cause]) -> u64 {
+        let is_true = |it: &&Finding| truths.iter().any(|truth| is_right(it, truth));
+        self.report.findings.iter().filter(is_true).map(|finding| finding.lost_ns).sum()
+    }
+
+    /// The first fault, if any is found.
+    pub fn fault(&self) -> Option<&Finding> {
+        self.report.findings.iter().find(|finding| finding.cause.class() == Class::Fault)
+    }
+
+    /// The exchange that a finding has its evidence from.
+    ///
+    /// # Errors
+    /// The capture cannot be read again.
+    pub fn ladder(&self, finding: &Finding) -> Result<Option<Ladder>, Error> {
+        let open = || sources::open(std::slice::from_ref(&self.path));
+        analysis::draw_evidence(&open, wanted().options, &self.report, finding)
+    }
+}
+
+/// Whether a finding may stand for a cause that is present: a capture alone cannot tell some
+/// causes apart.
+fn is_right(finding: &Finding, truth: &Cause) -> bool {
+    let (id, role) = (finding.cause.id(), finding.culprit.role.id());
+    let mut verdicts = truth.from_capture.verdicts.iter();
+    id == truth.cause
+        || truth.also_right.contains(&id)
+        || verdicts.any(|it| it.cause == id && it.culprit_role.id() == role)
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        options: Options { all: true, show_values: true, ..Options::default() },
+        connection: None,
+        exchange: None,
+        all: true,
+        threads: workers::available(),
+    }
+}

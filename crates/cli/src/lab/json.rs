@@ -1,0 +1,47 @@
+//! The story of a case for machines: labels, reports, comparison, verdict.
+
+use super::diagnosis::Diagnosis;
+use super::list::fix;
+use super::outcome::Outcome;
+use crate::error::Error;
+use serde_json::{Map, Value, json};
+use tcpwhy_core::report::{comparison, json};
+
+/// All of it.
+///
+/// # Errors
+/// Something cannot be put into JSON.
+pub fn story(outcome: &Outcome<'_>, again: &str) -> Result<Value, Error> {
+    let version = env!("CARGO_PKG_VERSION");
+    let case = outcome.case;
+    Ok(json!({
+        "schema_version": 1,
+        "tool_version": version,
+        "case": case.name,
+        "layer": case.layer,
+        "class": case.class,
+        "summary": case.summary,
+        "command": again,
+        "fix": fix(case, &outcome.labels().params),
+        "directory": outcome.result.dir,
+        "labels": {
+            "faulty": serde_json::to_value(&outcome.result.faulty)?,
+            "healthy": serde_json::to_value(&outcome.result.healthy)?,
+        },
+        "reports": { "before": reports(&outcome.before)?, "after": reports(&outcome.after)? },
+        "comparison": outcome.comparison.as_ref().map(|it| comparison::to_json(it, version)),
+        "named": outcome.is_named(),
+        "fixed": outcome.is_fixed(),
+        "sentence": outcome.sentence(),
+    }))
+}
+
+/// By vantage.
+fn reports(diagnoses: &[Diagnosis]) -> Result<Value, Error> {
+    let mut all = Map::new();
+    for diagnosis in diagnoses {
+        let report = json::render(&diagnosis.report, env!("CARGO_PKG_VERSION"))?;
+        all.insert(diagnosis.vantage.clone(), serde_json::from_str(&report)?);
+    }
+    Ok(Value::Object(all))
+}

@@ -1,0 +1,118 @@
+//! `--keep`: the stage stays up in a process of its own, until `tcpwhy lab clean` ends it.
+
+use super::args::RunArgs;
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use tcpwhy_core::app::Protocol;
+use tcpwhy_core::report::{EndpointReport, Look, Page, Paint, Report};
+use tcpwhy_lab::{Case, LabError, RunOptions, Stage, cleanup};
+
+/// What a held stage tells about itself.
+#[derive(Serialize, Deserialize)]
+pub struct Held {
+    client: String,
+    server: String,
+    interface: String,
+}
+
+/// Builds the stage with its fault, says so on standard output, and stays until it is ended.
+///
+/// # Errors
+/// [`LabError`]: it cannot be built.
+pub fn hold(case: &Case, options: &RunOptions) -> Result<(), LabError> {
+    match tcpwhy_lab::run::hold(case, options, up)? {}
+}
+
+fn up(stage: &Stage, case: &str) {
+    let held = Held {
+        client: stage.client.name().to_owned(),
+        server: stage.server.name().to_owned(),
+        interface: tcpwhy_lab::stage::INTERFACE.to_owned(),
+    };
+    let told = cleanup::keep(stage.dir(), case).and_then(|()| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", serde_json::to_string(&held)?)?;
+        out.flush()
+    });
+    if let Err(error) = told {
+        eprintln!("tcpwhy: the stage cannot be kept: {error}");
+        cleanup::end(1);
+    }
+}
+
+/// Starts the process that holds the stage, and waits until that is up.
+///
+/// # Errors
+/// It cannot be started, or says why it cannot hold the stage.
+pub fn start(asked: &RunArgs) -> Result<Held, Error> {
+    let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
+    command.args(["lab", "hold", &asked.case, "--seed", &asked.seed.to_string()]);
+    for (name, value) in &asked.set.0 {
+        command.arg(format!("--{name}")).arg(value);
+    }
+    // A group of its own: Ctrl-C in this terminal is not meant for it.
+    command.process_group(0).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(Error::Keep)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(Error::Keep)?;
+    }
+    if let Ok(held) = serde_json::from_str(&line) {
+        return Ok(held);
+    }
+    let mut said = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_string(&mut said).map_err(Error::Keep)?;
+    }
+    let said = said.trim().trim_start_matches("tcpwhy: ").to_owned();
+    Err(Error::Keep(std::io::Error::other(said)))
+}
+
+/// What can be tried there.
+pub fn commands(held: &Held, report: &Report, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.line("");
+    let title = look.paint(Paint::Bold, "kept up, with the fault");
+    page.line(&format!("{title}   to be explored by hand, as root"));
+    let inside = |netns: &str, command: &str| format!("ip netns exec {netns} {command}");
+    if let Some(request) = report.endpoints.first().and_then(request) {
+        page.command("load", &inside(&held.client, &request));
+    }
+    let tcpdump = format!("tcpdump -n -i {}", held.interface);
+    page.command("watch", &inside(&held.server, &tcpdump));
+    page.command("sockets", &inside(&held.server, "ss -tin"));
+    let diagnose = format!("{tcpdump} -w - 2>/dev/null | tcpwhy -");
+    page.command("diagnose", &inside(&held.server, &diagnose));
+    page.command("shell", &inside(&held.client, "bash"));
+    page.command("take down", "tcpwhy lab clean");
+    page.finish()
+}
+
+/// A command that makes requests of the kind that is most frequent at `at`.
+fn request(at: &EndpointReport) -> Option<String> {
+    let endpoint = at.endpoint.to_string();
+    let (ip, port) = endpoint.rsplit_once(':')?;
+    let ip = ip.trim_matches(['[', ']']);
+    let kind = at.kinds.first().map_or("", |kind| kind.kind.as_str());
+    let (method, path) = kind.split_once(' ').unwrap_or(("GET", "/"));
+    // Several on one connection, of which kernels acknowledge only the first segments at once:
+    // curl counts in the part of the URL that is not sent.
+    let curl = |scheme: &str| {
+        let data = if method == "POST" { " -d x" } else { "" };
+        let report = "-o /dev/null -w '%{time_total} s\\n'";
+        format!("curl -sk{data} {report} '{scheme}://{endpoint}{path}#[1-40]'")
+    };
+    match at.protocol {
+        Protocol::Http1 => Some(curl("http")),
+        Protocol::Tls => Some(curl("https")),
+        Protocol::Redis => Some(format!("redis-cli -h {ip} -p {port} --latency-history")),
+        Protocol::Postgres => {
+            Some(format!("psql -h {ip} -p {port} -U postgres -c '\\timing' -c 'SELECT 42'"))
+        }
+        _ => None,
+    }
+}

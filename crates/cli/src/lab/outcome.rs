@@ -1,0 +1,156 @@
+//! What became of a case: was the fault named, and did the fix help?
+
+use super::diagnosis::Diagnosis;
+use crate::error::Error;
+use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
+use tcpwhy_core::report::{Finding, units};
+use tcpwhy_lab::{Case, CaseResult, Cause, Labels, Request, Role};
+
+/// A case after its runs, with the diagnoses of their captures.
+pub struct Outcome<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// What its runs gave.
+    pub result: &'a CaseResult,
+    /// The diagnoses of the run with the fault, or of the look-alike.
+    pub before: Vec<Diagnosis>,
+    /// Those of the run after the fix, where there is one.
+    pub after: Vec<Diagnosis>,
+    /// The one of `before` that is told in full.
+    pub shown: usize,
+    /// Before and after by the client's own clock, with the causes that were found.
+    pub comparison: Option<Comparison>,
+}
+
+impl<'a> Outcome<'a> {
+    /// Diagnoses all captures.
+    ///
+    /// # Errors
+    /// A capture cannot be read.
+    pub fn of(case: &'a Case, result: &'a CaseResult) -> Result<Self, Error> {
+        let before = Diagnosis::of(result, result.faulty.as_ref().unwrap_or(&result.healthy))?;
+        let after = match result.faulty {
+            Some(_) => Diagnosis::of(result, &result.healthy)?,
+            None => Vec::new(),
+        };
+        let shown = shown(&before, causes(result));
+        let comparison = result.faulty.as_ref().and_then(|faulty| {
+            let run = |name: &str, labels: &Labels, diagnoses: &[Diagnosis]| {
+                let by_clock =
+                    Measured::of_durations(name, labels.requests.iter().map(Request::took_ns));
+                let report = &diagnoses.get(shown)?.report;
+                Some(Measured { findings: Measured::of(name, report).findings, ..by_clock })
+            };
+            let before = run("before", faulty, &before)?;
+            let after = run("after", &result.healthy, &after)?;
+            // Without any request there is nothing to compare.
+            compare(before, after, Options::default()).ok()
+        });
+        Ok(Self { case, result, before, after, shown, comparison })
+    }
+
+    /// The run that is diagnosed: the one with the fault, where there is one.
+    pub fn labels(&self) -> &Labels {
+        self.result.faulty.as_ref().unwrap_or(&self.result.healthy)
+    }
+
+    /// What is present in it.
+    pub fn causes(&self) -> &[Cause] {
+        causes(self.result)
+    }
+
+    /// The diagnosis that is told in full.
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        self.before.get(self.shown)
+    }
+
+    /// The finding that names the first of the causes, in the diagnosis that is told.
+    pub fn finding(&self) -> Option<&Finding> {
+        self.diagnosis()?.naming(self.causes().first()?).next()
+    }
+
+    /// Whether the diagnosis is right: names the causes, or no fault where there is none.
+    pub fn is_named(&self) -> bool {
+        match self.result.faulty {
+            Some(_) => self.diagnosis().is_some_and(|it| it.names_all(self.causes())),
+            None => self.before.iter().all(|it| it.fault().is_none()),
+        }
+    }
+
+    /// Whether the fix helped: the causes are gone, or cost less than half, and the user has
+    /// shorter times or fewer failures. `None` where there is nothing to fix.
+    pub fn is_fixed(&self) -> Option<bool> {
+        let faulty = self.result.faulty.as_ref()?;
+        let (before, after) = (self.diagnosis()?, self.after.get(self.shown)?);
+        let less = match before.lost_ns(self.causes()) {
+            0 => !after.names_all(self.causes()),
+            lost_ns => after.lost_ns(self.causes()) < lost_ns / 2,
+        };
+        let healthy = &self.result.healthy;
+        let better = failed(healthy) < failed(faulty)
+            || healthy.latency_ns.mean_ns < faulty.latency_ns.mean_ns;
+        Some(less && better)
+    }
+
+    /// Whether all is as it should be.
+    pub fn is_good(&self) -> bool {
+        self.is_named() && self.is_fixed().unwrap_or(true)
+    }
+
+    /// It all in one sentence.
+    pub fn sentence(&self) -> String {
+        let Some(fixed) = self.is_fixed() else {
+            return match self.before.iter().find_map(|it| it.fault()) {
+                None => "There is no fault, and none was named.".to_owned(),
+                Some(fault) => {
+                    format!("There is no fault, but {} was named.", fault.cause.id())
+                }
+            };
+        };
+        let what = if self.case.class == tcpwhy_lab::Class::Cost { "cost" } else { "fault" };
+        let at = |it: &&Diagnosis| it.names_all(self.causes());
+        let ends: Vec<_> = self.before.iter().filter(at).map(|it| it.vantage.as_str()).collect();
+        let named = match ends.as_slice() {
+            [] => "was not named".to_owned(),
+            [end] => format!("was named at the {end} (not at the other end)"),
+            _ => "was named at both ends".to_owned(),
+        };
+        let joined = if self.is_named() == fixed { "and" } else { "but" };
+        let worked = if fixed { "the fix worked" } else { "the fix did not help" };
+        format!("The {what} {named}, {joined} {worked}{}.", self.change())
+    }
+
+    /// What changed for the user.
+    fn change(&self) -> String {
+        let (before, after) = (self.labels(), &self.result.healthy);
+        let (failed_before, failed_after) = (failed(before), failed(after));
+        if failed_after < failed_before {
+            let of = before.exchanges;
+            return format!(": of {of} requests {failed_before} failed, now {failed_after}");
+        }
+        let [one, other] = [before.latency_ns.mean_ns, after.latency_ns.mean_ns];
+        let [mean, now] = [one, other].map(units::duration);
+        let times = one as f64 / other.max(1) as f64;
+        let times = if times >= 1.5 { format!(", {times:.1} times faster") } else { String::new() };
+        format!(": mean {mean} → {now}{times}")
+    }
+}
+
+/// Requests that failed.
+pub fn failed(labels: &Labels) -> u64 {
+    labels.requests.iter().filter(|request| request.error.is_some()).count() as u64
+}
+
+fn causes(result: &CaseResult) -> &[Cause] {
+    result.faulty.as_ref().map_or(&[], |faulty| faulty.causes.as_slice())
+}
+
+/// The culprit's end knows best; the client's sees all there is to see. An end from which the
+/// causes are not named is no example.
+fn shown(diagnoses: &[Diagnosis], causes: &[Cause]) -> usize {
+    let at_server = causes.first().is_some_and(|cause| cause.culprit_role == Role::Server);
+    let best = if at_server { "server" } else { "client" };
+    let order = |it: &Diagnosis| (it.names_all(causes), it.vantage == best);
+    let all = diagnoses.iter().enumerate();
+    all.max_by_key(|(_, it)| order(it)).map_or(0, |(index, _)| index)
+}

@@ -1,0 +1,272 @@
+//! The story of a case, from what was set up to what the fix changed.
+
+use super::outcome::{Outcome, failed};
+use crate::error::Error;
+use std::collections::BTreeSet;
+use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, right, text, units};
+use tcpwhy_lab::describe::fill;
+use tcpwhy_lab::params::option;
+use tcpwhy_lab::{Cause, Class, Labels, Link};
+
+/// Findings told in full.
+const FINDINGS_MAX: usize = 3;
+/// Parameters of every case, told where they are not 0.
+const IS_SELDOM: [&str; 3] = ["any_interface", "ipv6", "snaplen_bytes"];
+
+/// The whole story. `again` is the command that tells it anew.
+///
+/// # Errors
+/// A capture cannot be read again.
+pub fn tell(outcome: &Outcome<'_>, again: &str, look: &Look) -> Result<String, Error> {
+    let mut story = title(outcome, look);
+    story += &set_up(outcome, again, look);
+    story += &user(outcome.labels(), look);
+    story += &wire(outcome, look)?;
+    story += &diagnosis(outcome, look);
+    story += &fix(outcome, look);
+    story += &verdict(outcome, look);
+    Ok(story)
+}
+
+fn title(outcome: &Outcome<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let case = outcome.case;
+    let name = look.paint(Paint::Bold, case.name);
+    let class = match case.class {
+        Class::Fault => "fault",
+        Class::Cost => "cost",
+        Class::None => "look-alike",
+    };
+    page.line(&format!("{name}   {} · {class} · seed {}", case.layer.id(), outcome.labels().seed));
+    page.paragraph(None, case.summary, 2);
+    page.finish()
+}
+
+/// A page that begins with a gap and a heading.
+fn section<'l>(look: &'l Look, title: &str, facts: &str) -> Page<'l> {
+    let mut page = Page::new(look);
+    let heading = look.paint(Paint::Bold, title);
+    page.line("");
+    if columns_of(title) + 3 + columns_of(facts) <= look.width {
+        page.line(&format!("{heading}   {facts}"));
+    } else {
+        page.line(&heading);
+        page.paragraph(None, facts, 2);
+    }
+    page
+}
+
+fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
+    let labels = outcome.labels();
+    let mut page = section(look, "set up", "real software in network namespaces of its own");
+    topology(&mut page, labels);
+    if let Some(knob) = outcome.case.knob {
+        let faulty = fill(knob.faulty, &labels.params);
+        let label = if outcome.case.class == Class::Cost { "cost" } else { "fault" };
+        page.labelled(label, &format!("{}: {faulty}", knob.at));
+    }
+    page.listed("software", &software(labels));
+    let told = labels.params.iter().filter(|(name, value)| *value > 0 || !IS_SELDOM.contains(name));
+    let params = told.map(|(name, value)| {
+        let (name, unit) = option(name);
+        format!("{name} {}", unit.show(value))
+    });
+    page.listed("parameters", &params.collect::<Vec<_>>());
+    page.command("again", again);
+    page.finish()
+}
+
+/// Client, link and server in two lines, and who else takes part.
+fn topology(page: &mut Page<'_>, labels: &Labels) {
+    let (client, server) = (&labels.client_address, &labels.server_endpoint);
+    let link = format!(" {} ", link(labels));
+    let width = page.look.width.clamp(40, 96) - 2;
+    let room = width.saturating_sub(columns_of(client) + columns_of(server) + 2);
+    let spare = room.saturating_sub(columns_of(&link));
+    let (before, after) = ("─".repeat(spare / 2), "─".repeat(spare - spare / 2));
+    let names = right("server", width.saturating_sub(columns_of("client")));
+    page.line(&page.look.paint(Paint::Dim, &format!("  client{names}")));
+    if spare >= 4 {
+        page.line(&format!("  {client} {before}{link}{after} {server}"));
+    } else {
+        page.line(&format!("  {client}{}", right(server, width - columns_of(client))));
+        page.labelled("link", link.trim());
+    }
+    if !labels.stage.others.is_empty() {
+        page.labelled("also", &labels.stage.others.join(", "));
+    }
+}
+
+fn link(labels: &Labels) -> String {
+    let Link::Relay(relay) = &labels.link else { return "a cable (veth)".to_owned() };
+    let (there, back) = (&relay.client_to_server, &relay.server_to_client);
+    let mut text = format!("{} round trip", units::duration(there.delay_ns + back.delay_ns));
+    match (there.rate_bps, back.rate_bps) {
+        (0, 0) => {}
+        (one, other) if one == other => text += &format!(" · {}", units::rate(one)),
+        (up, down) => text += &format!(" · {} up, {} down", units::rate(up), units::rate(down)),
+    }
+    text
+}
+
+/// What took part, each with its version.
+fn software(labels: &Labels) -> Vec<String> {
+    let named = labels.versions.iter().map(|(name, version)| {
+        let version = version.trim_start_matches("nginx version: ");
+        let is_told = version.to_lowercase().contains(&name.to_lowercase()) || name == "kernel";
+        let words: Vec<&str> =
+            version.split_whitespace().take(if is_told { 4 } else { 1 }).collect();
+        let version = words.join(" ");
+        if is_told { version } else { format!("{name} {version}") }
+    });
+    let own = labels.versions.keys().all(|name| ["kernel", "tcpdump"].contains(&name.as_str()));
+    let own = own.then(|| "the lab's own client and server".to_owned());
+    named.chain(own).chain([format!("{} congestion control", labels.congestion_control)]).collect()
+}
+
+/// What the client's own clock says.
+fn user(labels: &Labels, look: &Look) -> String {
+    let connections: BTreeSet<_> = labels.requests.iter().map(|r| &r.client_endpoint).collect();
+    let facts = format!(
+        "{} on {}, by the client's own clock",
+        counted(labels.exchanges, "request", "requests"),
+        counted(connections.len() as u64, "connection", "connections")
+    );
+    let mut page = section(look, "what a user sees", &facts);
+    let at = &labels.latency_ns;
+    let times = [
+        ("mean", at.mean_ns),
+        ("p50", at.p50_ns),
+        ("p90", at.p90_ns),
+        ("p99", at.p99_ns),
+        ("max", at.max_ns),
+    ];
+    let times = times.map(|(name, ns)| format!("{name} {}", units::duration(ns)));
+    page.listed("latency", &times);
+    page.labelled("throughput", &throughput(labels));
+    let first = labels.requests.iter().find_map(|request| request.error.as_deref());
+    if let Some(error) = first {
+        let all = format!("{} of {} requests: {error}", failed(labels), labels.exchanges);
+        page.labelled("failed", &units::printable(&all));
+    }
+    page.finish()
+}
+
+fn throughput(labels: &Labels) -> String {
+    let per_second = per_second(labels);
+    let bytes: u64 = labels.requests.iter().map(|r| r.request_bytes + r.response_bytes).sum();
+    let rate = bytes as f64 * 8.0 * per_second / labels.exchanges.max(1) as f64;
+    format!("{per_second:.1} requests/s · {}", units::rate(rate as u64))
+}
+
+fn per_second(labels: &Labels) -> f64 {
+    let first_ns = labels.requests.iter().map(|request| request.start_ns).min().unwrap_or(0);
+    let last_ns = labels.requests.iter().map(|request| request.end_ns).max().unwrap_or(0);
+    labels.exchanges as f64 * 1e9 / last_ns.saturating_sub(first_ns).max(1) as f64
+}
+
+/// The exchange that shows the cause best.
+fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
+    let (Some(diagnosis), Some(finding)) = (outcome.diagnosis(), outcome.finding()) else {
+        return Ok(String::new());
+    };
+    let Some(ladder) = diagnosis.ladder(finding)? else { return Ok(String::new()) };
+    let facts = format!("the clearest exchange, captured at the {}", diagnosis.vantage);
+    let page = section(look, "what the wire shows", &facts);
+    Ok(page.finish() + &ladder.render(look))
+}
+
+fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
+    let Some(diagnosis) = outcome.diagnosis() else { return String::new() };
+    let at =
+        format!("from the capture at the {}, which knows nothing of the above", diagnosis.vantage);
+    let page = section(look, "diagnosis", &at);
+    let causes = outcome.causes();
+    let mut told = page.finish();
+    told += &text::diagnosis(&diagnosis.report, look, causes.len().clamp(1, FINDINGS_MAX));
+    if causes.is_empty() {
+        return told;
+    }
+    let mut page = Page::new(look);
+    for cause in causes {
+        page.labelled("truth", &truth(cause));
+    }
+    for other in outcome.before.iter().filter(|it| it.vantage != diagnosis.vantage) {
+        let found: Vec<String> = causes
+            .iter()
+            .flat_map(|cause| other.naming(cause).take(1))
+            .map(|finding| {
+                format!("{}, lost {}", finding.cause.id(), units::duration(finding.lost_ns))
+            })
+            .collect();
+        let found = if found.is_empty() { "not named".to_owned() } else { found.join("; ") };
+        page.labelled("other end", &format!("captured at the {}: {found}", other.vantage));
+    }
+    told + "\n" + &page.finish()
+}
+
+fn truth(cause: &Cause) -> String {
+    let at = cause.culprit_endpoint.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
+    let lost = cause.lost_ns.map(|ns| format!(", lost {}", units::duration(ns)));
+    format!("{}{at}{} ({})", cause.cause, lost.unwrap_or_default(), cause.lost_ns_how)
+}
+
+fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
+    let (Some(knob), Some(compared)) = (outcome.case.knob, &outcome.comparison) else {
+        return String::new();
+    };
+    let labels = outcome.labels();
+    let mut page = section(look, "the fix", "applied, and the same load run again");
+    page.labelled("where", knob.at);
+    page.labelled("before", &fill(knob.faulty, &labels.params));
+    page.labelled("after", &fill(knob.healthy, &labels.params));
+    let mut told = page.finish();
+    told += "\n";
+    told += &comparison::tables(compared, look);
+    let mut page = Page::new(look);
+    let healthy = &outcome.result.healthy;
+    let rates = [labels, healthy].map(|labels| format!("{:.1}", per_second(labels)));
+    page.labelled("requests/s", &rates.join(" → "));
+    if failed(labels) + failed(healthy) > 0 {
+        page.labelled("failed", &format!("{} → {} requests", failed(labels), failed(healthy)));
+    }
+    predicted(&mut page, outcome);
+    told + &page.finish()
+}
+
+/// What the capture with the fault foretold, against what the fix brought.
+fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
+    let Some(finding) = outcome.finding() else { return };
+    let then = &finding.counterfactual;
+    // Of several causes each is foretold as if it were removed alone.
+    if then.max_ns == 0 || outcome.causes().len() > 1 {
+        return;
+    }
+    let now = &outcome.result.healthy.latency_ns;
+    let pairs = [("p50", then.p50_ns, now.p50_ns), ("p99", then.p99_ns, now.p99_ns)];
+    let told = pairs.map(|(name, foretold_ns, measured_ns)| {
+        let [foretold, measured] = [foretold_ns, measured_ns].map(units::duration);
+        format!("{name} {foretold} foretold, {measured} measured")
+    });
+    page.labelled("prediction", &told.join("; "));
+}
+
+fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.line("");
+    let paint = if outcome.is_good() { Paint::Good } else { Paint::Fault };
+    page.paragraph(Some(paint), &outcome.sentence(), 0);
+    page.finish()
+}
+
+/// Where the captures are, if they are kept.
+pub fn kept(outcome: &Outcome<'_>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let dir = outcome.result.dir.display().to_string();
+    page.labelled("captures", &cut(&units::printable(&dir), look.width));
+    page.finish()
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", units::count(number), if number == 1 { one } else { many })
+}

@@ -1,0 +1,259 @@
+//! Runs a case into captures with labels: with its fault, then as its healthy twin.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::capture::CaptureParams;
+use crate::case::{Case, Ran, drawn};
+use crate::cleanup;
+use crate::error::{Doing, LabError};
+use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::stage::{Link, Stage, StageParams, versions};
+
+/// Where and how a case is run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The captures go to `out/CASE-SEED/faulty/` and `…/healthy/`.
+    pub out: PathBuf,
+    /// Where chance starts.
+    pub seed: u64,
+    /// Parameters given by the user, as name and value with its unit.
+    pub set: Vec<(String, String)>,
+}
+
+/// Both runs' labels; the one of a look-alike without a fault is `healthy`.
+#[derive(Debug)]
+pub struct CaseResult {
+    /// Where the captures are.
+    pub dir: PathBuf,
+    /// The run with the fault.
+    pub faulty: Option<Labels>,
+    /// The healthy twin, or the look-alike.
+    pub healthy: Labels,
+}
+
+impl CaseResult {
+    /// The file of the capture taken at `vantage` in a run.
+    pub fn capture(&self, labels: &Labels, vantage: &str) -> Option<PathBuf> {
+        let capture = labels.stage.captures.iter().find(|it| it.vantage == vantage)?;
+        Some(self.dir.join(labels.variant.dir()).join(&capture.file))
+    }
+}
+
+/// What begins now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// With the fault, or without.
+    pub variant: Variant,
+    /// From 1; more when the link did not keep time.
+    pub number: u32,
+}
+
+/// The parameters as drawn from the seed, then as the user wants them.
+///
+/// # Errors
+/// The case has no such parameter, or a value cannot be read.
+pub fn params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
+    let mut params = drawn(case, &mut Rng::new(options.seed));
+    for (name, value) in &options.set {
+        params.set(name, value)?;
+    }
+    Ok(params)
+}
+
+/// Runs a case and, where it has one, its healthy twin; writes captures and labels.
+///
+/// # Errors
+/// A step fails, or the run did not become what its labels say.
+pub fn run(case: &Case, options: &RunOptions) -> Result<CaseResult, LabError> {
+    run_told(case, options, &mut |_| ())
+}
+
+/// The same; `tell` hears what begins.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_told(
+    case: &Case,
+    options: &RunOptions,
+    tell: &mut dyn FnMut(Attempt),
+) -> Result<CaseResult, LabError> {
+    let params = params(case, options)?;
+    let dir = options.out.join(format!("{}-{}", case.name, options.seed));
+    // What was there before is not ours to remove when a run breaks off.
+    let is_new = !dir.exists();
+    if is_new {
+        cleanup::remember_dir(dir.clone());
+    }
+    let result = Runner { case, params, seed: options.seed, dir: dir.clone(), tell }.run();
+    match &result {
+        Err(_) if is_new => cleanup::remove_dir(&dir),
+        _ => cleanup::forget_dir(&dir),
+    }
+    result
+}
+
+/// Builds the stage of the faulty run, starts its software, calls `up` where the load would
+/// begin, and leaves it all until the process is told to stop.
+///
+/// # Errors
+/// A step fails, or the case has nothing that could be left up.
+pub fn hold(
+    case: &Case,
+    options: &RunOptions,
+    up: fn(&Stage, &'static str),
+) -> Result<Infallible, LabError> {
+    let params = params(case, options)?;
+    let mut stage = build(case, &params, options.seed, Variant::Faulty, Path::new("/dev/null"))?;
+    stage.hold = Some((up, case.name));
+    (case.act)(&mut stage, &params, Variant::Faulty)?;
+    Err(LabError::NotReproduced("its load ended before it could be held".to_owned()))
+}
+
+/// A relay later than this on one packet in a hundred did not keep the link's delay.
+const LATE_P99_MAX_NS: u64 = 300_000;
+/// A single packet as late as this is a stall that no label names.
+const LATE_MAX_NS: u64 = 10_000_000;
+const ATTEMPTS: u32 = 3;
+
+struct Runner<'a> {
+    case: &'a Case,
+    params: Params,
+    seed: u64,
+    dir: PathBuf,
+    tell: &'a mut dyn FnMut(Attempt),
+}
+
+impl Runner<'_> {
+    fn run(mut self) -> Result<CaseResult, LabError> {
+        if self.case.class == Class::None {
+            let (ran, link) = self.punctually(Variant::Healthy)?;
+            let healthy = self.labels(Variant::Healthy, &ran, link);
+            self.write(&healthy)?;
+            return Ok(CaseResult { dir: self.dir, faulty: None, healthy });
+        }
+        let (bad, bad_link) = self.punctually(Variant::Faulty)?;
+        let causes = (self.case.truth)(&self.params, &bad)?;
+        let (good, good_link) = self.punctually(Variant::Healthy)?;
+        let mut faulty = self.labels(Variant::Faulty, &bad, bad_link);
+        faulty.causes = causes;
+        lost_by_twin(&mut faulty.causes, &bad, &good);
+        faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
+        faulty.wall_after_fix_ns = Some(good.wall_ns());
+        let healthy = self.labels(Variant::Healthy, &good, good_link);
+        self.write(&faulty)?;
+        self.write(&healthy)?;
+        Ok(CaseResult { dir: self.dir, faulty: Some(faulty), healthy })
+    }
+
+    /// Runs again when the host was too busy to keep time; after the last attempt the labels'
+    /// `timekeeping` tells.
+    fn punctually(&mut self, variant: Variant) -> Result<(Ran, Link), LabError> {
+        let mut number = 1;
+        loop {
+            (self.tell)(Attempt { variant, number });
+            let run = self.once(variant)?;
+            let late = run.0.stage.relay.as_ref().map(|r| &r.timekeeping);
+            let punctual = late
+                .is_none_or(|t| t.late_p99_ns <= LATE_P99_MAX_NS && t.late_max_ns <= LATE_MAX_NS);
+            if punctual || number == ATTEMPTS {
+                return Ok(run);
+            }
+            number += 1;
+        }
+    }
+
+    fn once(&self, variant: Variant) -> Result<(Ran, Link), LabError> {
+        let out = self.dir.join(variant.dir());
+        fs::create_dir_all(&out).doing(format!("make {}", out.display()))?;
+        let mut stage = build(self.case, &self.params, self.seed, variant, &out)?;
+        let observed = (self.case.act)(&mut stage, &self.params, variant)?;
+        let ran = Ran { observed, stage: stage.finish()? };
+        if ran.stage.captures.iter().any(|c| c.dropped > 0) {
+            return Err(LabError::NotReproduced("the capture has holes".to_owned()));
+        }
+        Ok((ran, (self.case.link)(&self.params, variant, self.seed)?))
+    }
+
+    fn labels(&self, variant: Variant, ran: &Ran, link: Link) -> Labels {
+        let class = if variant == Variant::Faulty { self.case.class } else { Class::None };
+        let requests = ran.observed.loaded.requests.clone();
+        let client = requests.iter().find_map(|r| r.client_endpoint.parse::<SocketAddr>().ok());
+        let versions: BTreeMap<String, String> =
+            versions().into_iter().chain(ran.observed.versions.clone()).collect();
+        Labels {
+            format: FORMAT,
+            case: self.case.name,
+            variant,
+            seed: self.seed,
+            params: self.params.clone(),
+            link,
+            healthy: class != Class::Fault,
+            class,
+            causes: Vec::new(),
+            exchanges: requests.len() as u64,
+            wall_ns: ran.wall_ns(),
+            latency_ns: Latency::of(&requests),
+            latency_after_fix_ns: None,
+            wall_after_fix_ns: None,
+            server_endpoint: ran.observed.server.to_string(),
+            client_address: client.map(|c| c.ip().to_string()).unwrap_or_default(),
+            congestion_control: "cubic",
+            client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
+            server_tcp_info: ran.observed.server_tcp_info,
+            stage: ran.stage.clone(),
+            measured: ran.observed.measured.clone(),
+            versions,
+            requests,
+        }
+    }
+
+    fn write(&self, labels: &Labels) -> Result<(), LabError> {
+        let path = self.dir.join(labels.variant.dir()).join("labels.json");
+        let what = format!("write {}", path.display());
+        let mut text = serde_json::to_string_pretty(labels)
+            .map_err(std::io::Error::from)
+            .doing(what.clone())?;
+        text.push('\n');
+        fs::write(&path, text).doing(what)
+    }
+}
+
+fn build(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    out: &Path,
+) -> Result<Stage, LabError> {
+    let stage = StageParams {
+        link: (case.link)(params, variant, seed)?,
+        ipv6: params.get("ipv6")? > 0,
+        seed,
+        capture: CaptureParams {
+            snaplen_bytes: params.get("snaplen_bytes")?,
+            any: params.get("any_interface")? > 0,
+        },
+        congestion_control: "cubic",
+    };
+    Stage::build(stage, out)
+}
+
+fn lost_by_twin(causes: &mut [Cause], bad: &Ran, good: &Ran) {
+    let saved_ns = if let [_] = causes {
+        |_: Option<&str>, bad: &Ran, good: &Ran| bad.wall_ns().saturating_sub(good.wall_ns())
+    } else {
+        |server: Option<&str>, bad: &Ran, good: &Ran| {
+            let to = server.unwrap_or_default();
+            bad.wall_to_ns(to).saturating_sub(good.wall_to_ns(to))
+        }
+    };
+    for cause in causes.iter_mut().filter(|c| c.lost_ns.is_none()) {
+        cause.lost_ns = Some(saved_ns(cause.culprit_endpoint.as_deref(), bad, good));
+    }
+}
