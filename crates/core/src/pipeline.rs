@@ -6,23 +6,24 @@
 //! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
 //! as many as are lent to it.
 
+mod batch;
 mod fragments;
 mod pass;
 mod schedule;
 
+pub use batch::Batch;
 pub(crate) use fragments::Joiner;
+
+use batch::Aside;
 pub use pass::{GoOn, Pass};
 
-use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, FrameId, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
-use crate::wire::{
-    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Packet, Reassembled, Segment,
-    SegmentFlags, decode,
-};
+use crate::wire::{DecodeCounts, DecodeError, FlowHasher, FlowKey, Packet, decode};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -43,56 +44,6 @@ pub struct Options {
     pub all: bool,
     /// Capture time of the first frame, from which the filter's times count, ns.
     pub first_ns: u64,
-}
-
-/// A packet that concerns no single connection, kept until its turn.
-enum Aside {
-    Datagram {
-        time_ns: u64,
-        frame: FrameId,
-        source: Endpoint,
-        destination: Endpoint,
-        payload: Box<[u8]>,
-    },
-    Error(IcmpError),
-    /// The frame of an IP fragment, to be put together with others in order.
-    Fragment(FrameEntry),
-}
-
-/// The segments of one block by shard.
-#[derive(Default)]
-pub struct Batch {
-    shards: [Vec<Segment>; SHARDS],
-    asides: Vec<Aside>,
-    /// Payloads of segments that were put together from fragments.
-    joined: Vec<u8>,
-    counts: DecodeCounts,
-    first_ns: Option<u64>,
-    last_ns: u64,
-}
-
-impl Batch {
-    /// All segments, connection by connection in order.
-    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.shards.iter().flatten()
-    }
-
-    /// The captured payload of one of the segments; `block` is what they were decoded from.
-    pub fn payload<'a>(&'a self, segment: &Segment, block: &'a Block) -> &'a [u8] {
-        let joined = segment.facts.has(SegmentFlags::REASSEMBLED);
-        let bytes = if joined { &self.joined } else { &block.bytes };
-        let start = segment.payload_offset as usize;
-        bytes.get(start..start + segment.captured_len as usize).unwrap_or(&[])
-    }
-
-    /// Keeps the payload of a `segment` decoded from `whole`, and says in it where.
-    fn keep(&mut self, mut segment: Segment, whole: &Reassembled) -> Segment {
-        let start = segment.payload_offset as usize;
-        let payload = whole.bytes.get(start..start + segment.captured_len as usize);
-        segment.payload_offset = self.joined.len() as u32;
-        self.joined.extend_from_slice(payload.unwrap_or(&[]));
-        segment
-    }
 }
 
 /// Decodes blocks.
@@ -116,25 +67,20 @@ impl Decoder {
 
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
-        batch.shards.iter_mut().for_each(Vec::clear);
-        batch.asides.clear();
-        batch.joined.clear();
-        batch.counts = DecodeCounts::default();
-        batch.first_ns = None;
-        let mut segment = Segment::default();
+        batch.clear();
         for (frame, entry) in block.frames().zip(&block.entries) {
             batch.first_ns.get_or_insert(frame.time_ns);
             batch.last_ns = batch.last_ns.max(frame.time_ns);
             if frame.time_ns < self.window.0 || frame.time_ns >= self.window.1 {
                 continue;
             }
-            let packet = decode(&frame, &self.hasher, &mut segment);
+            let segment = batch.slot();
+            let packet = decode(&frame, &self.hasher, segment);
+            let is_wanted = matches!(packet, Packet::Tcp) && self.wants(&segment.flow);
+            segment.rebase(entry.offset);
             batch.counts.add(&packet);
             match packet {
-                Packet::Tcp if self.wants(&segment.flow) => {
-                    segment.rebase(entry.offset);
-                    batch.shards[FlowHasher::shard(segment.flow_hash, SHARDS)].push(segment);
-                }
+                Packet::Tcp if is_wanted => batch.take_slot(),
                 Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
                 other => batch.asides.extend(self.aside(&other)),
             }
@@ -174,7 +120,7 @@ pub struct Shard {
 impl Shard {
     /// Takes shard `index` of a block's segments.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
-        for segment in &batch.shards[index] {
+        for segment in batch.of_shard(index) {
             self.tracker.segment(segment, batch.payload(segment, block), &mut self.tally);
         }
     }

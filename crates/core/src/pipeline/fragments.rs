@@ -1,10 +1,10 @@
 //! Packets put together from IP fragments, in place of the last of these to be captured.
 
-use super::{Aside, Batch, Decoder, SHARDS};
+use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
 use crate::wire::{
-    DecodeCounts, DecodeError, FlowHasher, Fragment, Packet, Reassembled, Reassembler, Reassembly,
-    Segment, decode,
+    DecodeCounts, DecodeError, Fragment, Packet, Reassembled, Reassembler, Reassembly, Segment,
+    decode,
 };
 
 /// Joins the fragments of a capture, block after block.
@@ -36,21 +36,17 @@ impl Joiner {
         if !batch.asides.iter().any(|aside| matches!(aside, Aside::Fragment(_))) {
             return;
         }
-        let mut joined: [Vec<(u32, Segment)>; SHARDS] = Default::default();
+        let mut joined = Vec::new();
         for aside in std::mem::take(&mut batch.asides) {
             let Aside::Fragment(entry) = aside else {
                 batch.asides.push(aside);
                 continue;
             };
-            if let Some(segment) = self.fragment(block, &entry, batch) {
-                let shard = FlowHasher::shard(segment.flow_hash, SHARDS);
-                joined[shard].push((entry.offset, segment));
+            if let Some((segment, whole)) = self.fragment(block, &entry, batch) {
+                joined.push((entry.offset, segment, whole));
             }
         }
-        let places = batch.shards.iter_mut().zip(joined);
-        places
-            .filter(|(_, joined)| !joined.is_empty())
-            .for_each(|(all, joined)| merge(all, joined));
+        batch.join(joined);
     }
 
     /// Ends all that is unfinished, and says how it went.
@@ -69,7 +65,7 @@ impl Joiner {
         block: &Block,
         entry: &FrameEntry,
         batch: &mut Batch,
-    ) -> Option<Segment> {
+    ) -> Option<(Segment, Reassembled)> {
         let mut segment = Segment::default();
         let frame = block.frame(entry)?;
         let Packet::Fragment(fragment) = decode(&frame, &self.decoder.hasher, &mut segment) else {
@@ -83,7 +79,7 @@ impl Joiner {
                 // the making, so there are no more rounds than fragments.
                 Packet::Fragment(fragment) => whole = self.insert(&fragment)?,
                 Packet::Tcp if self.decoder.wants(&segment.flow) => {
-                    return Some(batch.keep(segment, &whole));
+                    return Some((segment, whole));
                 }
                 Packet::Malformed(error) => {
                     self.errors.add_error(error);
@@ -107,18 +103,4 @@ impl Joiner {
             }
         }
     }
-}
-
-/// Puts joined segments, with the offsets of the frames that completed them, among a block's own.
-fn merge(segments: &mut Vec<Segment>, joined: Vec<(u32, Segment)>) {
-    let mut joined = joined.into_iter().peekable();
-    let mut all = Vec::with_capacity(segments.len() + joined.len());
-    for segment in segments.drain(..) {
-        while let Some((_, earlier)) = joined.next_if(|(at, _)| *at < segment.payload_offset) {
-            all.push(earlier);
-        }
-        all.push(segment);
-    }
-    all.extend(joined.map(|(_, segment)| segment));
-    *segments = all;
 }

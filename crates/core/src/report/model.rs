@@ -106,7 +106,7 @@ impl Ledger {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine += theirs;
         }
     }

@@ -35,7 +35,7 @@ impl FlowHasher {
         // SplitMix64: spreads one word over several that look unrelated.
         let mut state = seed;
         let words = std::array::from_fn(|_| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            state = state.wrapping_add(FOLD);
             let mut word = state;
             word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -69,14 +69,22 @@ impl FlowHasher {
         folded_multiply(upper, address as u64 ^ self.seed[word + 1])
     }
 
-    /// Which of `shards` a hash belongs to. Takes bits from the middle: a table inside the shard
-    /// picks slots by the lowest bits and tags by the highest, which must stay free.
+    /// Which of `shards` takes a flow. Not seeded, so that what is bounded per shard meets the same
+    /// flows in every run; whoever sends all flows into one shard slows down nobody but himself.
     #[inline]
-    pub fn shard(hash: u64, shards: usize) -> usize {
-        let middle = (hash >> 20) as u32;
-        ((u64::from(middle) * shards as u64) >> 32) as usize
+    pub fn shard(flow: &FlowKey, shards: usize) -> usize {
+        let fold = |end: &Endpoint| {
+            let address = u128::from_be_bytes(end.address);
+            ((address >> 64) as u64 ^ address as u64).rotate_left(16) ^ u64::from(end.port)
+        };
+        let mixed =
+            folded_multiply(fold(&flow.low) ^ FOLD, fold(&flow.high).rotate_left(32) ^ FOLD);
+        (((mixed & u64::from(u32::MAX)) * shards as u64) >> 32) as usize
     }
 }
+
+/// An odd number without a pattern (the golden ratio's digits), for what needs no secret.
+const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The two halves of the 128-bit product, folded: every input bit reaches every output bit.
 #[inline(always)]
@@ -112,9 +120,8 @@ mod tests {
             let mut slots = vec![0_u32; 4096];
             let mut shards = [0_u32; 6];
             for index in 0..65_536 {
-                let hash = hasher.hash(&key(index));
-                slots[(hash & 4095) as usize] += 1;
-                shards[FlowHasher::shard(hash, 6)] += 1;
+                slots[(hasher.hash(&key(index)) & 4095) as usize] += 1;
+                shards[FlowHasher::shard(&key(index), 6)] += 1;
             }
             assert!(slots.iter().all(|&n| n < 50), "{:?}", slots.iter().max());
             assert!(shards.iter().all(|&n| (9_900..12_000).contains(&n)), "{shards:?}");

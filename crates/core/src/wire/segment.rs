@@ -2,10 +2,11 @@
 
 use crate::capture::FrameId;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// One end of a flow. IPv4 addresses are kept IPv4-mapped (RFC 4291 §2.5.5.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[repr(C)]
 pub struct Endpoint {
     /// The address, network byte order, IPv4-mapped where it is IPv4.
@@ -18,6 +19,15 @@ impl Endpoint {
     /// The address as users write it.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.address).to_canonical()
+    }
+}
+
+impl Hash for Endpoint {
+    /// As two numbers: bytes would be hashed one by one.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(u128::from_ne_bytes(self.address));
+        state.write_u16(self.port);
     }
 }
 

@@ -43,7 +43,7 @@ impl Group {
 /// What is known of one server endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointTally {
-    /// All its exchanges.
+    /// All its exchanges. Of a shard, these are its `kinds` taken together, and nothing here.
     pub all: Group,
     /// By kind of request.
     pub kinds: HashMap<Label, Group>,
@@ -82,7 +82,6 @@ pub struct EndpointTally {
 impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        self.all.add(exchange);
         self.connects += u64::from(exchange.connects);
         self.sample(connection, exchange);
         if let Some(handshake) = exchange.handshake {
@@ -125,9 +124,9 @@ impl EndpointTally {
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
     fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
         for &(cause, owners) in COSTS {
+            let Some(place) = Sample::place(cause) else { continue };
             let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
-            let Some(place) = Sample::place(cause).filter(|_| ns > 0) else { continue };
-            if self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
+            if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }
         }
@@ -148,10 +147,10 @@ impl EndpointTally {
         }
     }
 
-    /// Adds all of `other`.
+    /// Adds all that a shard found.
     pub(super) fn merge(&mut self, other: Self) {
-        self.all.merge(&other.all);
         for (kind, group) in other.kinds {
+            self.all.merge(&group);
             self.kinds.entry(kind).or_default().merge(&group);
         }
         self.connections += other.connections;
@@ -207,8 +206,13 @@ pub struct Sample {
 
 impl Sample {
     /// Where the sample of a cost stands among an endpoint's.
-    pub fn place(cause: Cause) -> Option<usize> {
-        [Cause::PathRtt, Cause::TlsHandshake, Cause::Bandwidth].iter().position(|it| *it == cause)
+    pub const fn place(cause: Cause) -> Option<usize> {
+        match cause {
+            Cause::PathRtt => Some(0),
+            Cause::TlsHandshake => Some(1),
+            Cause::Bandwidth => Some(2),
+            _ => None,
+        }
     }
 
     fn of(connection: &Connection, exchange: &Exchange, ns: u64) -> Self {

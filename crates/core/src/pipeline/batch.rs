@@ -1,0 +1,119 @@
+//! What was decoded from one block.
+
+use super::SHARDS;
+use crate::capture::{Block, FrameEntry, FrameId};
+use crate::wire::{
+    DecodeCounts, Endpoint, FlowHasher, IcmpError, Reassembled, Segment, SegmentFlags,
+};
+
+/// A packet that concerns no single connection, kept until its turn.
+pub(super) enum Aside {
+    Datagram {
+        time_ns: u64,
+        frame: FrameId,
+        source: Endpoint,
+        destination: Endpoint,
+        payload: Box<[u8]>,
+    },
+    Error(IcmpError),
+    /// The frame of an IP fragment, to be put together with others in order.
+    Fragment(FrameEntry),
+}
+
+/// The segments of one block in the order of its frames, and which of them each shard takes. Reused
+/// for the next: nothing of it is allocated again.
+#[derive(Default)]
+pub struct Batch {
+    /// Filled up to `filled`; what lies behind is of earlier blocks, and room for the next segment.
+    segments: Vec<Segment>,
+    filled: usize,
+    /// Places in `segments`.
+    shards: [Vec<u32>; SHARDS],
+    pub(super) asides: Vec<Aside>,
+    /// Payloads of segments that were put together from fragments.
+    joined: Vec<u8>,
+    pub(super) counts: DecodeCounts,
+    pub(super) first_ns: Option<u64>,
+    pub(super) last_ns: u64,
+}
+
+impl Batch {
+    /// All segments, connection by connection in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        (0..SHARDS).flat_map(|shard| self.of_shard(shard))
+    }
+
+    /// The segments of one shard, in order.
+    #[inline]
+    pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
+        self.shards[shard].iter().filter_map(|&place| self.segments.get(place as usize))
+    }
+
+    /// The captured payload of one of the segments; `block` is what they were decoded from.
+    #[inline]
+    pub fn payload<'a>(&'a self, segment: &Segment, block: &'a Block) -> &'a [u8] {
+        let joined = segment.facts.has(SegmentFlags::REASSEMBLED);
+        let bytes = if joined { &self.joined } else { &block.bytes };
+        let start = segment.payload_offset as usize;
+        bytes.get(start..start + segment.captured_len as usize).unwrap_or(&[])
+    }
+
+    /// Makes room for another block.
+    pub(super) fn clear(&mut self) {
+        self.filled = 0;
+        self.shards.iter_mut().for_each(Vec::clear);
+        self.asides.clear();
+        self.joined.clear();
+        self.counts = DecodeCounts::default();
+        self.first_ns = None;
+    }
+
+    /// Where the next segment is to be written: decoded in place, it need not be copied.
+    #[inline]
+    pub(super) fn slot(&mut self) -> &mut Segment {
+        if self.filled == self.segments.len() {
+            self.segments.push(Segment::default());
+        }
+        &mut self.segments[self.filled]
+    }
+
+    /// Takes the segment that was written to the [`slot`](Self::slot).
+    #[inline]
+    pub(super) fn take_slot(&mut self) {
+        let shard = FlowHasher::shard(&self.segments[self.filled].flow, SHARDS);
+        self.shards[shard].push(self.filled as u32);
+        self.filled += 1;
+    }
+
+    /// Adds segments put together from fragments, each with its payload and the offset of the
+    /// frame that completed it, in the order of these.
+    pub(super) fn join(&mut self, joined: Vec<(u32, Segment, Reassembled)>) {
+        let mut places: [Vec<(u32, u32)>; SHARDS] = Default::default();
+        for (offset, segment, whole) in joined {
+            let segment = self.keep(segment, &whole);
+            *self.slot() = segment;
+            places[FlowHasher::shard(&segment.flow, SHARDS)].push((offset, self.filled as u32));
+            self.filled += 1;
+        }
+        for (shard, places) in places.into_iter().enumerate().filter(|it| !it.1.is_empty()) {
+            let mut places = places.into_iter().peekable();
+            for place in std::mem::take(&mut self.shards[shard]) {
+                let payload_offset = self.segments[place as usize].payload_offset;
+                while let Some((_, earlier)) = places.next_if(|(at, _)| *at < payload_offset) {
+                    self.shards[shard].push(earlier);
+                }
+                self.shards[shard].push(place);
+            }
+            self.shards[shard].extend(places.map(|(_, place)| place));
+        }
+    }
+
+    /// Keeps the payload of a `segment` decoded from `whole`, and says in it where.
+    fn keep(&mut self, mut segment: Segment, whole: &Reassembled) -> Segment {
+        let start = segment.payload_offset as usize;
+        let payload = whole.bytes.get(start..start + segment.captured_len as usize);
+        segment.payload_offset = self.joined.len() as u32;
+        self.joined.extend_from_slice(payload.unwrap_or(&[]));
+        segment
+    }
+}
