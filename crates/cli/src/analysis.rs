@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::workers;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
@@ -57,6 +58,8 @@ pub fn analyse(
     let mut options = wanted.options;
     options.all |= draws;
     options.first_ns = capture.first_ns().unwrap_or(0);
+    // A secret of the system's: who makes a capture must not know which flows hash alike.
+    options.seed = RandomState::new().hash_one(0);
     let mut analysis = Analysis::new(options.clone());
     let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
         progress(capture.progress());

@@ -23,7 +23,7 @@ use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
-use crate::wire::{DecodeCounts, DecodeError, FlowHasher, FlowKey, Packet, decode};
+use crate::wire::{DecodeCounts, FlowHasher, FlowKey, Packet, decode};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;

@@ -1,6 +1,7 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
 use etherparse::PacketBuilder;
+use proptest::prelude::*;
 use std::thread;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::pipeline::{Analysis, Options, Pass};
@@ -60,11 +61,11 @@ fn packet(bytes: &mut Vec<u8>, time_ns: u32, connection: u32, step: u32) {
     bytes.extend_from_slice(&frame);
 }
 
-fn report(capture: &[u8], threads: usize, block_bytes: usize) -> Report {
+fn report(capture: &[u8], threads: usize, block_bytes: usize, seed: u64) -> Report {
     let source = Source::memory("capture", capture);
     let set = CaptureSet::new(vec![source]).expect("a capture");
     let mut set = set.with_block_bytes(block_bytes);
-    let mut analysis = Analysis::new(Options::default());
+    let mut analysis = Analysis::new(Options { seed, ..Options::default() });
     let mut go_on = |_: &CaptureSet| true;
     let complete = if threads == 0 {
         analysis.run(&mut set, &mut go_on)
@@ -80,12 +81,24 @@ fn report(capture: &[u8], threads: usize, block_bytes: usize) -> Report {
 #[test]
 fn threads_and_blocks_do_not_show_in_the_answer() {
     let capture = capture();
-    let alone = report(&capture, 0, 1 << 20);
+    let alone = report(&capture, 0, 1 << 20, 0);
     assert_eq!(alone.totals.connections, u64::from(CONNECTIONS));
     assert_eq!(alone.totals.exchanges, u64::from(CONNECTIONS * TURNS));
     for (threads, block_bytes) in [(0, 64 << 10), (1, 64 << 10), (2, 64 << 10), (5, 100_000)] {
-        let other = report(&capture, threads, block_bytes);
+        let other = report(&capture, threads, block_bytes, 0);
         assert_eq!(format!("{other:?}"), format!("{alone:?}"), "{threads} threads");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn the_seed_of_the_flow_hash_does_not_show_in_the_answer(seed: u64) {
+        let capture = capture();
+        let expected = report(&capture, 0, 1 << 20, 0);
+        let other = report(&capture, 2, 100_000, seed);
+        prop_assert_eq!(format!("{other:?}"), format!("{expected:?}"));
     }
 }
 
