@@ -28,7 +28,7 @@ pub struct Notes {
 impl Notes {
     /// Takes what a connection that is over shows.
     pub fn connection(&mut self, connection: &Connection) {
-        let faults = &connection.faults;
+        let faults = connection.faults();
         self.missing_bytes += faults.missing_bytes;
         self.holed_connections += u64::from(faults.missing_bytes > 0);
         self.duplicates += faults.duplicates;

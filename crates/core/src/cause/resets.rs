@@ -12,17 +12,17 @@ const IDLE_NS: u64 = 1_000_000_000;
 fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     for &side in closing {
-        let ending = &connection.ending;
+        let ending = connection.ending();
         let fin = ending.fin_frame[side as usize].zip(ending.fin_ns[side as usize]);
         if let Some((frame, at_ns)) = fin {
             proof.see("fin", at(frame, at_ns), side, 0);
         }
     }
     let asked = at(exchange.first_frame, exchange.start_ns);
-    if connection.ending.reset.is_some_and(|(_, frame, _)| frame != asked.frame) {
+    if connection.ending().reset.is_some_and(|(_, frame, _)| frame != asked.frame) {
         proof.see(request, asked, Side::Client, 0);
     }
-    if let Some((side, frame, at_ns)) = connection.ending.reset {
+    if let Some((side, frame, at_ns)) = connection.ending().reset {
         proof.see("reset", at(frame, at_ns), side, 0);
     }
 }
@@ -31,13 +31,13 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing:
 pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "last_data", &Side::ALL);
-    let when = match (exchange.response_seen, connection.setup.established_ns) {
+    let when = match (exchange.response_seen, connection.setup.established_ns()) {
         (true, _) => "in the middle of a response",
         (false, _) if exchange.request_seen => "before the response began",
         _ => "before anything was asked",
     };
     proof.fact("when", Fact::Text(when.into()));
-    if let Some((side, _, at_ns)) = connection.ending.reset {
+    if let Some((side, _, at_ns)) = connection.ending().reset {
         let peer = &connection.halves[side.peer() as usize];
         let unread_bytes = peer.nxt.saturating_sub(peer.una_seen);
         if unread_bytes > 0 {
@@ -50,7 +50,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
     }
-    proof.not(Cause::Refused, "established", connection.setup.established_ns.is_some());
+    proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.halves.iter().all(|half| !half.closed());
     proof.not(Cause::ZeroWindow, "window_open", open);
 }
@@ -63,7 +63,7 @@ pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
     if idle_ns > 0 {
         proof.fact("idle_ns", Fact::Ns(idle_ns));
     }
-    let fin_ns = connection.ending.fin_ns[Side::Server as usize];
+    let fin_ns = connection.ending().fin_ns[Side::Server as usize];
     let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
     let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
     if let Some(fin_ns) = closed {
@@ -71,5 +71,5 @@ pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::Reset, "idle", idle_ns >= IDLE_NS);
     proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
-    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending.reset.is_some());
+    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
 }

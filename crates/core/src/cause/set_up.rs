@@ -8,7 +8,7 @@ use crate::report::Fact;
 use crate::tcp::Setup;
 
 fn see_handshake(setup: &Setup, proof: &mut Proof) {
-    let frames = &setup.frames;
+    let frames = setup.frames();
     let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
     let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
     let parts = client.map(|part| (Side::Client, part)).into_iter();
@@ -38,7 +38,7 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
     };
     proof.fact("side", Fact::Text(side.into()));
     proof.not(Cause::Refused, "no_rst", !setup.refused);
-    let accepted = setup.established_ns.is_some() && setup.confirmed && !setup.ignored();
+    let accepted = setup.established_ns().is_some() && setup.confirmed && !setup.ignored();
     proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
     proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
 }
@@ -49,20 +49,20 @@ pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
     see_handshake(setup, proof);
     proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack > 0);
     proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data >= 2);
-    proof.not(Cause::SynFlood, "completes", setup.established_ns.is_some());
+    proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
 /// The SYN and the RST.
 pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
-    if let Some(syn) = setup.frames.syn_again.or(setup.frames.syn) {
+    if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
         proof.see("syn", syn, Side::Client, 0);
-        if let Some((side, frame, at_ns)) = scene.connection.ending.reset {
+        if let Some((side, frame, at_ns)) = scene.connection.ending().reset {
             proof.see("reset", at(frame, at_ns), side, 0);
             proof.fact("rtt_ns", Fact::Ns(at_ns.saturating_sub(syn.time_ns)));
         }
     }
-    proof.not(Cause::Reset, "before_established", setup.established_ns.is_none());
+    proof.not(Cause::Reset, "before_established", setup.established_ns().is_none());
     proof.not(Cause::SynRetransmit, "answered", setup.syns == 1);
 }
 

@@ -123,7 +123,7 @@ impl Tally {
                 client: connection.client(),
                 server: connection.server(),
                 vantage: connection.vantage(),
-                software: connection.software[side as usize].clone(),
+                software: connection.software(side).map(Box::from),
                 protocol: connection.protocol(),
             });
         }
@@ -132,14 +132,14 @@ impl Tally {
     /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
     /// closed for idleness.
     fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
-        let fin_before = connection.ending.fin_ns[by as usize].is_some();
+        let fin_before = connection.ending().fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
         let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
         if by == Side::Client && !impatient && (fin_before || !exchange.response_seen) {
             return;
         }
         // Nor has one that had closed of its own accord when the RST came.
-        let [client_fin_ns, server_fin_ns] = connection.ending.fin_ns;
+        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
             return;
         }
@@ -154,7 +154,7 @@ impl Tally {
             () => Cause::Reset,
         };
         let (frame, at_ns) = connection
-            .ending
+            .ending()
             .reset
             .map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
         let gap = crate::tcp::Gap::between(
@@ -171,7 +171,7 @@ impl Tally {
         let key = Key::of(cause, by, connection);
         let tally = self.causes.entry(key).or_default();
         tally.connections += 1;
-        tally.covers.merge(&exchange.ledger);
+        tally.covers.take(&exchange.ledger);
     }
 
     /// Adds all of another shard.

@@ -93,7 +93,7 @@ fn report(connection: &Connection) -> ConnectionReport {
         vantage: connection.vantage(),
         rtt_min_ns: connection.path.base_rtt_ns(),
         exchanges: connection.totals.exchanges,
-        ledger: connection.totals.ledger,
+        ledger: connection.totals.ledger.ledger(),
         lost_ns: connection.totals.lost_ns,
         client_to_server: direction(connection, Side::Client),
         server_to_client: direction(connection, Side::Server),

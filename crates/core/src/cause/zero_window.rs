@@ -25,7 +25,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(probe) = gap.probe {
         proof.see("probe", probe, gap.sender, 0);
     }
-    let reset = scene.connection.ending.reset.filter(|(_, frame, _)| *frame == gap.next_frame);
+    let reset = scene.connection.ending().reset.filter(|(_, frame, _)| *frame == gap.next_frame);
     match reset {
         Some((side, frame, at_ns)) => proof.see("reset", at(frame, at_ns), side, 0),
         None => {

@@ -166,7 +166,7 @@ impl Drawing<'_> {
 
     /// The wait before a step of the handshake.
     fn set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {
-        let frames = &self.connection.setup.frames;
+        let frames = self.connection.setup.frames();
         let is = |sighting: Option<crate::tcp::Sighting>| {
             sighting.is_some_and(|sighting| sighting.frame == rung.frame)
         };

@@ -14,6 +14,7 @@ mod layout;
 mod manual;
 mod model;
 mod phrases;
+mod shares;
 mod style;
 pub mod template;
 pub mod text;
@@ -24,6 +25,7 @@ pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;
 pub use model::*;
 pub use phrases::{Fix, Phrases};
+pub use shares::Shares;
 pub use style::{Glyphs, Look, Paint};
 
 use crate::app::Protocol;

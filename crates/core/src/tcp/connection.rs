@@ -6,7 +6,7 @@ mod silence;
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
-use crate::report::{Ledger, Vantage};
+use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
@@ -81,8 +81,8 @@ pub struct Connection {
     pub last_ns: u64,
     /// Its beginning was not captured.
     pub mid_stream: bool,
-    /// How it ended.
-    pub ending: Ending,
+    /// How it ended, once it begins to.
+    ending: Option<Box<Ending>>,
     options_cut: bool,
     /// The server closed while a request waited.
     cut_off: bool,
@@ -93,24 +93,27 @@ pub struct Connection {
     suspended: Option<Box<(Gap, u64)>>,
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
-    /// What each side says it is.
-    pub software: [Option<Box<str>>; 2],
-    /// Limits of the trace.
-    pub faults: TraceFaults,
+    /// What each side says it is, where one does.
+    software: Option<Box<Software>>,
+    /// Limits of the trace, where it has any.
+    faults: Option<Box<TraceFaults>>,
     /// Exchanges that were over, their time by owner and what faults cost of it.
     pub totals: Totals,
 }
+
+/// By side: what it says it is.
+type Software = [Option<Box<str>>; 2];
 
 /// By side: a timestamp that its peer has not echoed, and when it passed, ns.
 type Echoes = [Option<(u32, u64)>; 2];
 
 /// Sums over a connection's exchanges.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// How many.
     pub exchanges: u64,
     /// Their wall time by owner.
-    pub ledger: Ledger,
+    pub ledger: Shares,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
     /// Causes that had a part in them, one bit each, by who was silent.
@@ -144,14 +147,14 @@ impl Connection {
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
-            ending: Ending::default(),
+            ending: None,
             options_cut: false,
             cut_off: false,
             echoes: None,
             suspended: None,
             trace: None,
-            software: [None, None],
-            faults: TraceFaults::default(),
+            software: None,
+            faults: None,
             totals: Totals::default(),
         }
     }
@@ -171,6 +174,21 @@ impl Connection {
         if self.client_is_high { self.key.low } else { self.key.high }
     }
 
+    /// How it ended, as far as it has.
+    pub fn ending(&self) -> Ending {
+        self.ending.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Limits of the trace.
+    pub fn faults(&self) -> TraceFaults {
+        self.faults.as_deref().copied().unwrap_or_default()
+    }
+
+    /// What `side` says it is.
+    pub fn software(&self, side: Side) -> Option<&str> {
+        self.software.as_ref()?[side as usize].as_deref()
+    }
+
     /// What is spoken on it.
     pub fn protocol(&self) -> Protocol {
         self.framer.protocol()
@@ -184,9 +202,9 @@ impl Connection {
     /// Whether this SYN begins another connection with the same addresses and ports.
     pub fn reused_by(&self, segment: &Segment) -> bool {
         let plain_syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
-        let over = self.ending.reset.is_some() || self.ending.fin_ns.iter().any(Option::is_some);
+        let over = self.ending.is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
-        plain_syn && !repeated && (over || self.setup.established_ns.is_some() || self.mid_stream)
+        plain_syn && !repeated && (over || self.setup.established_ns().is_some() || self.mid_stream)
     }
 
     fn syn_sequence(&self) -> Option<u32> {
@@ -195,7 +213,19 @@ impl Connection {
 
     /// Whether both sides said they are done, or a RST did.
     pub fn is_over(&self) -> bool {
-        self.ending.reset.is_some() || self.ending.fin_ns.iter().all(Option::is_some)
+        self.ending.as_ref().is_some_and(|ending| {
+            ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
+        })
+    }
+
+    /// When the last segment passed that was expected, ns, if it has.
+    pub fn over_ns(&self) -> Option<u64> {
+        self.ending.as_ref()?.over_ns
+    }
+
+    /// Nothing more is expected after `now_ns`.
+    pub fn set_over(&mut self, now_ns: u64) {
+        self.ending.get_or_insert_default().over_ns = Some(now_ns);
     }
 
     /// The next segment of the connection, with its captured payload.
@@ -203,7 +233,7 @@ impl Connection {
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if self.halves[side as usize].packet(segment) {
-            self.faults.duplicates += 1;
+            self.faults.get_or_insert_default().duplicates += 1;
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
@@ -224,8 +254,9 @@ impl Connection {
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         }
         if segment.flags.has(TcpFlags::FIN) {
-            self.ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
-            self.ending.fin_frame[side as usize].get_or_insert(segment.frame);
+            let ending = self.ending.get_or_insert_default();
+            ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
+            ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.finish(position);
@@ -233,7 +264,7 @@ impl Connection {
         if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
             self.cut_off(segment);
         }
-        if segment.flags.has(TcpFlags::RST) && self.ending.reset.is_none() {
+        if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
             self.reset(side, segment);
         }
         self.hand_over(sink);
@@ -333,7 +364,7 @@ impl Connection {
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment.time_ns, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
-            self.faults.missing_bytes += missing;
+            self.faults.get_or_insert_default().missing_bytes += missing;
             let position = self.halves[peer].in_order();
             self.skip(side.peer(), position, segment);
         }
@@ -405,9 +436,13 @@ impl Connection {
     }
 
     fn note_trace(&mut self, side: Side, segment: &Segment) {
-        self.faults.truncated += u64::from(segment.captured_len < segment.payload_len);
+        let truncated = segment.captured_len < segment.payload_len;
         let longer = u64::from(segment.payload_len) > self.halves[side as usize].smss();
-        self.faults.super_packets += u64::from(longer);
+        if truncated || longer {
+            let faults = self.faults.get_or_insert_default();
+            faults.truncated += u64::from(truncated);
+            faults.super_packets += u64::from(longer);
+        }
     }
 
     fn stream(&mut self, side: Side, start: u64, segment: &Segment, payload: &[u8]) {
@@ -470,13 +505,14 @@ fn feed(
     framer: &mut Framer,
     timeline: &mut Timeline,
     setup: &mut Setup,
-    software: &mut [Option<Box<str>>; 2],
+    software: &mut Option<Box<Software>>,
     push: Push<'_>,
 ) {
     let begin = push.end - push.bytes.len() as u64 - u64::from(push.missing);
     let open_ended = open_ended(framer.protocol());
     framer.push(push.side, push.bytes, push.missing, &mut |offset, mark| {
         if let Mark::Software(name) = mark {
+            let software = software.get_or_insert_default();
             software[push.side as usize].get_or_insert_with(|| name.into());
         }
         let at = At {

@@ -3,7 +3,7 @@
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
-use crate::report::Ledger;
+use crate::report::Shares;
 use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::Gap;
 
@@ -72,7 +72,7 @@ pub struct Exchange {
     /// Its last frame.
     pub last_frame: FrameId,
     /// Who owned its time; the sum is its wall time.
-    pub ledger: Ledger,
+    pub ledger: Shares,
     /// What causes had a part in it.
     pub chains: Vec<Chain>,
     /// How it ended.

@@ -452,6 +452,12 @@ impl Half {
         (passed, if lost > passed { lost } else { self.smss_announced.into() })
     }
 
+    /// Nothing is under way: gives back memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.pending.shrink();
+        self.sent.shrink();
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.pending.heap_bytes()

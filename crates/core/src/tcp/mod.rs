@@ -24,6 +24,7 @@ mod gap;
 mod half;
 mod path;
 mod pipe;
+mod queue;
 mod reassembly;
 mod sent;
 mod sequence;

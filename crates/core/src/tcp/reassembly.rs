@@ -1,6 +1,7 @@
 //! Bytes in order for the framer: what came too early waits, what never came is skipped.
 
 use crate::app::Side;
+use std::num::NonZeroU64;
 
 /// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
 /// the framer as missing.
@@ -20,9 +21,16 @@ struct Early {
 #[derive(Debug, Default)]
 pub struct Reassembly {
     /// Position up to which the framer was given everything.
-    next: Option<u64>,
+    next: Option<NonZeroU64>,
+    /// What waits, where anything does.
+    waiting: Option<Box<Waiting>>,
+}
+
+/// What came before its turn, in the order of the stream.
+#[derive(Debug, Default)]
+struct Waiting {
     early: Vec<Early>,
-    early_bytes: usize,
+    bytes: usize,
 }
 
 /// A consumer of bytes in order: who sent them, the captured ones, how many more were not
@@ -32,18 +40,25 @@ pub type Consumer<'a> = &'a mut dyn FnMut(Side, &[u8], u32, u64);
 impl Reassembly {
     /// The stream begins at `position`.
     pub fn start(&mut self, position: u64) {
-        self.next.get_or_insert(position);
+        if self.next.is_none() {
+            self.next = NonZeroU64::new(position);
+        }
+    }
+
+    fn next_or(&self, position: u64) -> u64 {
+        self.next.map_or(position, NonZeroU64::get)
     }
 
     /// Takes `len` bytes of stream at `start`, of which `bytes` were captured.
     #[inline]
     pub fn push(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {
-        let next = *self.next.get_or_insert(start);
-        if start == next && self.early.is_empty() {
-            self.next = Some(next + u64::from(len));
-            on(side, bytes, len - bytes.len() as u32, next + u64::from(len));
+        if start == self.next_or(start) && self.waiting.is_none() {
+            let end = start + u64::from(len);
+            self.next = NonZeroU64::new(end);
+            on(side, bytes, len - bytes.len() as u32, end);
             return;
         }
+        self.start(start);
         self.push_out_of_turn(side, start, len, bytes, on);
     }
 
@@ -55,13 +70,13 @@ impl Reassembly {
         bytes: &[u8],
         on: Consumer<'_>,
     ) {
-        let next = self.next.unwrap_or(start);
+        let next = self.next_or(start);
         let end = start + u64::from(len);
         if end <= next {
             return;
         }
         if start > next {
-            self.keep(start, len, bytes);
+            self.waiting.get_or_insert_default().keep(start, len, bytes);
             return;
         }
         self.deliver(side, next, start, len, bytes, on);
@@ -72,13 +87,16 @@ impl Reassembly {
     pub fn skip_to(&mut self, side: Side, position: u64, on: Consumer<'_>) {
         self.drain(side, on);
         loop {
-            let Some(next) = self.next.filter(|&next| next < position) else { return };
-            let until = self.early.first().map_or(position, |early| early.start.min(position));
+            let Some(next) = self.next.map(NonZeroU64::get).filter(|&next| next < position) else {
+                return;
+            };
+            let first = self.waiting.as_ref().and_then(|waiting| waiting.early.first());
+            let until = first.map_or(position, |early| early.start.min(position));
             let mut missing = until.saturating_sub(next);
             while missing > 0 {
                 let step = missing.min(1 << 30) as u32;
-                let at = self.next.unwrap_or(next) + u64::from(step);
-                self.next = Some(at);
+                let at = self.next_or(next) + u64::from(step);
+                self.next = NonZeroU64::new(at);
                 on(side, &[], step, at);
                 missing -= u64::from(step);
             }
@@ -86,25 +104,18 @@ impl Reassembly {
         }
     }
 
-    fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
-        if self.early.len() >= WAITING_MAX {
-            return;
-        }
-        let room = WAITING_BYTES_MAX.saturating_sub(self.early_bytes);
-        let kept = &bytes[..bytes.len().min(room)];
-        self.early_bytes += kept.len();
-        let index = self.early.partition_point(|early| early.start <= start);
-        self.early.insert(index, Early { start, len, bytes: kept.into() });
-    }
-
     fn drain(&mut self, side: Side, on: Consumer<'_>) {
-        while let Some(first) = self.early.first() {
-            let next = self.next.unwrap_or(first.start);
+        while let Some(waiting) = &mut self.waiting {
+            let Some(first) = waiting.early.first() else {
+                self.waiting = None;
+                return;
+            };
+            let next = self.next.map_or(first.start, NonZeroU64::get);
             if first.start > next {
                 return;
             }
-            let early = self.early.remove(0);
-            self.early_bytes -= early.bytes.len();
+            let early = waiting.early.remove(0);
+            waiting.bytes -= early.bytes.len();
             if early.start + u64::from(early.len) > next {
                 self.deliver(side, next, early.start, early.len, &early.bytes, on);
             }
@@ -125,28 +136,44 @@ impl Reassembly {
         let fresh = bytes.get(known..).unwrap_or(&[]);
         let total = len - known as u32;
         let end = start + u64::from(len);
-        self.next = Some(end);
+        self.next = NonZeroU64::new(end);
         on(side, fresh, total - fresh.len() as u32, end);
     }
 
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.early_bytes + self.early.capacity() * size_of::<Early>()
+        self.waiting.as_ref().map_or(0, |waiting| {
+            size_of::<Waiting>() + waiting.bytes + waiting.early.capacity() * size_of::<Early>()
+        })
+    }
+}
+
+impl Waiting {
+    fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
+        if self.early.len() >= WAITING_MAX {
+            return;
+        }
+        let room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
+        let kept = &bytes[..bytes.len().min(room)];
+        self.bytes += kept.len();
+        let index = self.early.partition_point(|early| early.start <= start);
+        self.early.insert(index, Early { start, len, bytes: kept.into() });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::sequence::ORIGIN;
 
     fn run(pieces: &[(u64, &[u8])]) -> Vec<u8> {
         let mut reassembly = Reassembly::default();
-        reassembly.start(0);
+        reassembly.start(ORIGIN);
         let mut out = Vec::new();
         for (start, bytes) in pieces {
             reassembly.push(
                 Side::Client,
-                *start,
+                ORIGIN + *start,
                 bytes.len() as u32,
                 bytes,
                 &mut |_, b, missing, _| {
@@ -155,7 +182,7 @@ mod tests {
                 },
             );
         }
-        reassembly.skip_to(Side::Client, 9, &mut |_, b, missing, _| {
+        reassembly.skip_to(Side::Client, ORIGIN + 9, &mut |_, b, missing, _| {
             out.extend_from_slice(b);
             out.extend(std::iter::repeat_n(b'?', missing as usize));
         });

@@ -2,7 +2,9 @@
 //! repetition repeats.
 
 use crate::capture::FrameId;
-use std::collections::VecDeque;
+use crate::tcp::queue::Queue;
+use crate::tcp::sequence::widen;
+use std::num::NonZeroU32;
 
 /// Segments remembered.
 const SENT_MAX: usize = 32;
@@ -16,18 +18,33 @@ pub struct Sighting {
     pub time_ns: u64,
 }
 
-/// One segment that was sent. Its age is kept in microseconds to keep the record small.
+impl Sighting {
+    /// `None` for one that was never made: frames count from one.
+    pub fn known(self) -> Option<Self> {
+        (self.frame != FrameId::default()).then_some(self)
+    }
+
+    /// Takes `here` unless it was made before.
+    pub fn get_or_insert(&mut self, here: Self) {
+        if self.known().is_none() {
+            *self = here;
+        }
+    }
+}
+
+/// One segment that was sent. Its age is kept in microseconds, and of its end the lower half, to
+/// keep the record small.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    end: u64,
     frame: FrameId,
-    len: u32,
+    end: u32,
+    len: NonZeroU32,
     sent_us: u32,
 }
 
 /// The last segments of one sender that are not acknowledged.
 #[derive(Debug, Default)]
-pub struct SentLog(VecDeque<Sent>);
+pub struct SentLog(Queue<Sent>);
 
 impl SentLog {
     /// A segment with `len` bytes up to position `end` was sent.
@@ -36,15 +53,17 @@ impl SentLog {
         if self.0.len() >= SENT_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Sent { end, frame, len, sent_us: (now_ns / 1_000) as u32 });
+        let Some(len) = NonZeroU32::new(len) else { return };
+        let sent_us = (now_ns / 1_000) as u32;
+        self.0.push_back(Sent { frame, end: end as u32, len, sent_us });
     }
 
     /// Everything up to `una` has arrived; answers the greatest length among it.
     #[inline]
     pub fn arrived(&mut self, una: u64) -> u32 {
         let mut longest = 0;
-        while let Some(sent) = self.0.front().filter(|sent| sent.end <= una) {
-            longest = longest.max(sent.len);
+        while let Some(sent) = self.0.front().filter(|sent| widen(sent.end, una) <= una) {
+            longest = longest.max(sent.len.get());
             self.0.pop_front();
         }
         longest
@@ -52,7 +71,7 @@ impl SentLog {
 
     /// Length of the segment that carried position `start`; 0 if it is not remembered.
     pub fn len_of(&self, start: u64) -> u32 {
-        self.of(start).map_or(0, |sent| sent.len)
+        self.of(start).map_or(0, |sent| sent.len.get())
     }
 
     /// The frame that carried position `start` before, when, as seen at `now_ns`, and its payload,
@@ -61,7 +80,7 @@ impl SentLog {
         let sent = self.of(start)?;
         let age_us = ((now_ns / 1_000) as u32).wrapping_sub(sent.sent_us);
         let time_ns = now_ns.saturating_sub(u64::from(age_us) * 1_000);
-        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len)))
+        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len.get())))
     }
 
     /// Forgets all.
@@ -69,13 +88,21 @@ impl SentLog {
         self.0.clear();
     }
 
-    /// Bytes of memory held.
+    /// Gives back memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.0.shrink();
+    }
+
+    /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Sent>()
+        self.0.heap_bytes()
     }
 
     fn of(&self, start: u64) -> Option<&Sent> {
-        self.0.iter().find(|sent| sent.end > start && sent.end - u64::from(sent.len) <= start)
+        self.0.iter().find(|sent| {
+            let end = widen(sent.end, start);
+            end > start && end - u64::from(sent.len.get()) <= start
+        })
     }
 }
 

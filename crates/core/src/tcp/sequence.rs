@@ -18,14 +18,15 @@ impl Sequence {
 
     /// The position of header value `number`, which lies within 2 GiB of position `near`.
     pub fn position(self, number: u32, near: u64) -> u64 {
-        let distance = number.wrapping_sub(self.number(near)) as i32;
-        near.wrapping_add_signed(i64::from(distance))
+        // The lower half of [`ORIGIN`] is zero.
+        widen(number.wrapping_sub(self.first), near)
     }
+}
 
-    /// Header value at `position`.
-    fn number(self, position: u64) -> u32 {
-        self.first.wrapping_add(position.wrapping_sub(ORIGIN) as u32)
-    }
+/// The position within 2 GiB of `near` whose lower half is `low`.
+pub fn widen(low: u32, near: u64) -> u64 {
+    let distance = low.wrapping_sub(near as u32) as i32;
+    near.wrapping_add_signed(i64::from(distance))
 }
 
 #[cfg(test)]
@@ -38,7 +39,7 @@ mod tests {
         assert_eq!(sequence.position(10, ORIGIN), ORIGIN + 20);
         let mut position = ORIGIN;
         for _ in 0..5 {
-            let number = sequence.number(position).wrapping_add(1 << 30);
+            let number = sequence.first.wrapping_add(position as u32).wrapping_add(1 << 30);
             position = sequence.position(number, position);
         }
         assert_eq!(position, ORIGIN + 5 * (1 << 30));

@@ -1,7 +1,7 @@
 //! The three-way handshake (RFC 9293 §3.5): who had to repeat what, and how long it took.
 
 use crate::cause::{Cause, Owner};
-use crate::report::Ledger;
+use crate::report::Shares;
 use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, TcpFlags};
 
@@ -28,24 +28,20 @@ pub struct SetupFrames {
 }
 
 /// What was seen of one connection's set-up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The first SYN, ns.
-    pub syn_first_ns: Option<u64>,
-    /// The frames that matter.
-    pub frames: SetupFrames,
-    /// The last SYN before the first SYN-ACK, ns.
-    pub syn_last_ns: u64,
+    /// The first SYN.
+    syn: Sighting,
+    /// The first SYN-ACK.
+    syn_ack: Sighting,
+    /// The client's first ACK after it.
+    ack: Sighting,
+    /// What was repeated, if anything.
+    again: Option<Box<Again>>,
     /// How many SYNs.
     pub syns: u32,
-    /// The first SYN-ACK, ns.
-    pub syn_ack_first_ns: Option<u64>,
-    /// The last SYN-ACK before the client's ACK, ns.
-    pub syn_ack_last_ns: u64,
     /// How many SYN-ACKs.
     pub syn_acks: u32,
-    /// The client's ACK, ns.
-    pub established_ns: Option<u64>,
     /// SYN-ACKs repeated after the client's ACK had passed.
     pub syn_acks_after_ack: u32,
     /// Times the client repeated data before the server said anything.
@@ -58,53 +54,104 @@ pub struct Setup {
     pub claimed: bool,
 }
 
+/// The repetitions of a set-up.
+#[derive(Clone, Debug, Default)]
+struct Again {
+    /// The second SYN.
+    syn: Sighting,
+    /// The last SYN before the first SYN-ACK, ns.
+    syn_last_ns: u64,
+    /// The second SYN-ACK.
+    syn_ack: Sighting,
+    /// The last SYN-ACK before the client's ACK, ns.
+    syn_ack_last_ns: u64,
+}
+
 impl Setup {
     /// A segment of the client.
     pub fn client(&mut self, segment: &Segment) {
         let here = Sighting { frame: segment.frame, time_ns: segment.time_ns };
         if segment.flags.has(TcpFlags::SYN) {
             self.syns += 1;
-            self.syn_first_ns.get_or_insert(segment.time_ns);
-            let place = match self.syns {
-                1 => &mut self.frames.syn,
-                _ => &mut self.frames.syn_again,
-            };
-            place.get_or_insert(here);
-            if self.syn_ack_first_ns.is_none() {
-                self.syn_last_ns = segment.time_ns;
+            self.syn.get_or_insert(here);
+            if self.syns > 1 {
+                let unanswered = self.syn_ack.known().is_none();
+                let again = self.again.get_or_insert_default();
+                again.syn.get_or_insert(here);
+                if unanswered {
+                    again.syn_last_ns = here.time_ns;
+                }
             }
-        } else if self.syn_ack_first_ns.is_some() && segment.flags.has(TcpFlags::ACK) {
-            self.established_ns.get_or_insert(segment.time_ns);
-            self.frames.ack.get_or_insert(here);
+        } else if self.syn_ack.known().is_some() && segment.flags.has(TcpFlags::ACK) {
+            self.ack.get_or_insert(here);
         }
     }
 
     /// A segment of the server.
     pub fn server(&mut self, segment: &Segment) {
+        let here = Sighting { frame: segment.frame, time_ns: segment.time_ns };
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.syn_acks += 1;
-            self.syn_ack_first_ns.get_or_insert(segment.time_ns);
-            let place = match self.syn_acks {
-                1 => &mut self.frames.syn_ack,
-                _ => &mut self.frames.syn_ack_again,
-            };
-            place.get_or_insert(Sighting { frame: segment.frame, time_ns: segment.time_ns });
-            if self.established_ns.is_none() {
-                self.syn_ack_last_ns = segment.time_ns;
-            } else if segment.time_ns.saturating_sub(self.established_ns.unwrap_or(0)) > IGNORED_NS
-            {
-                self.syn_acks_after_ack += 1;
+            self.syn_ack.get_or_insert(here);
+            if self.syn_acks == 1 {
+                return;
+            }
+            let again = self.again.get_or_insert_default();
+            again.syn_ack.get_or_insert(here);
+            match self.ack.known() {
+                None => again.syn_ack_last_ns = here.time_ns,
+                Some(ack) if here.time_ns.saturating_sub(ack.time_ns) > IGNORED_NS => {
+                    self.syn_acks_after_ack += 1;
+                }
+                Some(_) => {}
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
-            self.refused = self.syn_ack_first_ns.is_none() && self.syns > 0;
+            self.refused = self.syn_ack.known().is_none() && self.syns > 0;
         } else {
             self.confirmed = true;
         }
     }
 
+    /// The frames that matter.
+    pub fn frames(&self) -> SetupFrames {
+        let again = self.again.as_deref();
+        SetupFrames {
+            syn: self.syn.known(),
+            syn_again: again.and_then(|again| again.syn.known()),
+            syn_ack: self.syn_ack.known(),
+            syn_ack_again: again.and_then(|again| again.syn_ack.known()),
+            ack: self.ack.known(),
+        }
+    }
+
+    /// The first SYN, ns.
+    pub fn syn_first_ns(&self) -> Option<u64> {
+        self.syn.known().map(|syn| syn.time_ns)
+    }
+
+    /// The first SYN-ACK, ns.
+    pub fn syn_ack_first_ns(&self) -> Option<u64> {
+        self.syn_ack.known().map(|syn_ack| syn_ack.time_ns)
+    }
+
+    /// The client's ACK, ns.
+    pub fn established_ns(&self) -> Option<u64> {
+        self.ack.known().map(|ack| ack.time_ns)
+    }
+
+    /// The last SYN before the first SYN-ACK, ns; 0 if there was none.
+    pub fn syn_last_ns(&self) -> u64 {
+        self.again.as_ref().map_or(0, |again| again.syn_last_ns).max(self.syn.time_ns)
+    }
+
+    /// The last SYN-ACK before the client's ACK, ns; 0 if there was none.
+    pub fn syn_ack_last_ns(&self) -> u64 {
+        self.again.as_ref().map_or(0, |again| again.syn_ack_last_ns).max(self.syn_ack.time_ns)
+    }
+
     /// The handshake has not been completed by the client.
     pub fn half_open(&self) -> bool {
-        self.syns > 0 && self.established_ns.is_none()
+        self.syns > 0 && self.established_ns().is_none()
     }
 
     /// The listener ignored the client's ACK: its queue of completed connections was full.
@@ -116,27 +163,28 @@ impl Setup {
     /// repeated, ns.
     pub fn samples(&self) -> (Option<u64>, Option<u64>) {
         let once = self.syns == 1;
-        let server = self.syn_ack_first_ns.zip(self.syn_first_ns).filter(|_| once);
-        let client = self.established_ns.zip(self.syn_ack_first_ns).filter(|_| self.syn_acks == 1);
+        let server = self.syn_ack_first_ns().zip(self.syn_first_ns()).filter(|_| once);
+        let client =
+            self.established_ns().zip(self.syn_ack_first_ns()).filter(|_| self.syn_acks == 1);
         let difference = |(later, earlier): (u64, u64)| later.saturating_sub(earlier);
         (server.map(difference), client.map(difference))
     }
 
     /// Whether an exchange that begins at `start_ns` had to wait for the set-up.
     pub fn waited_for(&self, start_ns: u64, rtt_client_ns: u64) -> bool {
-        let Some(_) = self.syn_first_ns else { return false };
-        let done_ns = self.established_ns.unwrap_or(start_ns).max(self.syn_ack_last_ns);
+        let Some(_) = self.syn_first_ns() else { return false };
+        let done_ns = self.established_ns().unwrap_or(start_ns).max(self.syn_ack_last_ns());
         !self.claimed && start_ns.saturating_sub(done_ns) <= WAITED_FOR_NS + rtt_client_ns
     }
 
     /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among
     /// its owners; answers the repeated part, ns.
-    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Ledger) -> u64 {
-        let Some(first_ns) = self.syn_first_ns else { return 0 };
+    pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> u64 {
+        let Some(first_ns) = self.syn_first_ns() else { return 0 };
         let total_ns = until_ns.saturating_sub(first_ns);
-        let answered_ns = self.syn_ack_first_ns.unwrap_or(until_ns).min(until_ns);
-        let repeated_syn_ns = self.syn_last_ns.min(answered_ns).saturating_sub(first_ns);
-        let last_answer_ns = self.syn_ack_last_ns.clamp(answered_ns, until_ns);
+        let answered_ns = self.syn_ack_first_ns().unwrap_or(until_ns).min(until_ns);
+        let repeated_syn_ns = self.syn_last_ns().min(answered_ns).saturating_sub(first_ns);
+        let last_answer_ns = self.syn_ack_last_ns().clamp(answered_ns, until_ns);
         let repeated_ns = repeated_syn_ns + (last_answer_ns - answered_ns);
         let pause_ns = (until_ns - last_answer_ns).saturating_sub(rtt_client_ns);
         ledger.add(Owner::SynRetransmit, repeated_ns);

@@ -3,10 +3,10 @@
 use crate::app::{Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Owner, Slice, Slices};
-use crate::tcp::exchange::{Exchange, Handshake, Outcome};
+use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::Gap;
+use crate::tcp::queue::Queue;
 use crate::tcp::setup::Setup;
-use std::collections::VecDeque;
 
 /// Requests in flight on one connection beyond this count are one exchange.
 const PIPELINED_MAX: usize = 64;
@@ -40,10 +40,10 @@ pub struct Timeline {
     pub paused_ns: u64,
     /// Who sent data last.
     pub active: Option<Side>,
-    /// Boxed, so that moving one is cheap and the ring of a connection small.
-    open: VecDeque<Box<Exchange>>,
+    /// Boxed: an idle connection has none, and moving one is cheap.
+    open: Queue<Box<Exchange>>,
     /// Exchanges that are over and not yet taken.
-    pub done: VecDeque<Box<Exchange>>,
+    pub done: Queue<Box<Exchange>>,
     /// Whether a request began in the last push.
     pub request_began: bool,
     /// Exchanges of this protocol end only with the next request.
@@ -90,7 +90,7 @@ impl Timeline {
     /// Gives a short stretch to one owner.
     #[inline]
     pub fn own_plain(&mut self, owner: Owner, ns: u64) {
-        for exchange in &mut self.open {
+        for exchange in self.open.iter_mut() {
             if exchange.response_end.is_none() {
                 exchange.ledger.add(owner, ns);
             }
@@ -101,7 +101,7 @@ impl Timeline {
     /// (of data before `repaired_end`) also concerns an exchange whose last byte has passed but
     /// not yet arrived.
     pub fn own(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
-        for exchange in &mut self.open {
+        for exchange in self.open.iter_mut() {
             let arrived = match (exchange.response_end, repaired_end) {
                 (None, _) => false,
                 (Some(end), Some(repaired)) => gap.sender != Side::Server || repaired > end,
@@ -120,7 +120,7 @@ impl Timeline {
 
     /// The flight turned out to stand at a ceiling.
     pub fn confirm_ceiling(&mut self) {
-        for exchange in &mut self.open {
+        for exchange in self.open.iter_mut() {
             if exchange.provisional_ns > 0 {
                 exchange.confirm_ceiling();
             }
@@ -255,7 +255,7 @@ impl Timeline {
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;
-            exchange.start_ns = setup.syn_first_ns.unwrap_or(at.time_ns).min(at.time_ns);
+            exchange.start_ns = setup.syn_first_ns().unwrap_or(at.time_ns).min(at.time_ns);
             let cause_ns = setup.split(at.time_ns, at.rtt_client_ns, &mut exchange.ledger);
             exchange.repeated_setup_ns = cause_ns;
         }
@@ -316,10 +316,18 @@ impl Timeline {
         self.done.push_back(exchange);
     }
 
+    /// Gives back memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.open.shrink();
+        self.done.shrink();
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
-        (self.open.capacity() + self.done.capacity()) * size_of::<Box<Exchange>>()
-            + self.open.len() * size_of::<Exchange>()
+        let boxes = self.open.iter().map(|exchange| {
+            size_of::<Exchange>() + exchange.chains.capacity() * size_of::<Chain>()
+        });
+        self.open.heap_bytes() + self.done.heap_bytes() + boxes.sum::<usize>()
     }
 }
 

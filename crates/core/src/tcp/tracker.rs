@@ -41,15 +41,13 @@ impl Tracker {
         let hash = segment.flow_hash;
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         if let Some(connection) = found {
-            let forgotten = connection
-                .ending
-                .over_ns
-                .is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
+            let forgotten =
+                connection.over_ns().is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
             if !forgotten && !connection.reused_by(segment) {
                 let was_over = connection.is_over();
                 connection.segment(segment, payload, sink);
                 if !was_over && connection.is_over() {
-                    connection.ending.over_ns = Some(segment.time_ns);
+                    connection.set_over(segment.time_ns);
                     self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
                 }
                 return;

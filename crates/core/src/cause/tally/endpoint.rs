@@ -29,7 +29,7 @@ pub struct Group {
 impl Group {
     fn add(&mut self, exchange: &Exchange) {
         self.exchanges += 1;
-        self.ledger.merge(&exchange.ledger);
+        self.ledger.take(&exchange.ledger);
         self.latency.record(exchange.wall_ns());
     }
 
@@ -98,13 +98,13 @@ impl EndpointTally {
         if connection.setup.half_open() && !connection.setup.refused {
             self.flood.add(connection);
         }
-        self.established += u64::from(connection.setup.established_ns.is_some());
+        self.established += u64::from(connection.setup.established_ns().is_some());
         if connection.path.base_rtt_ns() > 0 {
             self.rtts.record(connection.path.base_rtt_ns());
         }
         self.protocol = self.protocol.max(connection.protocol());
-        if let Some(software) = &connection.software[Side::Server as usize] {
-            self.software.get_or_insert_with(|| software.clone());
+        if let Some(software) = connection.software(Side::Server) {
+            self.software.get_or_insert_with(|| software.into());
         }
         for side in Side::ALL {
             let refuted = connection.halves[side as usize].trouble().nagle_refuted > 0;
@@ -216,7 +216,7 @@ impl Sample {
     }
 
     fn of(connection: &Connection, exchange: &Exchange, ns: u64) -> Self {
-        let frames = connection.setup.frames;
+        let frames = connection.setup.frames();
         let set_up = |frame: Option<Sighting>| frame.filter(|_| exchange.connects);
         Self {
             ns,

@@ -4,10 +4,10 @@ use super::*;
 
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        self.ending.reset = Some((side, segment.frame, segment.time_ns));
+        self.ending.get_or_insert_default().reset = Some((side, segment.frame, segment.time_ns));
         self.resume();
         if self.timeline.front().is_some() {
-            let goodbye = self.ending.fin_ns.iter().any(Option::is_some);
+            let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
             let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
@@ -21,7 +21,7 @@ impl Connection {
     /// request did, for then it was on its way already.
     pub(super) fn last_leg_ns(&self) -> u64 {
         let rtt_ns = self.path.rtt_ns(Side::Client);
-        let fin_ns = self.ending.fin_ns[Side::Server as usize];
+        let fin_ns = self.ending().fin_ns[Side::Server as usize];
         match (fin_ns, self.timeline.front()) {
             (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
                 rtt_ns.saturating_sub(exchange.start_ns - fin_ns)
@@ -49,19 +49,26 @@ impl Connection {
 
     /// Hands what is over to the sink.
     pub(super) fn hand_over(&mut self, sink: &mut impl Sink) {
+        if self.timeline.done.is_empty() {
+            return;
+        }
+        self.halves.iter_mut().for_each(Half::shrink);
         while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
                 continue;
             }
             self.totals.exchanges += 1;
-            self.totals.ledger.merge(&exchange.ledger);
+            for (owner, ns) in exchange.ledger.iter() {
+                self.totals.ledger.add(owner, ns);
+            }
             self.totals.lost_ns += exchange.fault_ns();
             for chain in &exchange.chains {
                 self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             }
             sink.exchange(self, &exchange);
         }
+        self.timeline.shrink();
     }
 
     /// What only the end of an exchange can tell.
@@ -151,10 +158,11 @@ impl Connection {
                 .timeline
                 .front()
                 .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
-            if let Some(fin_ns) = self.ending.fin_ns[Side::Client as usize].filter(|_| unanswered) {
+            if let Some(fin_ns) = self.ending().fin_ns[Side::Client as usize].filter(|_| unanswered)
+            {
                 self.accrue_to(Side::Server, fin_ns, self.last_frame);
             }
-            let closed = self.ending.fin_ns[Side::Server as usize].is_some();
+            let closed = self.ending().fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
                 (true, _) => Outcome::Complete,
                 (false, true) => Outcome::Closed,
@@ -171,13 +179,13 @@ impl Connection {
     pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
         let troubled = setup.refused || setup.syns > 1 || setup.syn_acks > 1;
-        let Some(first_ns) = setup.syn_first_ns.filter(|_| !setup.claimed && troubled) else {
+        let Some(first_ns) = setup.syn_first_ns().filter(|_| !setup.claimed && troubled) else {
             return;
         };
-        let end_ns = match (setup.refused, setup.established_ns) {
+        let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
-            (true, None) => self.ending.reset.map_or(self.last_ns, |(_, _, at_ns)| at_ns),
-            (false, None) => setup.syn_last_ns.max(setup.syn_ack_last_ns),
+            (true, None) => self.ending().reset.map_or(self.last_ns, |(_, _, at_ns)| at_ns),
+            (false, None) => setup.syn_last_ns().max(setup.syn_ack_last_ns()),
         };
         let mut exchange = Exchange {
             kind: "connect".into(),
@@ -190,7 +198,7 @@ impl Connection {
             request_seen: true,
             ..Exchange::default()
         };
-        exchange.outcome = match (setup.refused, setup.established_ns) {
+        exchange.outcome = match (setup.refused, setup.established_ns()) {
             (true, _) => Outcome::Reset { by: Side::Server },
             (_, Some(_)) => Outcome::Complete,
             _ => Outcome::Unfinished,

@@ -14,7 +14,7 @@ impl Half {
     ) {
         let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
-        while let Some(ack) = self.pending.pop_until(until_ns) {
+        while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimate of the round trip may still be too long: where something was sent after
@@ -22,7 +22,7 @@ impl Half {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         if since.trigger.is_none() && silent_ns > 1_000_000 {
             let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
-            if let Some(ack) = self.pending.pop_until(loose_ns) {
+            if let Some(ack) = self.pending.pop_until(loose_ns, self.nxt) {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }
@@ -165,7 +165,7 @@ impl Half {
                 && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
             (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
         };
-        self.pending.push(Ack {
+        self.pending.push(&Ack {
             seen_ns: segment.time_ns,
             frame,
             una,
