@@ -6,7 +6,7 @@ use crate::app::Side;
 use crate::tcp::Turn;
 
 /// The sender could have sent and did not: its application was busy.
-pub(super) fn busy(sender: Side, ns: u64) -> Slice {
+pub fn busy(sender: Side, ns: u64) -> Slice {
     match sender {
         Side::Server => Slice::of(Owner::Server, Cause::ServerThink, ns),
         Side::Client => Slice::of(Owner::Client, Cause::ClientThink, ns),

@@ -67,7 +67,8 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.totals.vantage = vantage(&tally);
 }
 
-/// Lost time first; faults without lost time by severity.
+/// Faults before costs: what is wrong heads the report, not what distance and work take. Lost
+/// time within a class; faults without lost time by severity.
 fn order(finding: &Finding) -> impl Ord + use<> {
     let severity = match finding.cause {
         Cause::SynFlood => 0,
@@ -76,6 +77,7 @@ fn order(finding: &Finding) -> impl Ord + use<> {
         _ => 3,
     };
     (
+        finding.cause.class() == Class::Cost,
         std::cmp::Reverse(finding.lost_ns),
         severity,
         finding.cause,
@@ -177,6 +179,8 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
                 && share >= 5.0 * floors.fault_share
                 && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
         }
+        // One late packet is a host that was busy; a queue that stands is met again.
+        Cause::Bufferbloat => (broad || deep) && cause.exchanges >= 2,
         _ => broad || deep,
     }
 }

@@ -18,7 +18,10 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.retransmission.is_none()
         && ack.pure
         && gap.flight_before > 0
+        // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
+        && gap.flight_before < 2 * gap.smss
         && (!gap.next_small() || gap.after_loss)
+        && !gap.flight_free()
         && gap.ack_triggered();
     (waited && delay_ns >= DELAY_FLOOR_NS && delay_ns >= rest_ns / 2)
         .then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, rest_ns))

@@ -13,17 +13,37 @@ const UNSEEN_FLOOR_NS: u64 = 10_000_000;
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.overtaken {
-        return Some(Slice::of(Owner::FastRecovery, Cause::Reordering, rest_ns));
+        return Some(overtaken(rest_ns));
     }
     gap.retransmission.map(|recovery| slice(recovery, rest_ns))
 }
 
-/// The silence ended with data that looks new here, but a packet of this sender is missing in
-/// between: it was lost before the vantage, and this is its repetition.
+/// The silence ended with data that looks new here, but was lost before the vantage, and this
+/// is its repetition.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let waited = rest_ns >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns);
     let missing = gap.missing_packets > 0 && (gap.turn == Turn::Answers || !gap.ack_triggered());
-    (waited && missing).then(|| slice(Recovery::Timer, rest_ns))
+    (waited && (missing || withheld(gap))).then(|| slice(Recovery::Timer, rest_ns))
+}
+
+/// The sender had more in its buffer (its last segment was full and not pushed, RFC 9293
+/// §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open. So it
+/// did send it, and it never came here.
+fn withheld(gap: &Gap) -> bool {
+    let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
+    gap.more_queued
+        && gap.turn == Turn::Continues
+        && !gap.last_small
+        && free
+        && gap.closed_ns == 0
+        && window_open(gap)
+        && gap.after_ack_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
+}
+
+/// Whether a silence that the application seems to own is long enough for a loss before the
+/// vantage to be behind it.
+pub fn may_be_timer(gap: &Gap) -> bool {
+    gap.retransmission.is_none() && gap.len_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
 }
 
 /// New data in the middle of a recovery: the sender was held back by it.
@@ -32,11 +52,19 @@ pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         .then(|| slice(Recovery::Fast, rest_ns))
 }
 
+/// What a packet owns that came late though nothing was lost.
+pub fn overtaken(ns: u64) -> Slice {
+    Slice::of(Owner::FastRecovery, Cause::Reordering, ns)
+}
+
+/// What a loss that was found by timer owns.
+pub fn timed_out(ns: u64) -> Slice {
+    Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
+}
+
 fn slice(recovery: Recovery, ns: u64) -> Slice {
     match recovery {
-        Recovery::Timer => {
-            Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
-        }
+        Recovery::Timer => timed_out(ns),
         Recovery::Fast => Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns),
     }
 }

@@ -31,10 +31,12 @@ mod words;
 mod worst;
 mod zero_window;
 
+pub use application::busy;
 pub use assemble::{Floors, assemble};
 pub use bufferbloat::queued;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
+pub use loss::{may_be_timer, overtaken, timed_out};
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
 pub use worst::Worst;

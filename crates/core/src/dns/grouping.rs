@@ -86,10 +86,31 @@ impl Open {
         })
     }
 
-    /// Whether nothing more can come at `now_ns`.
+    /// Whether nothing more can come at `now_ns`, not even a query once more.
     pub fn is_over(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_activity_ns) > SILENCE_MAX_NS
+    }
+
+    /// Whether its client has what it asked for, by what was seen here, and does not go on.
+    fn is_done(&self, now_ns: u64) -> bool {
         let silence_ns = now_ns.saturating_sub(self.last_activity_ns);
-        silence_ns > SILENCE_MAX_NS || silence_ns > SEQUEL_MAX_NS && self.is_settled()
+        silence_ns > SEQUEL_MAX_NS && self.is_settled()
+    }
+
+    /// Whether `asked` is a query of this look-up once more, with its identifier and from its
+    /// socket, after a timeout: a client that has its answer does not ask so again.
+    fn repeats(&self, asked: &Asked<'_>) -> Option<usize> {
+        let query = &asked.query;
+        let same = |(earlier, id): (&Query, &u16)| {
+            *id == asked.id
+                && earlier.client_port == query.client_port
+                && earlier.server == query.server
+                && earlier.qtype == query.qtype
+                && earlier.flags.over_tcp == query.flags.over_tcp
+        };
+        let at = self.lookup.queries.iter().zip(&self.ids).rposition(same)?;
+        let waited_ns = query.sent_ns.saturating_sub(self.lookup.queries[at].sent_ns);
+        (self.name == asked.name && is_timeout(waited_ns)).then_some(at)
     }
 
     /// Whether the query is waiting for its answer here.
@@ -103,6 +124,9 @@ impl Open {
         let query = &asked.query;
         if self.is_over(query.sent_ns) || self.lookup.queries.len() >= QUERIES_MAX {
             return None;
+        }
+        if self.is_done(query.sent_ns) {
+            return self.repeats(asked).map(|_| Fit::SameSocket);
         }
         if self.name != asked.name {
             let fits = self.was_in_vain() && is_next_name(&self.name, asked.name);
@@ -148,6 +172,9 @@ impl Open {
     }
 
     pub fn add(&mut self, asked: Asked<'_>) {
+        if let Some(at) = self.repeats(&asked).filter(|_| self.is_done(asked.query.sent_ns)) {
+            self.lookup.queries[at].flags.asked_again = true;
+        }
         let mut query = asked.query;
         query.step = self.step();
         if self.name != asked.name {

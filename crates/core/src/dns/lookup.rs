@@ -44,6 +44,8 @@ pub struct QueryFlags {
     pub has_answers: bool,
     /// Sent over TCP.
     pub over_tcp: bool,
+    /// Its client asked again though it was answered here: what it waited for did not arrive.
+    pub asked_again: bool,
 }
 
 /// One query of a look-up.
@@ -76,12 +78,14 @@ pub struct Query {
 impl Query {
     /// It was answered, and the answer decides: the name exists or does not.
     pub(super) fn is_conclusive(&self) -> bool {
-        matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN)) && !self.flags.is_truncated
+        let decides = matches!(self.rcode, Some(rcode::NOERROR | rcode::NXDOMAIN));
+        decides && !self.flags.is_truncated && !self.flags.asked_again
     }
 
     /// The server failed, refused, or was not there.
     pub(super) fn is_failure(&self) -> bool {
-        self.answered_ns.is_some() && !self.is_conclusive() && !self.flags.is_truncated
+        let QueryFlags { is_truncated, asked_again, .. } = self.flags;
+        self.answered_ns.is_some() && !self.is_conclusive() && !is_truncated && !asked_again
     }
 
     /// The answer names at least one record.
@@ -291,6 +295,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
         let answered = query.answered_ns.is_some_and(|answered_ns| answered_ns <= next_ns);
         let cause = match answered {
             true if query.is_failure() => Some(Cause::DnsFailure),
+            true if query.flags.asked_again => Some(timeout),
             true => None,
             // The answer that ends the wait belongs to an earlier attempt: it was late.
             false if ends_here && attempts[..at].iter().any(|q| q.answered_ns == Some(end_ns)) => {

@@ -1,6 +1,8 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
+mod doubt;
 mod ending;
+mod feed;
 mod silence;
 
 use crate::app::{Framer, Mark, Protocol, Side};
@@ -91,6 +93,8 @@ pub struct Connection {
     echoes: Option<Box<Echoes>>,
     /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
     suspended: Option<Box<(Gap, u64)>>,
+    /// The last silence that may turn out to be another's.
+    doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
     /// What each side says it is, where one does.
@@ -152,6 +156,7 @@ impl Connection {
             cut_off: false,
             echoes: None,
             suspended: None,
+            doubted: None,
             trace: None,
             software: None,
             faults: None,
@@ -370,9 +375,12 @@ impl Connection {
         }
         if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
-            let queued_ns = self.queued_to_client(segment.time_ns, rtt_client_ns);
+            let late_ns = self.halves[peer].trouble().hole_filled_ns;
+            let arrived_ns = segment.time_ns.saturating_sub(late_ns);
+            let queued_ns = self.queued_to_client(arrived_ns, rtt_client_ns);
             let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
-            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, queued);
+            let leg = [queued, cause::overtaken(late_ns)];
+            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, leg);
         }
     }
 
@@ -398,6 +406,9 @@ impl Connection {
             Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
             Some((gap, _)) if gap.sender != side => {}
             _ => self.resume(),
+        }
+        if kind == Kind::New {
+            self.settle_doubt(side, start, segment, &since);
         }
         let silence = self.silence(side, start, segment, kind, &since);
         if self.timeline.active != Some(side)
@@ -445,42 +456,6 @@ impl Connection {
         }
     }
 
-    fn stream(&mut self, side: Side, start: u64, segment: &Segment, payload: &[u8]) {
-        let positions = self.halves.each_ref().map(|half| half.nxt);
-        let Self { streams, framer, timeline, setup, software, path, .. } = self;
-        let rtt_client_ns = path.rtt_ns(Side::Client);
-        streams[side as usize].push(
-            side,
-            start,
-            segment.payload_len,
-            payload,
-            &mut |side, bytes, missing, end| {
-                feed(
-                    framer,
-                    timeline,
-                    setup,
-                    software,
-                    Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
-                );
-            },
-        );
-    }
-
-    fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
-        let positions = self.halves.each_ref().map(|half| half.nxt);
-        let Self { streams, framer, timeline, setup, software, path, .. } = self;
-        let rtt_client_ns = path.rtt_ns(Side::Client);
-        streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
-            feed(
-                framer,
-                timeline,
-                setup,
-                software,
-                Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
-            );
-        });
-    }
-
     /// Bytes of memory it holds.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
@@ -488,41 +463,4 @@ impl Connection {
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
     }
-}
-
-/// Bytes in order, with the segment that completed them.
-struct Push<'a> {
-    side: Side,
-    bytes: &'a [u8],
-    missing: u32,
-    end: u64,
-    rtt_client_ns: u64,
-    positions: [u64; 2],
-    segment: &'a Segment,
-}
-
-fn feed(
-    framer: &mut Framer,
-    timeline: &mut Timeline,
-    setup: &mut Setup,
-    software: &mut Option<Box<Software>>,
-    push: Push<'_>,
-) {
-    let begin = push.end - push.bytes.len() as u64 - u64::from(push.missing);
-    let open_ended = open_ended(framer.protocol());
-    framer.push(push.side, push.bytes, push.missing, &mut |offset, mark| {
-        if let Mark::Software(name) = mark {
-            let software = software.get_or_insert_default();
-            software[push.side as usize].get_or_insert_with(|| name.into());
-        }
-        let at = At {
-            time_ns: push.segment.time_ns,
-            frame: push.segment.frame,
-            position: begin + u64::from(offset),
-            rtt_client_ns: push.rtt_client_ns,
-            open_ended,
-            positions: push.positions,
-        };
-        timeline.mark(mark, at, setup);
-    });
 }

@@ -223,6 +223,29 @@ impl Exchange {
         }
     }
 
+    /// Gives what the silence of `sender` that `frame` ended had given to `was` to `is`.
+    pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
+        let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
+        let found = self.chains.iter().position(same);
+        let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else { return };
+        let chain = &mut self.chains[index];
+        let of_frame = chain.gap.next_frame == frame;
+        let gap = if of_frame {
+            chain.gap
+        } else {
+            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last_frame, frame)
+        };
+        chain.ns -= was.ns;
+        chain.count = chain.count.saturating_sub(1);
+        if chain.ns == 0 {
+            self.chains.swap_remove(index);
+        }
+        self.ledger.transfer(was.owner, is.owner, was.ns);
+        let Some(cause) = is.cause else { return };
+        let (ns, longest_ns) = (was.ns, was.ns);
+        self.join(Chain { cause, sender, ns, count: 1, longest_ns, tails: 0, gap });
+    }
+
     /// Gives all that `from` had of it by `cause` to `to`.
     pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {

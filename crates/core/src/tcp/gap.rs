@@ -103,6 +103,11 @@ pub struct Gap {
     pub original: Option<(Sighting, u64)>,
     /// Where it ended with a repetition: nothing had been sent behind it.
     pub tail: bool,
+    /// More was in the sender's buffer when it fell silent, and a loss before the vantage would
+    /// not show in the packets' identification.
+    pub more_queued: bool,
+    /// Greatest flight since the sender's last loss, or ever, bytes.
+    pub flight_reached: u64,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
     /// The departure that ended it had been overtaken by others.
@@ -163,6 +168,8 @@ impl Gap {
             duplicate_ack: None,
             original: None,
             tail: false,
+            more_queued: false,
+            flight_reached: 0,
             retransmission: None,
             overtaken: false,
             missing_packets: 0,
@@ -216,6 +223,12 @@ impl Gap {
     /// Whether the departure that ended it is a segment below the SMSS.
     pub fn next_small(&self) -> bool {
         self.next_len < self.smss
+    }
+
+    /// Whether neither the congestion window nor a buffer of the sender can have stood in the way:
+    /// it had what came next out as well, earlier, and has lost nothing since.
+    pub fn flight_free(&self) -> bool {
+        self.flight_before + self.next_len <= self.flight_reached
     }
 
     /// Whether the offered window had no room for the next segment (RFC 9293 §3.8.6.2.1).

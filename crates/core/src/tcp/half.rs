@@ -1,6 +1,7 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
 mod effect;
+mod losses;
 mod stream;
 mod trouble;
 
@@ -63,6 +64,8 @@ pub struct Departure {
     pub len: u32,
     /// Its last segment was below the SMSS.
     pub small: bool,
+    /// It emptied the sender's buffer, by its PSH flag (RFC 9293 §3.9.1.2, MUST-61), or FIN.
+    pub pushed: bool,
 }
 
 /// What ACKs did to the sender since its last departure.
@@ -352,12 +355,6 @@ impl Half {
         self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
     }
 
-    /// Whether a loss is being repaired, as far as the sender knows.
-    pub fn in_recovery(&self) -> bool {
-        let trouble = self.trouble();
-        trouble.recovery.is_some() && self.una < trouble.recovery_end
-    }
-
     /// The stream's data begins at `position`, after the SYN.
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
@@ -403,23 +400,6 @@ impl Half {
         self.clock.queued_ns()
     }
 
-    /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
-    /// path MTU that nobody reports (RFC 2923 §2.1).
-    pub fn sizes_stop_short(&self) -> bool {
-        let Some(trouble) = &self.trouble else { return false };
-        let lost = trouble.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max && lost >= 500 && trouble.rto_count >= 2;
-        // Beyond the loss only the repetitions are seen: all of them short of the announced
-        // size, after packets that never came.
-        let longest = u64::from(self.acked_len_max);
-        let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
-        let unseen: u64 = trouble.holes.iter().map(|hole| hole.end - hole.start).sum();
-        let much = longest >= 500 || unseen >= self.smss();
-        let cut_down =
-            trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3 && never_full && much;
-        seen_lost || cut_down
-    }
-
     /// The offered window of `bytes` stood in the way.
     pub fn level_window(&mut self, bytes: u64) {
         let trouble = self.trouble_mut();
@@ -442,14 +422,6 @@ impl Half {
         let trouble = self.trouble();
         let by_size = (self.unique_bytes + trouble.repeated_bytes).div_ceil(self.smss());
         by_size.max(trouble.rexmt_data_packets)
-    }
-
-    /// Where sizes stop short: the greatest that got through and the least known to be lost,
-    /// bytes of payload.
-    pub fn size_bracket(&self) -> (u64, u64) {
-        let (passed, lost) =
-            (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
-        (passed, if lost > passed { lost } else { self.smss_announced.into() })
     }
 
     /// Nothing is under way: gives back memory that is not in use.

@@ -118,6 +118,13 @@ impl Timeline {
         }
     }
 
+    /// The silence of `sender` that `frame` ended turned out to be another's.
+    pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
+        for exchange in &mut self.open {
+            exchange.revise(sender, frame, was, is);
+        }
+    }
+
     /// The flight turned out to stand at a ceiling.
     pub fn confirm_ceiling(&mut self) {
         for exchange in self.open.iter_mut() {
@@ -268,16 +275,20 @@ impl Timeline {
     }
 
     /// The client acknowledged the server's stream up to `una`: what was complete has arrived.
-    /// `queued` is what its last byte stood in a queue on its way there.
-    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, queued: Slice) {
+    /// `leg` is what its last byte stood in a queue on its way there, and what was overtaken came
+    /// later than that.
+    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: [Slice; 2]) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
             if end > una {
                 break;
             }
             if let Some(exchange) = self.open.front_mut() {
-                let (from_ns, frame) = (exchange.end_ns, exchange.last_frame);
-                let to_ns = from_ns + queued.ns;
-                exchange.own(&queued, &Gap::between(Side::Server, from_ns, to_ns, frame, frame));
+                let (mut from_ns, frame) = (exchange.end_ns, exchange.last_frame);
+                for slice in &leg {
+                    let to_ns = from_ns + slice.ns;
+                    exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, frame, frame));
+                    from_ns = to_ns;
+                }
             }
             self.retire_front(rtt_client_ns, Outcome::Complete);
         }
@@ -286,7 +297,7 @@ impl Timeline {
     }
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {
-        self.acknowledged(u64::MAX, rtt_client_ns, Slice::plain(Owner::Queueing, 0));
+        self.acknowledged(u64::MAX, rtt_client_ns, [Slice::plain(Owner::Queueing, 0); 2]);
     }
 
     fn retire_endless(&mut self, rtt_client_ns: u64) {

@@ -23,8 +23,6 @@ const DIFFER: &[(&str, &str)] = &[
     ("accept_queue", "lost"),
     // After the last retransmission the client waits until it gives up.
     ("mtu_black_hole", "lost"),
-    // 40 ms of work end when the delayed ACK comes, by chance.
-    ("think_looks_nagle", "not a fault: fault delayed_ack"),
 ];
 
 fn testdata() -> PathBuf {

@@ -109,7 +109,7 @@ fn requests_in_two_writes_are_judged_as_injected() {
 
 #[test]
 fn losses_are_judged_as_injected() {
-    must_hold(losses().into_iter().map(judge), 36);
+    must_hold(losses().into_iter().map(judge), 12);
 }
 
 #[test]

@@ -45,6 +45,33 @@ fn a_lone_unanswered_half_points_to_the_insert_race() {
 }
 
 #[test]
+fn an_answered_query_asked_again_after_a_timeout_had_not_settled_it() {
+    // At the server: the other half of the pair was lost on its way.
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.004 q 4000 10.0.0.53 1 A db.example.com
+         5.005 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.014 q 4000 10.0.0.53 2 AAAA db.example.com
+         5.015 r 4000 10.0.0.53 2 AAAA db.example.com NODATA",
+    );
+    assert_eq!(lost(&lookup), "- 11, dns_timeout 5004");
+}
+
+#[test]
+fn the_same_name_asked_for_again_is_another_lookup() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.000 q 4000 10.0.0.53 2 A db.example.com
+         5.001 r 4000 10.0.0.53 2 A db.example.com 10.1.1.1
+         10.000 q 4001 10.0.0.53 2 A db.example.com
+         10.001 r 4001 10.0.0.53 2 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lookups.iter().map(lost).collect::<Vec<_>>(), ["- 1", "- 1", "- 1"]);
+}
+
+#[test]
 fn search_domains_are_tried_in_vain() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local

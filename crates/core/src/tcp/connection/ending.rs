@@ -121,7 +121,7 @@ impl Connection {
         }
         let trouble = half.trouble();
         if trouble.dsacks > 0 && u64::from(trouble.dsacks) * 2 >= trouble.rexmt_data_packets {
-            let cause = if trouble.out_of_order_packets > 0 {
+            let cause = if trouble.out_of_order_packets > 0 || trouble.late_arrivals > 0 {
                 Cause::Reordering
             } else {
                 Cause::SpuriousRetransmission

@@ -72,6 +72,10 @@ impl Connection {
             self.setup.ignored_data += 1;
         }
         gap.overtaken = kind == Kind::Reordered;
+        if gap.overtaken {
+            // It was late, not in a queue: others that were sent after it were not.
+            gap.busy_ns = 0;
+        }
         if gap.retransmission.is_some() {
             let half = &self.halves[side as usize];
             gap.original = half.original(start, segment.time_ns);
@@ -141,6 +145,8 @@ impl Connection {
             duplicate_ack: half.trouble().duplicate_ack,
             original: None,
             tail: false,
+            more_queued: self.more_queued(side, continues),
+            flight_reached: half.flight_reached(),
             retransmission: None,
             overtaken: false,
             missing_packets: since.missing_packets,
@@ -192,12 +198,7 @@ impl Connection {
         if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
             self.timeline.confirm_ceiling();
         }
-        let timed_out = |slice: &cause::Slice| slice.cause == Some(Cause::RetransmissionTimeout);
-        if gap.retransmission.is_none() && slices.iter().any(timed_out) {
-            let half = &mut self.halves[gap.sender as usize];
-            half.trouble_mut().unseen_timeouts += 1;
-            half.trouble_mut().unseen_packets += gap.missing_packets;
-        }
+        self.doubt(gap, &slices);
         let half = &mut self.halves[gap.sender as usize];
         let held = slices.iter().any(|slice| slice.cause == Some(Cause::NagleDelayedAck));
         if held {

@@ -176,6 +176,7 @@ impl Half {
         // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let mut sample = None;
+        self.follow_hole(segment, una);
         if dsack {
             self.trouble_mut().dsacks += 1;
         }
@@ -196,6 +197,28 @@ impl Half {
         }
         self.acked_window = segment.window;
         sample
+    }
+
+    /// Where only a hole keeps the receiver from having all (RFC 2018), and it is filled though
+    /// nothing was sent again, a packet came late.
+    fn follow_hole(&mut self, segment: &Segment, una: u64) {
+        let nxt = self.nxt;
+        let Some(sequence) = self.sequence else { return };
+        let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
+        let all = blocks.map(|block| sequence.position(block.right, nxt)).any(|end| end == nxt);
+        if !all && self.trouble.is_none() {
+            return;
+        }
+        let trouble = self.trouble_mut();
+        trouble.hole_filled_ns = 0;
+        if una >= nxt {
+            if let Some(since_ns) = trouble.all_but_hole_ns.take() {
+                trouble.hole_filled_ns = segment.time_ns.saturating_sub(since_ns);
+                trouble.late_arrivals += 1;
+            }
+        } else if all && una >= trouble.recovery_end {
+            trouble.all_but_hole_ns.get_or_insert(segment.time_ns);
+        }
     }
 
     /// Position that was acknowledged though it was never seen here: the trace has a hole.

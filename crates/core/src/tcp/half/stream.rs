@@ -31,7 +31,7 @@ impl Half {
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtt_base_ns: u64) -> Kind {
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
         let ipv4 = segment.facts.has(SegmentFlags::IPV4);
-        let overtaken = if ipv4 && self.ip_id_trust >= 2 && segment.ip_id != hole.ip_id {
+        let overtaken = if ipv4 && self.counts_packets() && segment.ip_id != hole.ip_id {
             segment.ip_id.wrapping_sub(hole.ip_id) > 0x8000
         } else {
             // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
@@ -97,7 +97,11 @@ impl Half {
             frame: segment.frame,
             len: segment.payload_len,
             small,
+            pushed: segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0,
         };
+        if let Some(trouble) = &mut self.trouble {
+            trouble.all_but_hole_ns = None;
+        }
         self.fill_pipe(segment.time_ns, len);
     }
 
@@ -133,6 +137,7 @@ impl Half {
         let (una, nxt, len) = (self.una, self.nxt, self.sent.len_of(start));
         let trouble = self.trouble_mut();
         trouble.after_loss = true;
+        trouble.flight_after_loss = 0;
         if una >= trouble.recovery_end || by_timer {
             trouble.recovery = Some(recovery);
             trouble.recovery_end = nxt;
@@ -205,6 +210,10 @@ impl Half {
             Kind::Reordered => self.trouble_mut().out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
-        self.flight_max = self.flight_max.max(self.nxt.max(end).saturating_sub(self.una));
+        let flight = self.nxt.max(end).saturating_sub(self.una);
+        self.flight_max = self.flight_max.max(flight);
+        if let Some(trouble) = &mut self.trouble {
+            trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
+        }
     }
 }

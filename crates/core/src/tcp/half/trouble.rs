@@ -38,6 +38,15 @@ pub struct Trouble {
     pub recovery: Option<Recovery>,
     /// Something was lost on this direction.
     pub after_loss: bool,
+    /// Greatest flight since the last loss, bytes.
+    pub flight_after_loss: u64,
+    /// When the receiver said that all has arrived but a hole, ns.
+    pub all_but_hole_ns: Option<u64>,
+    /// How long it waited from then until the hole was filled, ns, where that just happened
+    /// though nothing was sent again.
+    pub hole_filled_ns: u64,
+    /// How often that happened.
+    pub late_arrivals: u32,
     /// How the last loss was repaired, as a cause.
     pub loss_cause: Option<Cause>,
     /// See [`crate::tcp::Gap::nagle_refuted`].
@@ -97,6 +106,10 @@ impl Trouble {
         recovery_end: 0,
         recovery: None,
         after_loss: false,
+        flight_after_loss: 0,
+        all_but_hole_ns: None,
+        hole_filled_ns: 0,
+        late_arrivals: 0,
         loss_cause: None,
         nagle_refuted: 0,
         nagle_holds: 0,

@@ -1,0 +1,81 @@
+//! Silences whose owner only what is sent next can tell: was the sender's application busy, or
+//! did its timer repair a loss before the vantage?
+
+use super::*;
+use crate::cause::{Slice, Slices, busy, may_be_timer, timed_out};
+use crate::tcp::half::SinceDeparture;
+
+/// A silence, as it was judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubted {
+    sender: Side,
+    /// The departure that ended it.
+    frame: FrameId,
+    /// What its owner was given, and why.
+    slice: Slice,
+    /// Nothing had been lost before.
+    first_loss: bool,
+}
+
+impl Connection {
+    /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
+    /// would not show otherwise.
+    pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
+        let half = &self.halves[side as usize];
+        let unsent = continues && half.last.len > 0 && !half.last.pushed;
+        unsent && !half.counts_packets() && !self.path.ends_here(side)
+    }
+
+    /// Keeps what may have to be judged again.
+    pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
+        let doubted = slices.iter().last().filter(|_| may_be_timer(gap));
+        let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
+        let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
+            self.doubted = None;
+            return;
+        };
+        let half = &mut self.halves[gap.sender as usize];
+        let first_loss = !half.trouble().after_loss;
+        if slice.cause == lost {
+            half.lost_unseen(gap.missing_packets);
+        }
+        let (sender, frame) = (gap.sender, gap.next_frame);
+        let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
+        self.doubted = (!seen).then(|| Box::new(Doubted { sender, frame, slice, first_loss }));
+    }
+
+    /// `side` goes on at `start` of its stream, perhaps after such a silence.
+    pub(super) fn settle_doubt(
+        &mut self,
+        side: Side,
+        start: u64,
+        segment: &Segment,
+        since: &SinceDeparture,
+    ) {
+        let Some(doubted) = self.doubted.take_if(|doubted| doubted.sender == side) else { return };
+        let half = &mut self.halves[side as usize];
+        if half.last.frame != doubted.frame {
+            return;
+        }
+        let (was, ns) = (doubted.slice, doubted.slice.ns);
+        let clocked = since.trigger.is_some_and(|ack| ack.acked_all);
+        if was.cause == timed_out(0).cause {
+            // A timeout leaves a window of one segment (RFC 5681 §3.1): more of them at once are
+            // an application that goes on.
+            if !clocked && start == half.nxt {
+                half.found_again(doubted.first_loss);
+                self.timeline.revise(side, doubted.frame, was, busy(side, ns));
+            }
+            return;
+        }
+        // It waited for the ACK of that one segment, and goes on far behind it: what lies between
+        // had been sent before.
+        let hole = start.saturating_sub(half.nxt);
+        let waited = segment.time_ns.saturating_sub(half.last.time_ns) >= self.path.rtt_ns(side);
+        if clocked && waited && hole >= half.smss() {
+            let packets = hole.div_ceil(half.smss().max(1));
+            half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
+            self.timeline.revise(side, doubted.frame, was, timed_out(ns));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a direction's losses show, those that were seen and those that were not.
+
+use super::*;
+
+impl Half {
+    /// Whether packets that did not come by show in its IP identification.
+    pub fn counts_packets(&self) -> bool {
+        self.ip_id_trust >= 2
+    }
+
+    /// Greatest flight since its last loss, or ever where nothing was lost, bytes: that much
+    /// neither the congestion window nor a buffer of the sender stood in the way of.
+    pub fn flight_reached(&self) -> u64 {
+        let trouble = self.trouble();
+        if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max }
+    }
+
+    /// Whether a loss is being repaired, as far as the sender knows.
+    pub fn in_recovery(&self) -> bool {
+        let trouble = self.trouble();
+        trouble.recovery.is_some() && self.una < trouble.recovery_end
+    }
+
+    /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
+    /// path MTU that nobody reports (RFC 2923 §2.1).
+    pub fn sizes_stop_short(&self) -> bool {
+        let Some(trouble) = &self.trouble else { return false };
+        let lost = trouble.timed_out_len_max;
+        let seen_lost = lost > self.acked_len_max && lost >= 500 && trouble.rto_count >= 2;
+        // Beyond the loss only the repetitions are seen: all of them short of the announced
+        // size, after packets that never came.
+        let longest = u64::from(self.acked_len_max);
+        let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
+        let unseen: u64 = trouble.holes.iter().map(|hole| hole.end - hole.start).sum();
+        let much = longest >= 500 || unseen >= self.smss();
+        let cut_down =
+            trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3 && never_full && much;
+        seen_lost || cut_down
+    }
+
+    /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.
+    pub fn lost_unseen(&mut self, packets: u32) {
+        let trouble = self.trouble_mut();
+        trouble.unseen_timeouts += 1;
+        trouble.unseen_packets += packets;
+        trouble.after_loss = true;
+        trouble.flight_after_loss = 0;
+        if let Some(bulk) = &mut self.bulk {
+            bulk.rounds.reset();
+        }
+    }
+
+    /// What looked like such a silence was none; `first`: nothing had been lost before.
+    pub fn found_again(&mut self, first: bool) {
+        let trouble = self.trouble_mut();
+        trouble.unseen_timeouts = trouble.unseen_timeouts.saturating_sub(1);
+        trouble.after_loss = !first;
+    }
+
+    /// Where sizes stop short: the greatest that got through and the least known to be lost,
+    /// bytes of payload.
+    pub fn size_bracket(&self) -> (u64, u64) {
+        let (passed, lost) =
+            (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
+        (passed, if lost > passed { lost } else { self.smss_announced.into() })
+    }
+}
