@@ -120,7 +120,7 @@ impl Timeline {
 
     /// The silence of `sender` that `frame` ended turned out to be another's.
     pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
-        for exchange in &mut self.open {
+        for exchange in self.open.iter_mut() {
             exchange.revise(sender, frame, was, is);
         }
     }
