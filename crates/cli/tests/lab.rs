@@ -207,8 +207,16 @@ fn lab_keeps_a_stage_up_until_it_is_taken_down() {
 #[test]
 fn lab_refuses_what_a_case_does_not_use_and_says_what_it_does() {
     let asked = [
-        (&["run", "nginx_nodelay_off", "--sndbuf", "16KiB"][..], "--file, --ipv6"),
-        (&["run", "nginx_nodelay_off", "--rtt", "fast"], "`fast` is not a value for rtt: try 20ms"),
+        (
+            &["run", "nginx_nodelay_off", "--sndbuf", "16KiB"][..],
+            "does not use --sndbuf; it uses --any-interface, --connections, --file",
+        ),
+        (
+            &["run", "nginx_nodelay_off", "--rtt", "fast"],
+            "`fast` is not a value for --rtt: try 20ms",
+        ),
+        (&["run", "loss_random", "--loss", "101%"], "`101%` is not a value for --loss: try 1%"),
+        (&["run", "loss_random", "--requests", "0"], "`0` is not a value for --requests: try 10"),
         (&["run", "nginx"], "invalid value 'nginx' for '<CASE>'"),
     ];
     for (arguments, expected) in asked {

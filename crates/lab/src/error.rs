@@ -36,7 +36,7 @@ pub enum LabError {
     #[error("no case is called `{0}`: `list` shows them")]
     UnknownCase(String),
     /// The case has no such parameter.
-    #[error("this case has no parameter `{name}`: it has {known}")]
+    #[error("this case does not use --{name}; it uses {known}")]
     UnknownParam {
         /// The parameter asked for.
         name: String,
@@ -44,7 +44,7 @@ pub enum LabError {
         known: String,
     },
     /// A parameter's value cannot be read.
-    #[error("`{value}` is not a value for {name}: try {example}")]
+    #[error("`{value}` is not a value for --{name}: try {example}")]
     BadValue {
         /// The parameter.
         name: String,

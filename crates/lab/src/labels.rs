@@ -225,8 +225,6 @@ pub struct Labels {
     pub wall_after_fix_ns: Option<u64>,
     /// Address and port of the server.
     pub server_endpoint: String,
-    /// Address of the client.
-    pub client_address: String,
     /// Congestion control pinned on both routes.
     pub congestion_control: &'static str,
     /// `TCP_INFO` of the client's sockets, summed, where they are ours.

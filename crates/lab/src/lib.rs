@@ -9,7 +9,7 @@
 //! 1. Write `cases/NAME.rs` with a `pub const CASE: Case`: its [`Knob`], its parameters (drawn
 //!    from the seed, names ending in their unit), its link ([`plain_link`] where `rtt_ns` and
 //!    `rate_bps` say it all), `act` and `truth`.
-//! 2. In `act`: start the software ([`Server`], or [`Process`] with [`Netns::command`]), then
+//! 2. In `act`: make further namespaces with [`Stage::namespace`], start the software ([`Server`], or [`Process`] with [`Netns::command`]), then
 //!    `stage.start_captures()`, then [`client::run`] with a [`Load`]. Do the same for both
 //!    [`Variant`]s but for the one knob that is the fault. `cases/programs.rs` starts nginx,
 //!    Redis, PostgreSQL and JDKs, and runs `client.py`, which speaks more than HTTP.

@@ -97,8 +97,11 @@ impl Unit {
 
     /// The value as it can be given: `20ms`, `16KiB`, `1%`.
     pub fn show(self, value: u64) -> String {
-        let whole =
-            |factor: f64| value as f64 >= factor && (value as f64 / factor * 10.0) % 1.0 == 0.0;
+        let least = if self == Unit::Share { 0.1 } else { 1.0 };
+        let whole = |factor: f64| {
+            let scaled = value as f64 / factor;
+            scaled >= least && scaled * 10.0 % 1.0 == 0.0
+        };
         let found = self.multiples().iter().find(|(_, factor)| whole(*factor));
         match found {
             Some((name, factor)) if value > 0 => format!("{}{name}", value as f64 / factor),
@@ -106,6 +109,9 @@ impl Unit {
         }
     }
 }
+
+/// Without these there is nothing to see.
+const AT_LEAST_ONE: [&str; 2] = ["requests", "connections"];
 
 /// A parameter's name as an option, without the unit, and that unit.
 pub fn option(name: &str) -> (String, Unit) {
@@ -154,7 +160,12 @@ impl Params {
             return Err(self.unknown(name));
         };
         let (_, unit) = option(full);
-        *slot = unit.parse(value).ok_or_else(|| LabError::BadValue {
+        let is_possible = |number: &u64| match unit {
+            Unit::Share => *number <= 1_000_000,
+            _ => *number > 0 || !AT_LEAST_ONE.contains(&full.as_str()),
+        };
+        let number = unit.parse(value).filter(is_possible);
+        *slot = number.ok_or_else(|| LabError::BadValue {
             name: wanted,
             value: value.to_owned(),
             example: unit.example(),
@@ -175,7 +186,25 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
-    use super::Params;
+    use super::{Params, Unit};
+
+    #[test]
+    fn values_are_shown_as_they_can_be_given() {
+        let shown = [
+            (Unit::Time, 20_000_000, "20ms"),
+            (Unit::Time, 1_500_000_000, "1.5s"),
+            (Unit::Rate, 100_000_000, "100mbit"),
+            (Unit::Bytes, 16_384, "16KiB"),
+            (Unit::Bytes, 376_000, "376kB"),
+            (Unit::Bytes, 183_254, "183254B"),
+            (Unit::Share, 5_000, "0.5%"),
+            (Unit::Count, 0, "0"),
+        ];
+        for (unit, value, text) in shown {
+            assert_eq!(unit.show(value), text);
+            assert_eq!(unit.parse(text), Some(value));
+        }
+    }
 
     #[test]
     fn values_carry_their_unit() {
@@ -200,6 +229,8 @@ mod tests {
         assert!(p.set("sndbuf_bytes", "2KiB").is_ok());
         assert_eq!(p.get("sndbuf_bytes").ok(), Some(2_048));
         assert!(p.set("rtt", "20").is_err());
+        assert!(p.set("loss", "101%").is_err());
+        assert!(p.set("requests", "0").is_err());
         assert!(p.set("colour", "1").is_err());
     }
 }

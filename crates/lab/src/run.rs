@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::capture::CaptureParams;
@@ -183,7 +182,6 @@ impl Runner<'_> {
     fn labels(&self, variant: Variant, ran: &Ran, link: Link) -> Labels {
         let class = if variant == Variant::Faulty { self.case.class } else { Class::None };
         let requests = ran.observed.loaded.requests.clone();
-        let client = requests.iter().find_map(|r| r.client_endpoint.parse::<SocketAddr>().ok());
         let versions: BTreeMap<String, String> =
             versions().into_iter().chain(ran.observed.versions.clone()).collect();
         Labels {
@@ -202,7 +200,6 @@ impl Runner<'_> {
             latency_after_fix_ns: None,
             wall_after_fix_ns: None,
             server_endpoint: ran.observed.server.to_string(),
-            client_address: client.map(|c| c.ip().to_string()).unwrap_or_default(),
             congestion_control: "cubic",
             client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
             server_tcp_info: ran.observed.server_tcp_info,

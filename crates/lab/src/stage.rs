@@ -47,6 +47,8 @@ pub struct StageParams {
 /// Where captures go and what the run leaves besides the requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StageReport {
+    /// Address of the client.
+    pub client_address: String,
     /// The captures.
     pub captures: Vec<CaptureReport>,
     /// The link emulator's account, unless the link was veth.
@@ -216,6 +218,7 @@ impl Stage {
         let sampled: Vec<_> = self.samplers.iter_mut().map(Sampler::stop).collect();
         let relay = self.relay.as_mut().map(Relay::stop);
         Ok(StageReport {
+            client_address: self.client_addr.to_string(),
             captures,
             relay,
             others: std::mem::take(&mut self.others),

@@ -22,6 +22,9 @@ Exit status: 0 the fault was named and the fix worked, 1 not, 2 the case could n
 pub enum LabCommand {
     /// Lists the cases that can be reproduced, by layer, each with its healthy twin
     List {
+        /// Tell more of one case: its parameters, fault and fix
+        #[arg(value_name = "CASE", value_parser = case_names(), hide_possible_values = true)]
+        case: Option<String>,
         /// Print them as JSON, with their parameters
         #[arg(long)]
         json: bool,
@@ -75,12 +78,31 @@ pub struct RunArgs {
 #[derive(Debug, Default)]
 pub struct Settings(pub Vec<(String, String)>);
 
-const HEADING: &str = "Parameters (each case has its own)";
+const HEADING: &str = "Parameters (`tcpwhy lab list CASE` shows those of a case)";
+
+/// Parameters that many cases have.
+const COMMON: [(&str, &str); 12] = [
+    ("body", "Length of a request's body"),
+    ("connections", "Connections at the same time"),
+    ("ipv6", "1: IPv6, 0: IPv4"),
+    ("loss", "Share of the packets that the link loses"),
+    ("rate", "Rate of the link; 0: unlimited"),
+    ("rcvbuf", "SO_RCVBUF of the socket that is at fault"),
+    ("requests", "Requests on each connection"),
+    ("response", "Length of a response's body"),
+    ("rtt", "Round trip of the link; 0 with rate 0: a virtual cable"),
+    ("sndbuf", "SO_SNDBUF of the socket that is at fault"),
+    ("spacing", "Pause between a response and the next request"),
+    ("think", "Time that the server takes"),
+];
 
 impl Args for Settings {
     fn augment_args(command: Command) -> Command {
         let option = |(name, unit): (String, Unit)| {
-            Arg::new(name.clone()).long(name).value_name(unit.value_name()).help_heading(HEADING)
+            let arg = Arg::new(name.clone()).value_name(unit.value_name()).help_heading(HEADING);
+            let help = COMMON.iter().find(|(common, _)| *common == name).map(|(_, help)| *help);
+            // What few cases have is told where they are listed.
+            arg.long(name).help(help).hide_short_help(help.is_none())
         };
         command.args(options().into_iter().map(option))
     }

@@ -47,6 +47,27 @@ pub fn text(look: &Look) -> String {
     page.finish()
 }
 
+/// More about one.
+pub fn one(case: &Case, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let params = drawn(case, &mut Rng::new(1));
+    page.line(&format!("{}   {}", look.paint(Paint::Bold, case.name), case.layer.id()));
+    page.paragraph(None, case.summary, 2);
+    page.gap();
+    if let Some(knob) = case.knob {
+        page.labelled("where", knob.at);
+        page.labelled("fault", &fill(knob.faulty, &params));
+        page.labelled("fix", &fill(knob.healthy, &params));
+        page.gap();
+    }
+    page.line(&look.paint(Paint::Bold, "parameters, as seed 1 draws them"));
+    for (name, value) in params.iter() {
+        let (name, unit) = option(name);
+        page.line(&format!("  --{name} {}", unit.show(value)));
+    }
+    page.finish()
+}
+
 /// Everything about each.
 pub fn json() -> Value {
     CASES.iter().map(describe).collect()

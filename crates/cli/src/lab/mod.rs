@@ -28,11 +28,15 @@ use tcpwhy_lab::{Case, LabError, RunOptions, Variant, cleanup, find};
 /// [`Error::Lab`]: a case cannot be run here, or not as asked.
 pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
     match asked {
-        LabCommand::List { json: true, .. } => {
-            output::print(&(serde_json::to_string_pretty(&list::json())? + "\n"))?;
-        }
-        LabCommand::List { display, .. } => {
-            output::print(&list::text(&terminal::look(display, true)))?;
+        LabCommand::List { case, json, display } => {
+            let look = terminal::look(display, true);
+            let text = match (case.as_deref().map(find).transpose()?, json) {
+                (None, true) => serde_json::to_string_pretty(&list::json())? + "\n",
+                (None, false) => list::text(&look),
+                (Some(case), true) => serde_json::to_string_pretty(&list::describe(case))? + "\n",
+                (Some(case), false) => list::one(case, &look),
+            };
+            output::print(&text)?;
         }
         LabCommand::Run(asked) => return run_case(asked),
         LabCommand::Score(asked) => return score::run(asked),

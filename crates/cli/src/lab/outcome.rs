@@ -34,7 +34,9 @@ impl<'a> Outcome<'a> {
             None => Vec::new(),
         };
         let shown = shown(&before, causes(result));
-        let comparison = result.faulty.as_ref().and_then(|faulty| {
+        // How fast requests fail says nothing.
+        let faulty = result.faulty.as_ref().filter(|faulty| failed(faulty) < faulty.exchanges);
+        let comparison = faulty.and_then(|faulty| {
             let run = |name: &str, labels: &Labels, diagnoses: &[Diagnosis]| {
                 let by_clock =
                     Measured::of_durations(name, labels.requests.iter().map(Request::took_ns));
@@ -64,9 +66,11 @@ impl<'a> Outcome<'a> {
         self.before.get(self.shown)
     }
 
-    /// The finding that names the first of the causes, in the diagnosis that is told.
+    /// Of the findings that name a cause, in the diagnosis that is told, the one that cost most.
     pub fn finding(&self) -> Option<&Finding> {
-        self.diagnosis()?.naming(self.causes().first()?).next()
+        let diagnosis = self.diagnosis()?;
+        let naming = self.causes().iter().filter_map(|cause| diagnosis.naming(cause).next());
+        naming.max_by_key(|finding| finding.lost_ns)
     }
 
     /// Whether the diagnosis is right: names the causes, or no fault where there is none.
@@ -126,7 +130,7 @@ impl<'a> Outcome<'a> {
         let (failed_before, failed_after) = (failed(before), failed(after));
         if failed_after < failed_before {
             let of = before.exchanges;
-            return format!(": of {of} requests {failed_before} failed, now {failed_after}");
+            return format!(": {failed_before} of {of} requests failed, now {failed_after}");
         }
         let [one, other] = [before.latency_ns.mean_ns, after.latency_ns.mean_ns];
         let [mean, now] = [one, other].map(units::duration);

@@ -58,7 +58,7 @@ fn section<'l>(look: &'l Look, title: &str, facts: &str) -> Page<'l> {
 
 fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     let labels = outcome.labels();
-    let mut page = section(look, "set up", "real software in network namespaces of its own");
+    let mut page = section(look, "set up", "in network namespaces of its own");
     topology(&mut page, labels);
     if let Some(knob) = outcome.case.knob {
         let faulty = fill(knob.faulty, &labels.params);
@@ -78,7 +78,7 @@ fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
 
 /// Client, link and server in two lines, and who else takes part.
 fn topology(page: &mut Page<'_>, labels: &Labels) {
-    let (client, server) = (&labels.client_address, &labels.server_endpoint);
+    let (client, server) = (&labels.stage.client_address, &labels.server_endpoint);
     let link = format!(" {} ", link(labels));
     let width = page.look.width.clamp(40, 96) - 2;
     let room = width.saturating_sub(columns_of(client) + columns_of(server) + 2);
@@ -111,17 +111,26 @@ fn link(labels: &Labels) -> String {
 
 /// What took part, each with its version.
 fn software(labels: &Labels) -> Vec<String> {
-    let named = labels.versions.iter().map(|(name, version)| {
-        let version = version.trim_start_matches("nginx version: ");
-        let is_told = version.to_lowercase().contains(&name.to_lowercase()) || name == "kernel";
-        let words: Vec<&str> =
-            version.split_whitespace().take(if is_told { 4 } else { 1 }).collect();
-        let version = words.join(" ");
-        if is_told { version } else { format!("{name} {version}") }
+    let named = labels.versions.iter().map(|(name, said)| {
+        let name = match name.as_str() {
+            "kernel" => "Linux",
+            "libc" => "glibc",
+            name => name,
+        };
+        format!("{name} {}", version(said))
     });
     let own = labels.versions.keys().all(|name| ["kernel", "tcpdump"].contains(&name.as_str()));
     let own = own.then(|| "the lab's own client and server".to_owned());
-    named.chain(own).chain([format!("{} congestion control", labels.congestion_control)]).collect()
+    let congestion_control = format!("{} congestion control", labels.congestion_control);
+    named.chain(own).chain([congestion_control]).collect()
+}
+
+/// The number in what a program says about its version.
+fn version(said: &str) -> &str {
+    let is_number = |word: &&str| word.contains('.') && word.contains(|c: char| c.is_ascii_digit());
+    let words = || said.split(|c: char| c.is_whitespace() || "/()\",".contains(c));
+    let number = words().find(is_number).or_else(|| words().next()).unwrap_or(said);
+    number.trim_start_matches(['v', 'V'])
 }
 
 /// What the client's own clock says.
@@ -143,7 +152,9 @@ fn user(labels: &Labels, look: &Look) -> String {
     ];
     let times = times.map(|(name, ns)| format!("{name} {}", units::duration(ns)));
     page.listed("latency", &times);
-    page.labelled("throughput", &throughput(labels));
+    if failed(labels) < labels.exchanges {
+        page.labelled("throughput", &throughput(labels));
+    }
     let first = labels.requests.iter().find_map(|request| request.error.as_deref());
     if let Some(error) = first {
         let all = format!("{} of {} requests: {error}", failed(labels), labels.exchanges);
@@ -191,6 +202,9 @@ fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
     for cause in causes {
         page.labelled("truth", &truth(cause));
     }
+    if let Some(alike) = alike(outcome) {
+        page.labelled("alike", &alike);
+    }
     for other in outcome.before.iter().filter(|it| it.vantage != diagnosis.vantage) {
         let found: Vec<String> = causes
             .iter()
@@ -205,6 +219,16 @@ fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
     told + "\n" + &page.finish()
 }
 
+/// Where packets alone show what may as well be something else.
+fn alike(outcome: &Outcome<'_>) -> Option<String> {
+    let (truth, found) = (outcome.causes().first()?.cause, outcome.finding()?.cause.id());
+    let verdicts = outcome.causes().iter().flat_map(|cause| &cause.from_capture.verdicts);
+    let is_alike = outcome.causes().iter().all(|cause| cause.cause != found)
+        && verdicts.into_iter().any(|verdict| verdict.cause == found);
+    is_alike
+        .then(|| format!("{found} is right too: from packets alone it cannot be told from {truth}"))
+}
+
 fn truth(cause: &Cause) -> String {
     let at = cause.culprit_endpoint.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
     let lost = cause.lost_ns.map(|ns| format!(", lost {}", units::duration(ns)));
@@ -212,21 +236,23 @@ fn truth(cause: &Cause) -> String {
 }
 
 fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
-    let (Some(knob), Some(compared)) = (outcome.case.knob, &outcome.comparison) else {
-        return String::new();
-    };
+    let Some(knob) = outcome.case.knob else { return String::new() };
     let labels = outcome.labels();
     let mut page = section(look, "the fix", "applied, and the same load run again");
     page.labelled("where", knob.at);
     page.labelled("before", &fill(knob.faulty, &labels.params));
     page.labelled("after", &fill(knob.healthy, &labels.params));
     let mut told = page.finish();
-    told += "\n";
-    told += &comparison::tables(compared, look);
+    if let Some(compared) = &outcome.comparison {
+        told += "\n";
+        told += &comparison::tables(compared, look);
+    }
     let mut page = Page::new(look);
     let healthy = &outcome.result.healthy;
-    let rates = [labels, healthy].map(|labels| format!("{:.1}", per_second(labels)));
-    page.labelled("requests/s", &rates.join(" → "));
+    if outcome.comparison.is_some() {
+        let rates = [labels, healthy].map(|labels| format!("{:.1}", per_second(labels)));
+        page.labelled("requests/s", &rates.join(" → "));
+    }
     if failed(labels) + failed(healthy) > 0 {
         page.labelled("failed", &format!("{} → {} requests", failed(labels), failed(healthy)));
     }
@@ -238,17 +264,20 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
 fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     let Some(finding) = outcome.finding() else { return };
     let then = &finding.counterfactual;
-    // Of several causes each is foretold as if it were removed alone.
-    if then.max_ns == 0 || outcome.causes().len() > 1 {
+    // Of several causes each is foretold as if it were removed alone, at its own server.
+    let is_alone = outcome.causes().len() == 1;
+    let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;
+    if then.max_ns == 0 || !is_alone || !is_of_all {
         return;
     }
     let now = &outcome.result.healthy.latency_ns;
     let pairs = [("p50", then.p50_ns, now.p50_ns), ("p99", then.p99_ns, now.p99_ns)];
     let told = pairs.map(|(name, foretold_ns, measured_ns)| {
         let [foretold, measured] = [foretold_ns, measured_ns].map(units::duration);
-        format!("{name} {foretold} foretold, {measured} measured")
+        let off = (foretold_ns as f64 / measured_ns.max(1) as f64 - 1.0) * 100.0;
+        format!("{name} {foretold} foretold, {measured} measured ({off:+.0} %)")
     });
-    page.labelled("prediction", &told.join("; "));
+    page.listed("prediction", &told);
 }
 
 fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
