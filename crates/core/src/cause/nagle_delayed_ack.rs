@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Turn};
+use crate::tcp::{Gap, Shape, Turn};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 const HOLD_FLOOR_NS: u64 = 1_000_000;
@@ -25,13 +25,13 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.flight_before > 0;
     // Not the congestion window's doing: a few full segments fit into any that has not just
     // collapsed, and where an ACK of a part had come before, it had made room.
-    let room_made = gap.ack_trains > 1;
+    let room_made = gap.ack_trains > 1 || gap.passed_over_acks();
     let few = gap.flight_before <= 3 * gap.smss || room_made;
     let few = few && !gap.after_loss && !gap.steps;
     let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
-    let chain = held && other_holds && room && !sent_against_it;
+    let chain = held && other_holds && room && !sent_against_it && !at_ceiling(gap);
     if !chain || gap.len_ns() < HOLD_FLOOR_NS {
         return None;
     }
@@ -43,6 +43,11 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     // held until then.
     let after_ns = gap.after_ack_ns();
     (gap.nagle_holds >= KNOWN_HOLDS && after_ns <= rest_ns / 4).then(|| of_hold(rest_ns - after_ns))
+}
+
+/// Whether the flight filled the send buffer, as it has before, so that what followed did not fit.
+fn at_ceiling(gap: &Gap) -> bool {
+    matches!(gap.shape, Shape::Ceiling { bytes } if gap.flight_before + gap.next_len > bytes)
 }
 
 /// The end of the flight, its late ACK, and what had been held.

@@ -16,6 +16,10 @@ pub enum Shape {
 /// Rounds at one height that make a ceiling.
 const LEVEL_ROUNDS: u32 = 3;
 
+/// The same where the sender each time had nothing more buffered, though there was more to come: a
+/// window that opens holds back what is buffered. One such round may be a write that fitted.
+const DRAINED_ROUNDS: u32 = 2;
+
 /// Rounds that stay below the greatest and make a ceiling of it.
 const SPENT_ROUNDS: u32 = 7;
 
@@ -38,6 +42,10 @@ pub struct Rounds {
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
+    /// Consecutive blocked rounds after which the sender had nothing more buffered.
+    drained_rounds: u32,
+    /// The sender had nothing more buffered when it was held back last.
+    drained: bool,
     /// Consecutive rounds that grew.
     growths: u32,
     /// Greatest peak, and blocked rounds that did not exceed it.
@@ -61,9 +69,12 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
-    /// The sender waited for an ACK in this round.
-    pub fn block(&mut self) {
+    /// The sender waited for an ACK in this round, with `flight` bytes outstanding and perhaps
+    /// nothing more buffered.
+    pub fn block(&mut self, flight: u64, drained: bool) {
         self.blocked = true;
+        self.drained = drained;
+        self.peak = self.peak.max(flight);
     }
 
     /// A message begins: the window may have been closed by idleness (RFC 5681 §4.1).
@@ -76,10 +87,22 @@ impl Rounds {
         *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };
     }
 
-    /// What the rounds show.
-    pub fn shape(&self) -> Shape {
+    /// What the rounds show, with the one that the sender is held back in with `flight` bytes
+    /// outstanding, if the ACK of `una` ends it.
+    pub fn shape_with(&self, flight: u64, drained: bool, una: u64, mss: u64) -> Shape {
+        let mut rounds = *self;
+        if una >= rounds.round_end {
+            rounds.block(flight, drained);
+            rounds.close(mss);
+        }
+        rounds.shape()
+    }
+
+    fn shape(&self) -> Shape {
         // A window that opens grows by half or more each round.
-        if self.level_rounds >= LEVEL_ROUNDS || self.spent_rounds >= SPENT_ROUNDS {
+        let level = self.level_rounds >= LEVEL_ROUNDS
+            || self.level_rounds > 0 && self.drained_rounds >= DRAINED_ROUNDS;
+        if level || self.spent_rounds >= SPENT_ROUNDS {
             Shape::Ceiling { bytes: self.reference.max(self.greatest) }
         } else {
             Shape::Opening
@@ -99,6 +122,7 @@ impl Rounds {
         if !self.blocked {
             return;
         }
+        self.drained_rounds = if self.drained { self.drained_rounds + 1 } else { 0 };
         let tolerance = (2 * mss).max(self.reference / 8);
         let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
         let opens = self.previous > 0 && grew;

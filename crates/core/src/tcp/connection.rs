@@ -257,6 +257,8 @@ impl Connection {
         } else if self.is_probe(side, segment) {
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
+        } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
+            self.halves[side as usize].announce(segment);
         }
         if segment.flags.has(TcpFlags::FIN) {
             let ending = self.ending.get_or_insert_default();
@@ -411,6 +413,9 @@ impl Connection {
             self.settle_doubt(side, start, segment, &since);
         }
         let silence = self.silence(side, start, segment, kind, &since);
+        if self.timeline.active == Some(side.peer()) {
+            self.halves[side.peer() as usize].end_message();
+        }
         if self.timeline.active != Some(side)
             && let Some(bulk) = &mut self.halves[index].bulk
         {
@@ -425,11 +430,13 @@ impl Connection {
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if let Some(gap) = silence.filter(|_| by_timer) {
             self.suspended = Some(Box::new((gap, end)));
+            self.halves[index].follow_rounds();
             return;
         }
         if let Some(gap) = silence.filter(|_| !maybe_idle) {
             self.own(&gap, end);
         }
+        self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind) {

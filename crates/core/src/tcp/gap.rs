@@ -42,6 +42,9 @@ pub struct AckTrigger {
     pub opened_window: bool,
 }
 
+/// ACKs within less than this may have been taken in together.
+const PASSED_OVER_NS: u64 = 200_000;
+
 /// One silence of a sender in the middle of an exchange, on the vantage's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
@@ -74,6 +77,8 @@ pub struct Gap {
     pub last_small: bool,
     /// Payload of the departure that ended it, bytes.
     pub next_len: u64,
+    /// When the first ACK that made room took effect, ns.
+    pub first_ack_ns: Option<u64>,
     /// The last ACK to take effect in it, if any.
     pub ack: Option<AckTrigger>,
     /// How many ACKs took effect in it.
@@ -115,6 +120,8 @@ pub struct Gap {
     /// Packets of the sender that were sent in it and never came here, by the IP identification
     /// counter.
     pub missing_packets: u32,
+    /// The sender had nothing more buffered after its last departure, as far as PSH tells.
+    pub drained: bool,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
     /// It has lost something earlier on this connection.
@@ -154,6 +161,7 @@ impl Gap {
             last_len: 0,
             last_small: false,
             next_len: 0,
+            first_ack_ns: None,
             ack: None,
             acks: 0,
             ack_trains: 0,
@@ -173,6 +181,7 @@ impl Gap {
             retransmission: None,
             overtaken: false,
             missing_packets: 0,
+            drained: false,
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,
@@ -201,6 +210,14 @@ impl Gap {
     /// and the variation of the path take.
     pub fn ack_triggered(&self) -> bool {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// Whether the sender let ACKs that made room go by and went on with the last one only: what
+    /// held it back was not room.
+    pub fn passed_over_acks(&self) -> bool {
+        let first_ns = self.first_ack_ns.map_or(0, |ns| ns.max(self.start_ns));
+        let after_first_ns = self.end_ns.saturating_sub(first_ns);
+        self.acks > 1 && after_first_ns >= PASSED_OVER_NS.max(4 * self.after_ack_ns())
     }
 
     /// What a busy host and the variation of the path may take from an ACK to what it triggers.

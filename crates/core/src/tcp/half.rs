@@ -38,6 +38,9 @@ fn loose_ns(rtt_sender_ns: u64) -> u64 {
 /// held it back.
 const ACK_TRAIN_NS: u64 = 300_000;
 
+/// A stream that claims to be further ahead than this is not the same stream.
+const ANNOUNCED_MAX: u64 = 1 << 30;
+
 /// What a segment with payload is to its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -71,6 +74,8 @@ pub struct Departure {
 /// What ACKs did to the sender since its last departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinceDeparture {
+    /// When the first ACK that moved `una` or the window's right edge took effect, ns.
+    pub first_ack_ns: Option<u64>,
     /// The last ACK that moved `una` or the window's right edge.
     pub trigger: Option<AckTrigger>,
     /// How many did.
@@ -105,6 +110,8 @@ pub struct Half {
     pub offered_scale: bool,
     /// It has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
+    /// A message of it ended without PSH.
+    unpushed_end: bool,
     /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
@@ -173,11 +180,15 @@ pub struct Bulk {
     pub rounds: Rounds,
     /// Last acknowledged position, window and time for rate samples.
     rate_mark: Option<(u64, u64, u64)>,
+    /// The last round trip to the receiver that was taken while more was under way, so that no
+    /// timer held the ACK back, ns.
+    pub rtt_clocked_ns: u64,
 }
 
 impl SinceDeparture {
     /// Nothing.
     const NONE: Self = Self {
+        first_ack_ns: None,
         trigger: None,
         acks: 0,
         ack_trains: 0,
@@ -353,6 +364,21 @@ impl Half {
             }
         }
         self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
+    }
+
+    /// Its message ended with what was sent last.
+    pub fn end_message(&mut self) {
+        self.unpushed_end |= self.last.len > 0 && !self.last.pushed;
+    }
+
+    /// Whether it had nothing more buffered after its last departure, as far as PSH tells.
+    pub fn drained(&self) -> bool {
+        self.last.pushed
+    }
+
+    /// Whether it is not known to end messages without PSH, so that its absence says something.
+    pub fn marks_ends(&self) -> bool {
+        !self.unpushed_end
     }
 
     /// The stream's data begins at `position`, after the SYN.

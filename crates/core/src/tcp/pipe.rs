@@ -18,6 +18,8 @@ pub struct Pipe {
     rate: u64,
     /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
     busy_until_ns: u64,
+    /// What was sent from then on, before there was evidence of a rate.
+    unrated_bytes: u64,
 }
 
 /// Four classes an octave.
@@ -29,7 +31,13 @@ const ENOUGH_BYTES: u64 = 8_000;
 
 impl Default for Pipe {
     fn default() -> Self {
-        Self { bytes_by_rate: [0; CLASSES], total_bytes: 0, rate: 0, busy_until_ns: 0 }
+        Self {
+            bytes_by_rate: [0; CLASSES],
+            total_bytes: 0,
+            rate: 0,
+            busy_until_ns: 0,
+            unrated_bytes: 0,
+        }
     }
 }
 
@@ -73,18 +81,36 @@ impl Pipe {
     /// `bytes` were sent at `now_ns`, with `flight_bytes` in flight after it.
     pub fn fill(&mut self, now_ns: u64, bytes: u64, flight_bytes: u64) {
         let Some(rate) = self.rate() else {
-            self.busy_until_ns = now_ns;
+            if self.unrated_bytes == 0 || flight_bytes <= bytes {
+                self.busy_until_ns = now_ns;
+                self.unrated_bytes = 0;
+            }
+            self.unrated_bytes = (self.unrated_bytes + bytes).min(flight_bytes);
             return;
         };
-        let ns = |bytes: u64| (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
-        let queued = self.busy_until_ns.max(now_ns) + ns(bytes);
-        self.busy_until_ns = queued.min(now_ns + ns(flight_bytes));
+        self.rate_the_unrated(rate);
+        let queued = self.busy_until_ns.max(now_ns) + serialise_ns(bytes, rate);
+        self.busy_until_ns = queued.min(now_ns + serialise_ns(flight_bytes, rate));
+    }
+
+    /// What was sent before there was a rate fills the pipe all the same.
+    fn rate_the_unrated(&mut self, rate: u64) {
+        self.busy_until_ns += serialise_ns(std::mem::take(&mut self.unrated_bytes), rate);
     }
 
     /// How much of `start_ns..end_ns` the pipe was busy with what had been sent, ns.
-    pub fn busy_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+    pub fn busy_ns(&mut self, start_ns: u64, end_ns: u64) -> u64 {
+        if self.unrated_bytes > 0
+            && let Some(rate) = self.rate()
+        {
+            self.rate_the_unrated(rate);
+        }
         self.busy_until_ns.clamp(start_ns, end_ns.max(start_ns)) - start_ns
     }
+}
+
+fn serialise_ns(bytes: u64, rate: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64
 }
 
 #[cfg(test)]

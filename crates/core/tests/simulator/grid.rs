@@ -99,7 +99,7 @@ fn small_responses_are_judged_as_injected() {
 
 #[test]
 fn large_responses_are_judged_as_injected() {
-    must_hold(writes(LARGE_BYTES).into_iter().map(judge), 22);
+    must_hold(writes(LARGE_BYTES).into_iter().map(judge), 0);
 }
 
 #[test]
@@ -109,18 +109,18 @@ fn requests_in_two_writes_are_judged_as_injected() {
 
 #[test]
 fn losses_are_judged_as_injected() {
-    must_hold(losses().into_iter().map(judge), 12);
+    must_hold(losses().into_iter().map(judge), 0);
 }
 
 #[test]
 fn buffers_are_judged_as_injected() {
     let verdicts = buffers().into_iter().map(judge);
-    must_hold(verdicts.filter(|verdict| !verdict.repeats_needlessly()), 40);
+    must_hold(verdicts.filter(|verdict| !verdict.repeats_needlessly()), 4);
 }
 
 #[test]
 fn buffers_are_judged_as_injected_whatever_the_sender_repeats() {
-    must_hold(buffers().into_iter().map(judge).filter(Verdict::repeats_needlessly), 49);
+    must_hold(buffers().into_iter().map(judge).filter(Verdict::repeats_needlessly), 31);
 }
 
 #[test]

@@ -30,21 +30,58 @@ pub struct Verdict {
     /// Segments that the server sent again though nothing was lost: the stack's timer runs on
     /// from the first segment of a flight and is not restarted by ACKs.
     needless_repeats: usize,
-    /// What each injected fault cost, ns; the costliest first.
-    costs: Vec<(Injected, u64)>,
+    /// What each injected fault cost; the costliest first.
+    costs: Vec<Cost>,
     reports: [Report; 2],
+}
+
+/// What an injected fault cost.
+#[derive(Clone, Copy)]
+struct Cost {
+    injected: Injected,
+    /// How much sooner all would be over without it, ns.
+    ns: u64,
+    /// The least and the most that may be said to be lost to it, ns. A fault costs more or less
+    /// beside others that would keep the sender waiting anyway; and see [`Config::opening_ns`].
+    bounds_ns: (u64, u64),
+}
+
+impl Cost {
+    fn of(config: Config, wall_ns: u64, injected: Injected) -> Self {
+        let cost_ns = |it: &Config, wall_ns: u64| {
+            wall_ns.saturating_sub(run(&(injected.remove)(*it)).wall_ns())
+        };
+        let ns = cost_ns(&config, wall_ns);
+        let others: Vec<_> =
+            config.injected().into_iter().filter(|it| it.cause != injected.cause).collect();
+        // Beside each choice of the others.
+        let (mut least_ns, mut most_ns) = (ns, ns);
+        for choice in 1..1_u32 << others.len() {
+            let chosen = others.iter().enumerate().filter(|(index, _)| choice >> index & 1 == 1);
+            let beside = chosen.fold(config, |it, (_, other)| (other.remove)(it));
+            let beside_ns = cost_ns(&beside, run(&beside).wall_ns());
+            (least_ns, most_ns) = (least_ns.min(beside_ns), most_ns.max(beside_ns));
+        }
+        let buffer = matches!(injected.cause, Cause::SendBuffer | Cause::ReceiveWindow);
+        let opening_ns = if buffer { config.opening_ns().min(least_ns / 2) } else { 0 };
+        Self { injected, ns, bounds_ns: (least_ns - opening_ns, most_ns) }
+    }
+
+    /// Whether `lost_ns` is within the bounds, give or take a tenth.
+    fn fits(&self, lost_ns: u64, slack_ns: u64) -> bool {
+        let (least_ns, most_ns) = self.bounds_ns;
+        lost_ns + least_ns / 10 + slack_ns >= least_ns
+            && lost_ns <= most_ns + most_ns / 10 + slack_ns
+    }
 }
 
 /// Runs `config`, and again without each of its faults.
 pub fn judge(config: Config) -> Verdict {
     let truth = run(&config);
     let wall_ns = truth.wall_ns();
-    let mut costs: Vec<_> = config
-        .injected()
-        .into_iter()
-        .map(|injected| (injected, wall_ns.saturating_sub(run(&injected.without).wall_ns())))
-        .collect();
-    costs.sort_by_key(|(_, cost_ns)| std::cmp::Reverse(*cost_ns));
+    let mut costs: Vec<_> =
+        config.injected().into_iter().map(|injected| Cost::of(config, wall_ns, injected)).collect();
+    costs.sort_by_key(|cost| std::cmp::Reverse(cost.ns));
     let needless_repeats =
         if config.loss == Loss::None { repeats(&truth.captures[SERVER]) } else { 0 };
     let requests = truth.walls_ns.len();
@@ -104,13 +141,13 @@ impl Verdict {
     }
 
     /// The wall time and the costs of faults that a capture at `end` can know of.
-    fn observable(&self, end: usize) -> (u64, Vec<(Injected, u64)>) {
+    fn observable(&self, end: usize) -> (u64, Vec<Cost>) {
         let mut wall_ns = self.wall_ns;
         let mut costs = self.costs.clone();
-        costs.retain(|(injected, cost_ns)| match injected.cause {
+        costs.retain(|cost| match cost.injected.cause {
             // What never came here left no trace here.
             Cause::SynRetransmit if end == SERVER => {
-                wall_ns -= cost_ns;
+                wall_ns -= cost.ns;
                 false
             }
             // A whole write that did not come here may as well have been written late.
@@ -133,45 +170,44 @@ impl Verdict {
     }
 
     /// The first fault is the costliest; none is named where none costs anything.
-    fn cause(&self, report: &Report, wall_ns: u64, costs: &[(Injected, u64)]) -> Option<String> {
+    fn cause(&self, report: &Report, wall_ns: u64, costs: &[Cost]) -> Option<String> {
         let first = faults(report).next();
-        let Some((injected, cost_ns)) = costs.first().filter(|(_, cost_ns)| *cost_ns > 0) else {
+        if costs.iter().all(|cost| cost.ns == 0) {
             let lost = self.config.loss != Loss::None;
             let real = |finding: &&Finding| !(lost && finding.culprit.role == Role::Network);
             return first.filter(real).map(|finding| format!("{}, unasked", said(finding)));
-        };
-        // Near the floors of what is worth a finding, either answer is right.
-        let buffer = matches!(injected.cause, Cause::SendBuffer | Cause::ReceiveWindow);
+        }
         // A buffer shows where its round trips are long.
-        let shows = !buffer || self.config.rtt_us > 2_000;
-        let each_ns = cost_ns / self.requests as u64;
-        let worth = shows && *cost_ns >= wall_ns / 8 && each_ns >= 2_000_000;
+        let buffer = |cause| matches!(cause, Cause::SendBuffer | Cause::ReceiveWindow);
+        let shows = |cost: &&Cost| !buffer(cost.injected.cause) || self.config.rtt_us > 2_000;
+        let cost = costs.iter().find(shows).unwrap_or(&costs[0]);
+        let (cause, role) = (cost.injected.cause, cost.injected.role.id());
+        // Near the floors of what is worth a finding, either answer is right.
+        let each_ns = cost.ns / self.requests as u64;
+        let worth = shows(&&costs[0]) && cost.ns >= wall_ns / 8 && each_ns >= 2_000_000;
         let Some(finding) = first else {
-            return worth.then(|| {
-                format!("no fault, but {} costs {} ms", injected.cause.id(), ms(*cost_ns))
-            });
+            return worth.then(|| format!("no fault, but {} costs {} ms", cause.id(), ms(cost.ns)));
         };
         // Any fault that costs as much as the dominant one is as good an answer.
         let slack_ns = 200_000 * self.requests as u64;
-        let fits = |(one, one_ns): &&(Injected, u64)| {
-            one.cause == finding.cause
-                && one.role == finding.culprit.role
-                && *one_ns >= cost_ns - cost_ns / 10
-                && one_ns.abs_diff(finding.lost_ns) <= one_ns / 10 + slack_ns
+        let fits = |one: &&Cost| {
+            one.injected.cause == finding.cause
+                && one.injected.role == finding.culprit.role
+                && one.bounds_ns.1 >= cost.ns - cost.ns / 10
+                && one.fits(finding.lost_ns, slack_ns)
         };
         costs.iter().find(fits).is_none().then(|| {
-            let (cause, role) = (injected.cause.id(), injected.role.id());
-            format!("{}, but {cause} by {role} costs {} ms", said(finding), ms(*cost_ns))
+            format!("{}, but {} by {role} costs {} ms", said(finding), cause.id(), ms(cost.ns))
         })
     }
 
     /// A single quick repair need not be a finding, but its time must have its owner.
     fn unnamed(&self, report: &Report) -> Option<String> {
-        let (_, cost_ns) =
-            self.costs.iter().find(|(injected, _)| injected.cause == Cause::FastRecovery)?;
+        let quick = |cost: &&Cost| cost.injected.cause == Cause::FastRecovery;
+        let cost_ns = self.costs.iter().find(quick)?.ns;
         let owned_ns = report.ledger.of(Owner::FastRecovery);
-        (owned_ns.abs_diff(*cost_ns) > cost_ns / 10 + 1_000_000)
-            .then(|| format!("fast_recovery owns {} of {} ms", ms(owned_ns), ms(*cost_ns)))
+        (owned_ns.abs_diff(cost_ns) > cost_ns / 10 + 1_000_000)
+            .then(|| format!("fast_recovery owns {} of {} ms", ms(owned_ns), ms(cost_ns)))
     }
 
     /// A row of the table.
@@ -180,8 +216,8 @@ impl Verdict {
         let truth: Vec<_> = self
             .costs
             .iter()
-            .filter(|(_, cost_ns)| *cost_ns > 0)
-            .map(|(injected, cost_ns)| format!("{} {}", injected.cause.id(), ms(*cost_ns)))
+            .filter(|cost| cost.ns > 0)
+            .map(|cost| format!("{} {}", cost.injected.cause.id(), ms(cost.ns)))
             .collect();
         let _ = write!(row, " {:<28}", truth.join(", "));
         if self.repeats_needlessly() {

@@ -23,7 +23,7 @@ impl Connection {
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let half = &self.halves[side as usize];
         let unsent = continues && half.last.len > 0 && !half.last.pushed;
-        unsent && !half.counts_packets() && !self.path.ends_here(side)
+        unsent && half.marks_ends() && !half.counts_packets() && !self.path.ends_here(side)
     }
 
     /// Keeps what may have to be judged again.

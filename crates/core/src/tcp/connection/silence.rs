@@ -22,14 +22,21 @@ impl Connection {
 
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
     /// beyond the base round trip, as far as what was in flight explains it.
-    pub(super) fn queued_to_client(&self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
-        let half = &self.halves[Side::Server as usize];
+    pub(super) fn queued_to_client(&mut self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
+        let rtt_server_ns = self.path.rtt_ns(Side::Server);
+        let half = &mut self.halves[Side::Server as usize];
         let last_ns = half.last.time_ns;
         let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
         if late_ns > DELAYED_ACK_MAX_NS {
             return late_ns - DELAYED_ACK_NS;
         }
-        half.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(last_ns, last_ns + late_ns))
+        half.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
+        let Some(bulk) = &mut half.bulk else { return 0 };
+        // The rate is only known to within a quarter of an octave; an ACK in the middle of the
+        // flight that was as late says it better.
+        let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
+        let shown_ns = busy_ns.max(bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns));
+        if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { busy_ns }
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
@@ -39,7 +46,8 @@ impl Connection {
             // Seen here is received: nobody waited for it to come again.
             return false;
         }
-        matches!(kind, Kind::New) || self.timeline.active.is_none_or(|active| active == side)
+        matches!(kind, Kind::New | Kind::Fill(_))
+            || self.timeline.active.is_none_or(|active| active == side)
     }
 
     /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
@@ -99,10 +107,10 @@ impl Connection {
         let after_handshake =
             front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
-        let asked = &self.halves[speaker as usize];
+        let asked = &mut self.halves[speaker as usize];
         let last = asked.last;
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
-        let busy_ns = asked.bulk.as_ref().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
+        let busy_ns = asked.bulk.as_mut().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
         let busy_ns = if continues {
             busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
         } else {
@@ -112,10 +120,11 @@ impl Connection {
         let closed_ns = since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
-        let shape = match &half.bulk {
-            Some(bulk) => bulk.rounds.shape(),
-            None => Shape::Opening,
-        };
+        let height = if no_ack { flight } else { since.flight_before };
+        let drained = half.drained();
+        let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
+            bulk.rounds.shape_with(height, drained, half.una, half.smss())
+        });
         Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
@@ -131,10 +140,11 @@ impl Connection {
             last_len: last.len.into(),
             last_small: last.small,
             next_len: 0,
+            first_ack_ns: since.first_ack_ns,
             ack: since.trigger,
             acks: since.acks,
             ack_trains: since.ack_trains,
-            flight_before: if no_ack { flight } else { since.flight_before },
+            flight_before: height,
             room_before: if no_ack { room } else { since.room_before },
             window_before: if no_ack { window } else { since.window_before },
             closed_ns,
@@ -150,6 +160,7 @@ impl Connection {
             retransmission: None,
             overtaken: false,
             missing_packets: since.missing_packets,
+            drained,
             in_recovery: half.in_recovery(),
             after_loss: half.trouble().after_loss,
             nagle_refuted: half.trouble().nagle_refuted,
@@ -212,10 +223,9 @@ impl Connection {
         let opening = |slice: &cause::Slice| {
             matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
         };
-        if slices.iter().any(opening)
-            && let Some(bulk) = &mut self.halves[gap.sender as usize].bulk
-        {
-            bulk.rounds.block();
+        if slices.iter().any(opening) {
+            let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
+            bulk.rounds.block(gap.flight_before, gap.drained);
         }
         let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);

@@ -28,6 +28,18 @@ impl Half {
         }
     }
 
+    /// Lets the ACKs of a sender of bulk take effect that are bound to have reached it by `now_ns`.
+    pub fn take_in(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
+        if self.bulk.is_none() {
+            return;
+        }
+        let mut since = self.take_since();
+        while let Some(ack) = self.pending.pop_until(now_ns.saturating_sub(rtt_sender_ns)) {
+            self.take_effect(&mut since, ack, rtt_sender_ns, rtt_receiver_ns);
+        }
+        self.keep_since(since);
+    }
+
     /// The least of the last round-trip samples, ns: a delayed ACK among them does not count.
     pub fn rtt_recent_ns(&self) -> u64 {
         self.rtt_last_ns.into_iter().min().unwrap_or(0)
@@ -65,6 +77,7 @@ impl Half {
                 since.ack_trains += 1;
             }
             since.acks += 1;
+            since.first_ack_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);
             since.trigger = Some(AckTrigger {
                 frame: ack.frame,
                 seen_ns: ack.seen_ns,
@@ -187,6 +200,9 @@ impl Half {
             {
                 self.timed = None;
                 let rtt_ns = segment.time_ns.saturating_sub(time_ns);
+                if let Some(bulk) = self.bulk.as_mut().filter(|_| una < self.nxt) {
+                    bulk.rtt_clocked_ns = rtt_ns;
+                }
                 self.rtt_last_ns = [rtt_ns, self.rtt_last_ns[0], self.rtt_last_ns[1]];
                 sample = Some(rtt_ns);
             }

@@ -118,15 +118,31 @@ impl Half {
     }
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
+        self.reach(segment, start, end);
+        if self.timed.is_none() {
+            self.timed = NonZeroU64::new(end).map(|end| (end, segment.time_ns));
+        }
+    }
+
+    /// A segment without data says how far its sender has got: data before it that was not seen
+    /// was lost, or overtaken, before the vantage.
+    pub fn announce(&mut self, segment: &Segment) {
+        let Some(sequence) = &self.sequence else { return };
+        let position = sequence.position(segment.seq, self.nxt);
+        if position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+            self.reach(segment, position, position);
+        }
+    }
+
+    /// The stream has come to `end`, and what lies between its end so far and `start` was not
+    /// seen.
+    fn reach(&mut self, segment: &Segment, start: u64, end: u64) {
         if start > self.nxt {
             let (from, ip_id) = (self.nxt, segment.ip_id);
             let hole = Hole { start: from, end: start, noticed_ns: segment.time_ns, ip_id };
             self.trouble_mut().notice(hole);
         }
         self.nxt = self.nxt.max(end);
-        if self.timed.is_none() {
-            self.timed = NonZeroU64::new(end).map(|end| (end, segment.time_ns));
-        }
     }
 
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
@@ -173,12 +189,20 @@ impl Half {
     }
 
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
-        let (una, nxt, flight, smss) = (self.una, self.nxt, self.flight(), self.smss());
+        let (flight, smss) = (self.flight(), self.smss());
         if self.bulk.is_none() && flight > 3 * smss {
             self.bulk = Some(Box::default());
         }
         if let Some(bulk) = &mut self.bulk {
             bulk.pipe.fill(now_ns, len, flight);
+        }
+    }
+
+    /// The silence before the last departure has been judged: its round goes on, or the next
+    /// begins.
+    pub fn follow_rounds(&mut self) {
+        let (una, nxt, flight, smss) = (self.una, self.nxt, self.flight(), self.smss());
+        if let Some(bulk) = &mut self.bulk {
             bulk.rounds.depart(una, nxt, flight, smss);
         }
     }
