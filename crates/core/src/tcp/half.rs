@@ -112,6 +112,9 @@ pub struct Half {
     pub steps: bool,
     /// A message of it ended without PSH.
     unpushed_end: bool,
+    /// A full segment that carried PSH was followed by more at once: Linux sets it in every burst
+    /// that its card cuts up.
+    pushes_early: bool,
     /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
@@ -373,7 +376,7 @@ impl Half {
 
     /// Whether it had nothing more buffered after its last departure, as far as PSH tells.
     pub fn drained(&self) -> bool {
-        self.last.pushed
+        self.last.pushed && !self.pushes_early
     }
 
     /// Whether it is not known to end messages without PSH, so that its absence says something.

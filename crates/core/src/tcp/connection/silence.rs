@@ -93,7 +93,7 @@ impl Connection {
     }
 
     pub(super) fn gap(
-        &self,
+        &mut self,
         side: Side,
         (start_ns, end_ns): (u64, u64),
         continues: bool,

@@ -91,6 +91,9 @@ impl Half {
         if kind == Kind::New {
             self.learn_smss(segment, &since);
         }
+        if kind == Kind::New && since.acks == 0 && !self.last.small {
+            self.pushes_early |= self.last.pushed;
+        }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
         self.last = Departure {
             time_ns: segment.time_ns,
