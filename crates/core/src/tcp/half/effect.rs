@@ -33,8 +33,9 @@ impl Half {
         if self.bulk.is_none() {
             return;
         }
+        let until_ns = now_ns.saturating_sub(rtt_sender_ns);
         let mut since = self.take_since();
-        while let Some(ack) = self.pending.pop_until(now_ns.saturating_sub(rtt_sender_ns)) {
+        while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             self.take_effect(&mut since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         self.keep_since(since);
