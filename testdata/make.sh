@@ -35,8 +35,11 @@ run_line() {
     shift 4
     options=
     for pair; do options="$options --$(echo "${pair%%=*}" | tr _ -) ${pair#*=}"; done
+    # Status 1 is a diagnosis that is wrong, which is what captures are for.
     # shellcheck disable=SC2086
-    "$TCPWHY" lab run "$case" --out "$work" --seed "$seed" $options
+    "$TCPWHY" lab run "$case" --out "$work" --seed "$seed" $options >"$work/story" ||
+        test $? -eq 1
+    tail -n 2 "$work/story"
     for variant in faulty healthy; do
         from=$work/$case-$seed/$variant
         [ -d "$from" ] || continue

@@ -203,7 +203,7 @@ impl<'a> Worker<'a> {
             };
             let result = self.exchange(&mut request);
             request.end_ns = sys::realtime_ns();
-            request.error = result.err().map(|e| e.to_string());
+            request.error = result.err().map(|e| why(&e));
             let failed = request.error.is_some();
             pause = if failed { self.load.retry_pause } else { self.load.spacing };
             if self.load.new_connections || failed {
@@ -309,4 +309,12 @@ fn connect(load: &Load) -> io::Result<TcpStream> {
     socket.set_read_timeout(Some(load.timeout))?;
     socket.set_write_timeout(Some(load.timeout))?;
     Ok(socket.into())
+}
+
+/// Why a request failed. A socket's timeout comes as `WouldBlock`.
+pub fn why(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "timed out".to_owned(),
+        _ => error.to_string(),
+    }
 }

@@ -1,5 +1,6 @@
 //! Network namespaces: made, entered, and gone when dropped.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,12 +23,29 @@ pub fn run(program: &str, args: &[&str]) -> Result<String, LabError> {
 }
 
 fn finish(command: &mut Command, line: &str) -> Result<String, LabError> {
-    let out = command.output().doing(line)?;
+    let out =
+        command.output().map_err(|source| not_started(command.get_program(), source, line))?;
     if !out.status.success() {
         let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
         return Err(LabError::Command { command: line.to_owned(), stderr });
     }
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// Why a program cannot be started; one that is missing can be installed.
+fn not_started(program: &OsStr, source: std::io::Error, doing: &str) -> LabError {
+    if source.kind() != std::io::ErrorKind::NotFound {
+        return LabError::Io { what: doing.to_owned(), source };
+    }
+    let program = program.to_string_lossy().into_owned();
+    let package = match program.as_str() {
+        "ip" | "ss" => "iproute2",
+        "nft" => "nftables",
+        "go" => "golang-go",
+        "ping" => "iputils-ping",
+        program => program,
+    };
+    LabError::Missing { package: package.to_owned(), program }
 }
 
 /// A network namespace of the lab; dropping it deletes it.

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use crate::client::{Loaded, Request};
+use crate::client::{self, Loaded, Request};
 use crate::error::LabError;
 use crate::netns::Netns;
 use crate::sys;
@@ -63,7 +63,7 @@ fn one_connection(talk: &Talk) -> Loaded {
         };
         let result = exchange(talk, &mut stream, message, &mut request);
         request.end_ns = sys::realtime_ns();
-        request.error = result.err().map(|e| e.to_string());
+        request.error = result.err().map(|e| client::why(&e));
         let failed = request.error.is_some();
         loaded.requests.push(request);
         if failed {

@@ -66,7 +66,8 @@ impl Diagnosis {
     /// The capture cannot be read again.
     pub fn ladder(&self, finding: &Finding) -> Result<Option<Ladder>, Error> {
         let open = || sources::open(std::slice::from_ref(&self.path));
-        analysis::draw_evidence(&open, wanted().options, &self.report, finding)
+        let drawn = analysis::draw_evidence(&open, wanted().options, &self.report, finding)?;
+        Ok(drawn.or_else(|| Ladder::of_lookup(finding)))
     }
 }
 

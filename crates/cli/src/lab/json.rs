@@ -1,17 +1,18 @@
 //! The story of a case for machines: labels, reports, comparison, verdict.
 
 use super::diagnosis::Diagnosis;
+use super::keep::Held;
 use super::list::fix;
 use super::outcome::Outcome;
 use crate::error::Error;
 use serde_json::{Map, Value, json};
 use tcpwhy_core::report::{comparison, json};
 
-/// All of it.
+/// All of it; `held` is what was kept up.
 ///
 /// # Errors
 /// Something cannot be put into JSON.
-pub fn story(outcome: &Outcome<'_>, again: &str) -> Result<Value, Error> {
+pub fn story(outcome: &Outcome<'_>, again: &str, held: Option<&Held>) -> Result<Value, Error> {
     let version = env!("CARGO_PKG_VERSION");
     let case = outcome.case;
     Ok(json!({
@@ -33,6 +34,7 @@ pub fn story(outcome: &Outcome<'_>, again: &str) -> Result<Value, Error> {
         "named": outcome.is_named(),
         "fixed": outcome.is_fixed(),
         "sentence": outcome.sentence(),
+        "kept": held,
     }))
 }
 

@@ -68,21 +68,20 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
     let result = waited(case, &options, asked)?;
     let outcome = Outcome::of(case, &result)?;
     let again = again(asked);
-    let mut text = if asked.json {
-        serde_json::to_string_pretty(&json::story(&outcome, &again)?)? + "\n"
+    let held = if asked.keep { Some(keep::start(asked)?) } else { None };
+    let text = if asked.json {
+        let story = json::story(&outcome, &again, held.as_ref())?;
+        serde_json::to_string_pretty(&story)? + "\n"
     } else {
-        story::tell(&outcome, &again, &look)?
-    };
-    if !asked.json && asked.out.is_some() {
-        text += &story::kept(&outcome, &look);
-    }
-    if asked.keep {
-        let held = keep::start(asked)?;
-        match outcome.diagnosis() {
-            Some(told) if !asked.json => text += &keep::commands(&held, &told.report, &look),
-            _ => {}
+        let mut text = story::tell(&outcome, &again, &look)?;
+        if asked.out.is_some() {
+            text += &story::captures(&outcome, &look);
         }
-    }
+        if let (Some(held), Some(told)) = (&held, outcome.diagnosis()) {
+            text += &keep::commands(held, &told.report, &look);
+        }
+        text
+    };
     output::print(&text)?;
     Ok(ExitCode::from(u8::from(!outcome.is_good())))
 }

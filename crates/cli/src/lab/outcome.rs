@@ -81,19 +81,24 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Whether the fix helped: the causes are gone, or cost less than half, and the user has
-    /// shorter times or fewer failures. `None` where there is nothing to fix.
+    /// Whether the fix helped: the causes are gone, and the user has shorter times or fewer
+    /// failures. `None` where there is nothing to fix.
     pub fn is_fixed(&self) -> Option<bool> {
-        let faulty = self.result.faulty.as_ref()?;
-        let (before, after) = (self.diagnosis()?, self.after.get(self.shown)?);
-        let less = match before.lost_ns(self.causes()) {
-            0 => !after.names_all(self.causes()),
-            lost_ns => after.lost_ns(self.causes()) < lost_ns / 2,
-        };
-        let healthy = &self.result.healthy;
+        let (faulty, healthy) = (self.result.faulty.as_ref()?, &self.result.healthy);
         let better = failed(healthy) < failed(faulty)
             || healthy.latency_ns.mean_ns < faulty.latency_ns.mean_ns;
-        Some(less && better)
+        Some(self.is_gone() && better)
+    }
+
+    /// Whether the causes are gone after the fix, or cost less than half.
+    fn is_gone(&self) -> bool {
+        let (Some(before), Some(after)) = (self.diagnosis(), self.after.get(self.shown)) else {
+            return false;
+        };
+        match before.lost_ns(self.causes()) {
+            0 => !after.names_all(self.causes()),
+            lost_ns => after.lost_ns(self.causes()) < lost_ns / 2,
+        }
     }
 
     /// Whether all is as it should be.
@@ -120,7 +125,11 @@ impl<'a> Outcome<'a> {
             _ => "was named at both ends".to_owned(),
         };
         let joined = if self.is_named() == fixed { "and" } else { "but" };
-        let worked = if fixed { "the fix worked" } else { "the fix did not help" };
+        let worked = match fixed {
+            true => "the fix worked",
+            false if self.is_gone() => "without it requests took no less time",
+            false => "it is there after the fix too",
+        };
         format!("The {what} {named}, {joined} {worked}{}.", self.change())
     }
 

@@ -130,7 +130,8 @@ fn version(said: &str) -> &str {
     let is_number = |word: &&str| word.contains('.') && word.contains(|c: char| c.is_ascii_digit());
     let words = || said.split(|c: char| c.is_whitespace() || "/()\",".contains(c));
     let number = words().find(is_number).or_else(|| words().next()).unwrap_or(said);
-    number.trim_start_matches(['v', 'V'])
+    let digits = number.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+    number.get(digits..).unwrap_or(number)
 }
 
 /// What the client's own clock says.
@@ -231,7 +232,8 @@ fn alike(outcome: &Outcome<'_>) -> Option<String> {
 
 fn truth(cause: &Cause) -> String {
     let at = cause.culprit_endpoint.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
-    let lost = cause.lost_ns.map(|ns| format!(", lost {}", units::duration(ns)));
+    let lost = cause.lost_ns.filter(|&ns| ns > 0);
+    let lost = lost.map(|ns| format!(", lost {}", units::duration(ns)));
     format!("{}{at}{} ({})", cause.cause, lost.unwrap_or_default(), cause.lost_ns_how)
 }
 
@@ -289,7 +291,7 @@ fn verdict(outcome: &Outcome<'_>, look: &Look) -> String {
 }
 
 /// Where the captures are, if they are kept.
-pub fn kept(outcome: &Outcome<'_>, look: &Look) -> String {
+pub fn captures(outcome: &Outcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     let dir = outcome.result.dir.display().to_string();
     page.labelled("captures", &cut(&units::printable(&dir), look.width));

@@ -3,7 +3,7 @@
 
 use super::layout::{Page, columns_of, cut, left, right};
 use super::style::{Look, Paint};
-use super::units;
+use super::{Evidence, Finding, Phrases, units};
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner};
@@ -58,7 +58,30 @@ const TIME_COLUMNS: usize = 13;
 const FRAME_COLUMNS: usize = 9;
 const LADDER_COLUMNS_MAX: usize = 64;
 
+/// Shorter times between look-ups' frames are not drawn as silences.
+const LOOKUP_GAP_MIN_NS: u64 = 1_000_000;
+
 impl Ladder {
+    /// The evidence of a finding about look-ups, which belong to no connection.
+    pub fn of_lookup(finding: &Finding) -> Option<Self> {
+        // A single frame makes no ladder.
+        finding.evidence.get(1)?;
+        let (client, server) = finding.evidence_flow?;
+        let longest_ns = finding.evidence.iter().map(|evidence| evidence.after_ns).max()?;
+        let (mut steps, mut time_ns) = (Vec::new(), 0);
+        for (evidence, label) in finding.evidence.iter().zip(Phrases::of(finding).evidence) {
+            let Evidence { frame, from, after_ns, .. } = *evidence;
+            time_ns += after_ns;
+            if after_ns >= LOOKUP_GAP_MIN_NS {
+                let cause = (after_ns == longest_ns).then_some(finding.cause);
+                let step = Step::Gap { duration_ns: after_ns, owner: Owner::Dns, cause };
+                steps.push(LadderStep { time_ns, step });
+            }
+            steps.push(LadderStep { time_ns, step: Step::Segment { from, frame, label } });
+        }
+        Some(Self { client, server, steps })
+    }
+
     /// The ladder as text.
     pub fn render(&self, look: &Look) -> String {
         let mut page = Page::new(look);
