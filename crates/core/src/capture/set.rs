@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 /// How much is read at once, bytes, unless told otherwise: what a core's own cache holds while it is
 /// read, decoded and tracked.
-const BLOCK_BYTES: usize = 256 << 10;
+const BLOCK_BYTES: usize = 128 << 10;
 /// … of each capture while several are merged: a thousand of them must fit in memory.
 const MERGE_BYTES: usize = 64 << 10;
 

@@ -20,6 +20,8 @@ pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
 struct Slot {
     block: Block,
     batch: Batch,
+    /// Who decoded it, and has it in cache.
+    worker: usize,
 }
 
 /// Where blocks come from, and how it ended.
@@ -63,7 +65,7 @@ impl<'a> Pass<'a> {
         let worker = self.workers.fetch_add(1, Ordering::Relaxed);
         let mut due = None;
         while let Some(task) = due.take().or_else(|| self.next(worker)) {
-            let ended = self.perform(&task);
+            let ended = self.perform(&task, worker);
             let mut schedule = lock(&self.schedule);
             due = schedule.complete(task, ended);
             // What was waited for may be work for more than one.
@@ -97,23 +99,27 @@ impl<'a> Pass<'a> {
     }
 
     /// Does `task`; answers whether it found the input's end.
-    fn perform(&self, task: &Task) -> bool {
+    fn perform(&self, task: &Task, worker: usize) -> bool {
         match task {
             Task::Read(number) => return self.read(*number),
             Task::Decode(number) => {
                 let mut slot = self.slot(*number).write().unwrap_or_else(PoisonError::into_inner);
-                let Slot { block, batch } = &mut *slot;
+                slot.worker = worker;
+                let Slot { block, batch, .. } = &mut *slot;
                 self.decoder.decode(block, batch);
             }
             Task::Control(number) => {
                 let mut slot = self.slot(*number).write().unwrap_or_else(PoisonError::into_inner);
-                let Slot { block, batch } = &mut *slot;
+                let Slot { block, batch, .. } = &mut *slot;
                 lock(&self.control).take(batch, block);
             }
             Task::Track { shard: index, blocks } => {
                 let mut shard = lock(&self.shards[*index]);
                 for number in blocks.clone() {
                     let slot = self.slot(number).read().unwrap_or_else(PoisonError::into_inner);
+                    if slot.worker != worker {
+                        slot.batch.fetch(*index, &slot.block);
+                    }
                     shard.take(*index, &slot.batch, &slot.block);
                 }
             }

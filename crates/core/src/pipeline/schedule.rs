@@ -29,7 +29,7 @@ struct Lane {
     next: u64,
     busy: bool,
     /// Who took the last one, and has its connections in cache.
-    worker: usize,
+    worker: Option<usize>,
 }
 
 /// How far a pass has come. Blocks are numbered from 0 and use slot `number % SLOTS`.
@@ -61,12 +61,9 @@ impl Schedule {
         self.lanes.iter().map(|lane| lane.next).min().unwrap_or(self.controlled)
     }
 
-    /// Claims what is due for `worker`, earlier steps first: they feed the others.
+    /// Claims what is due for `worker`. What was read is tracked before more is read: it is still
+    /// in the core's own cache. Only when there is no room to read is another's shard taken.
     pub fn claim(&mut self, worker: usize) -> Option<Task> {
-        if !self.reading && !self.ended && self.read < self.taken() + SLOTS as u64 {
-            self.reading = true;
-            return Some(Task::Read(self.read));
-        }
         if !self.controlling
             && self.controlled < self.read
             && self.decoded[self.controlled as usize % SLOTS]
@@ -74,17 +71,26 @@ impl Schedule {
             self.controlling = true;
             return Some(Task::Control(self.controlled));
         }
-        self.claim_lane(worker)
+        if let Some(task) = self.claim_lane(worker, true) {
+            return Some(task);
+        }
+        if !self.reading && !self.ended && self.read < self.taken() + SLOTS as u64 {
+            self.reading = true;
+            return Some(Task::Read(self.read));
+        }
+        self.claim_lane(worker, false)
     }
 
-    /// The worker's shard that is furthest behind; one of others where it has none.
-    fn claim_lane(&mut self, worker: usize) -> Option<Task> {
+    /// The shard that is furthest behind, of all or of the worker's own.
+    fn claim_lane(&mut self, worker: usize, own: bool) -> Option<Task> {
         let controlled = self.controlled;
-        let due = |lane: &Lane| !lane.busy && lane.next < controlled;
+        let due = |lane: &Lane| {
+            !lane.busy && lane.next < controlled && (!own || lane.worker == Some(worker))
+        };
         let due = self.lanes.iter_mut().enumerate().filter(|(_, lane)| due(lane));
-        let (shard, lane) = due.min_by_key(|(_, lane)| (lane.worker != worker, lane.next))?;
+        let (shard, lane) = due.min_by_key(|(_, lane)| (lane.worker.is_some(), lane.next))?;
         lane.busy = true;
-        lane.worker = worker;
+        lane.worker = Some(worker);
         Some(Task::Track { shard, blocks: lane.next..controlled.min(lane.next + GO_BLOCKS) })
     }
 
