@@ -1,7 +1,7 @@
 //! From sums to findings: which of them matter, how sure we are, and in what order.
 
 use super::culprit::culprit;
-use super::tally::{CauseTally, EndpointTally, Key, Tally};
+use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{Cause, Class, Owner, Role, costs, facts, syn_flood};
 use crate::app::Side;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
@@ -261,11 +261,22 @@ fn endpoints(tally: &Tally) -> Vec<EndpointReport> {
     all
 }
 
+/// Request kinds reported per endpoint; what is left is reported together.
+const KINDS_MAX: usize = 32;
+
 fn kinds(tally: &EndpointTally) -> Vec<KindReport> {
     let mut kinds: Vec<_> = tally.kinds.iter().collect();
-    kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(group.ledger.total_ns()), *name));
-    kinds
-        .into_iter()
+    kinds.sort_by_key(|(name, group)| {
+        (&***name == KIND_OTHER, std::cmp::Reverse(group.ledger.total_ns()), *name)
+    });
+    let (shown, rest) = kinds.split_at(kinds.len().min(KINDS_MAX));
+    let rest = rest.iter().map(|(_, group)| *group).cloned().reduce(|mut sum, group| {
+        sum.merge(&group);
+        sum
+    });
+    let shown = shown.iter().map(|(name, group)| (**name, (*group).clone()));
+    shown
+        .chain(rest.map(|group| (KIND_OTHER.into(), group)))
         .map(|(name, group)| KindReport {
             kind: name.to_string(),
             exchanges: group.exchanges,

@@ -4,13 +4,13 @@ mod culprits;
 mod endpoint;
 
 pub use culprits::{CauseTally, Instance, Key};
-pub use endpoint::{EndpointTally, Group, Sample};
+pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
 use super::{Cause, Class, Role};
-use crate::app::Side;
+use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
@@ -28,6 +28,8 @@ pub struct First {
     pub server: Endpoint,
     /// When its SYN was seen, ns.
     pub start_ns: u64,
+    /// What was asked.
+    pub kind: Label,
     /// Its wall time, ns.
     pub wall_ns: u64,
     /// Base round trip to the server, ns.
@@ -36,7 +38,7 @@ pub struct First {
     pub frame: FrameId,
 }
 
-/// First exchanges kept per shard for linking; later ones stand without their look-up.
+/// First exchanges kept for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 16;
 
 /// Everything one shard adds up.
@@ -65,15 +67,19 @@ impl Sink for Tally {
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
-        if exchange.connects && self.firsts.len() < FIRSTS_MAX {
+        if exchange.connects {
             self.firsts.push(First {
                 client: connection.client().address,
                 server,
                 start_ns: exchange.start_ns,
+                kind: exchange.kind,
                 wall_ns: exchange.wall_ns(),
                 rtt_base_ns: connection.path.base_rtt_ns(),
                 frame: exchange.first_frame,
             });
+            if self.firsts.len() >= 2 * FIRSTS_MAX {
+                self.keep_earliest();
+            }
         }
         if let Outcome::Reset { by } = exchange.outcome
             && exchange.request_seen
@@ -100,6 +106,12 @@ impl Sink for Tally {
 }
 
 impl Tally {
+    /// Drops the first exchanges that are too many: the same ones, whatever shard they were in.
+    fn keep_earliest(&mut self) {
+        self.firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
+        self.firsts.truncate(FIRSTS_MAX);
+    }
+
     /// What `cause` cost at `server`, ns.
     pub(super) fn cost_of(&self, cause: Cause, server: Endpoint) -> u64 {
         let of_server = |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.server == server;
@@ -183,6 +195,7 @@ impl Tally {
             self.causes.entry(key).or_default().merge(&theirs);
         }
         self.firsts.extend(other.firsts);
+        self.keep_earliest();
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.connections += other.connections;

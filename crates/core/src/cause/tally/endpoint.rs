@@ -12,8 +12,12 @@ use crate::tcp::{Connection, Exchange, Sighting};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
-/// Request kinds kept per endpoint; more are counted together.
-const KINDS_MAX: usize = 32;
+/// Request kinds kept per endpoint and shard; more are counted together. Far more than a report
+/// shows, so that which ones it shows does not depend on the shard they were in.
+const KINDS_MAX: usize = 256;
+
+/// The label under which kinds too many to tell apart are counted.
+pub const KIND_OTHER: &str = "(other)";
 
 /// Exchanges of one endpoint (or one kind of them).
 #[derive(Clone, Debug, Default)]
@@ -33,7 +37,14 @@ impl Group {
         self.latency.record(exchange.wall_ns());
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds to one exchange what it had to wait for before it began.
+    fn prepend(&mut self, wall_ns: u64, before: &Ledger) {
+        self.ledger.merge(before);
+        self.latency.replace(wall_ns, wall_ns + before.total_ns());
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
         self.exchanges += other.exchanges;
         self.ledger.merge(&other.ledger);
         self.latency.merge(&other.latency);
@@ -103,8 +114,10 @@ impl EndpointTally {
             self.rtts.record(connection.path.base_rtt_ns());
         }
         self.protocol = self.protocol.max(connection.protocol());
-        if let Some(software) = connection.software(Side::Server) {
-            self.software.get_or_insert_with(|| software.into());
+        if let Some(software) = connection.software(Side::Server)
+            && self.software.as_deref().is_none_or(|known| software < known)
+        {
+            self.software = Some(software.into());
         }
         for side in Side::ALL {
             let refuted = connection.halves[side as usize].trouble().nagle_refuted > 0;
@@ -135,7 +148,19 @@ impl EndpointTally {
     /// The group of a kind of request.
     fn kind(&mut self, kind: &Label) -> &mut Group {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind);
-        self.kinds.entry(if full { "(other)".into() } else { *kind }).or_default()
+        self.kinds.entry(if full { KIND_OTHER.into() } else { *kind }).or_default()
+    }
+
+    /// Adds `before`, which an exchange of `kind` and `wall_ns` had to wait for.
+    pub(in crate::cause) fn prepend(&mut self, kind: &Label, wall_ns: u64, before: &Ledger) {
+        self.all.prepend(wall_ns, before);
+        self.kind(kind).prepend(wall_ns, before);
+    }
+
+    /// Moves time of an exchange of `kind` from one owner to another.
+    pub(in crate::cause) fn transfer(&mut self, kind: &Label, from: Owner, to: Owner, ns: u64) {
+        self.all.ledger.transfer(from, to, ns);
+        self.kind(kind).ledger.transfer(from, to, ns);
     }
 
     /// Counts an exchange that is not one of a connection.
@@ -173,7 +198,7 @@ impl EndpointTally {
             self.nagle_missed[index] += other.nagle_missed[index];
             self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
         }
-        // The lesser name, so that the order of shards does not matter.
+        // The least name, so that neither order nor shards matter.
         self.software = match (self.software.take(), other.software) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
