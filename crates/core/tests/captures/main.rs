@@ -100,6 +100,16 @@ fn missing(cause: &Value, report: &Report) -> Vec<String> {
     wrong
 }
 
+/// The only kind of request an endpoint got took what the endpoint's exchanges took, with all they
+/// had to wait for.
+fn kinds_apart(report: &Report) -> Vec<String> {
+    let single = report.endpoints.iter().filter(|endpoint| endpoint.kinds.len() == 1);
+    single
+        .filter(|endpoint| endpoint.kinds[0].latency != endpoint.latency)
+        .map(|endpoint| format!("`{}` takes other times than its server", endpoint.kinds[0].kind))
+        .collect()
+}
+
 #[test]
 fn captures_are_diagnosed_as_they_were_made() {
     let truth = std::fs::read(testdata().join("truth.json")).expect("truth.json");
@@ -115,6 +125,7 @@ fn captures_are_diagnosed_as_they_were_made() {
                 None => unlike.push(format!("no longer differs in `{known}`")),
             }
         }
+        unlike.extend(kinds_apart(&report));
         if !unlike.is_empty() {
             let found: Vec<_> = report.findings.iter().map(words).collect();
             wrong.push(format!("{file}: {}; found {found:?}", unlike.join("; ")));
