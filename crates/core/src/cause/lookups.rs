@@ -21,6 +21,10 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
     let answering = answering(&lookups);
+    if tally.one_way() && answering.values().all(|&answers| answers == 0) {
+        // The answers went the way that was not captured.
+        return;
+    }
     let mut firsts = std::mem::take(&mut tally.firsts);
     firsts.sort_by_key(|first| (first.start_ns, first.frame));
     let mut followed = vec![false; lookups.len()];

@@ -6,9 +6,14 @@ use super::{Cause, Owner, Slice};
 use crate::report::Fact;
 use crate::tcp::{Gap, Recovery, Turn};
 
-/// Least silence before an unseen packet counts as repaired by timer: two delayed round trips
-/// of a tail-loss probe are longer, and so is every RTO.
+/// Least silence before unseen packets count as repaired by timer: two delayed round trips of a
+/// tail-loss probe are longer, and so is every RTO.
 const UNSEEN_FLOOR_NS: u64 = 10_000_000;
+
+/// The same for one packet alone: its probe waits for a delayed ACK (RFC 8985 §7.2), and the RTO
+/// of Linux, whose packets are counted, is no shorter. What is missing for less than that is a
+/// packet that the capture missed, a pure ACK say.
+const UNSEEN_ALONE_NS: u64 = 200_000_000;
 
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
@@ -21,9 +26,13 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 /// The silence ended with data that looks new here, but was lost before the vantage, and this
 /// is its repetition.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let waited = rest_ns >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns);
-    let missing = gap.missing_packets > 0 && (gap.turn == Turn::Answers || !gap.ack_triggered());
-    (waited && (missing || withheld(gap))).then(|| slice(Recovery::Timer, rest_ns))
+    let alone = gap.missing_packets == 1 && gap.turn == Turn::Answers;
+    let floor_ns = if alone { UNSEEN_ALONE_NS } else { UNSEEN_FLOOR_NS };
+    let waited = |floor_ns: u64| rest_ns >= floor_ns.max(2 * gap.rtt_base_ns);
+    let missing = gap.missing_packets > 0
+        && (gap.turn == Turn::Answers || !gap.ack_triggered())
+        && waited(floor_ns);
+    (missing || withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| slice(Recovery::Timer, rest_ns))
 }
 
 /// The sender had more in its buffer (its last segment was full and not pushed, RFC 9293
@@ -32,6 +41,7 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 fn withheld(gap: &Gap) -> bool {
     let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
     gap.more_queued
+        && !gap.holed
         && gap.turn == Turn::Continues
         && !gap.last_small
         && free

@@ -21,6 +21,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let held = gap.turn == Turn::Continues
         && gap.retransmission.is_none()
         && gap.next_small()
+        && gap.next_len > 0
         && ack.acked_all
         && gap.flight_before > 0;
     // Not the congestion window's doing: a few full segments fit into any that has not just
@@ -31,7 +32,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let other_holds = gap.last_small || few;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
-    let chain = held && other_holds && room && !sent_against_it && !at_ceiling(gap);
+    let chain = held && other_holds && room && !sent_against_it && !at_ceiling(gap) && !gap.holed;
     if !chain || gap.len_ns() < HOLD_FLOOR_NS {
         return None;
     }

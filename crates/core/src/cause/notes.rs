@@ -11,6 +11,7 @@ pub struct Notes {
     holed_connections: u64,
     duplicates: u64,
     one_sided: u64,
+    cut_headers: u64,
     truncated: u64,
     super_packets: u64,
     mid_stream: u64,
@@ -32,6 +33,7 @@ impl Notes {
         self.missing_bytes += faults.missing_bytes;
         self.holed_connections += u64::from(faults.missing_bytes > 0);
         self.duplicates += faults.duplicates;
+        self.cut_headers += faults.cut_headers;
         self.truncated += faults.truncated;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
@@ -51,12 +53,18 @@ impl Notes {
         }
     }
 
+    /// Connections of which one direction was captured.
+    pub fn one_sided(&self) -> u64 {
+        self.one_sided
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.missing_bytes += other.missing_bytes;
         self.holed_connections += other.holed_connections;
         self.duplicates += other.duplicates;
         self.one_sided += other.one_sided;
+        self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
         self.super_packets += other.super_packets;
         self.mid_stream += other.mid_stream;
@@ -88,6 +96,7 @@ impl Notes {
         let counts = [
             ("capture_duplicates", "count", self.duplicates),
             ("asymmetric_capture", "connections", self.one_sided),
+            ("truncated_headers", "count", self.cut_headers),
             ("truncated_payload", "count", self.truncated),
             ("super_packets", "count", self.super_packets),
             ("mid_stream_start", "connections", self.mid_stream),

@@ -118,6 +118,11 @@ impl Tally {
         self.causes.iter().filter(of_server).map(|(_, tally)| tally.lost_ns).sum()
     }
 
+    /// Whether the capture shows one direction only, of most connections.
+    pub(super) fn one_way(&self) -> bool {
+        2 * self.notes.one_sided() > self.connections
+    }
+
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let key = Key::of(chain.cause, chain.sender, connection);
         let blame = key.culprit;
@@ -152,6 +157,11 @@ impl Tally {
         }
         // Nor has one that had closed of its own accord when the RST came.
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
+        // What was sent before a FIN and not captured whole may have been a goodbye, too.
+        let unread = connection.faults().truncated + connection.faults().missing_bytes > 0;
+        if unread && client_fin_ns.is_some() && !exchange.response_seen {
+            return;
+        }
         if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
             return;
         }

@@ -86,7 +86,8 @@ impl LeftOut {
             1 => "1 segment".into(),
             many => format!("{} segments", units::count(many)),
         };
-        let mut text = format!("… {segments} in {}", units::duration(end_ns - first_ns));
+        let mut text =
+            format!("… {segments} in {}", units::duration(end_ns.saturating_sub(first_ns)));
         if !owned.is_empty() {
             text += &format!(": {}", owned.join(", "));
         }

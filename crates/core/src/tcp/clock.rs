@@ -53,6 +53,12 @@ impl SenderClock {
         }
     }
 
+    /// The capture's clock was set: differences from before mean nothing, and later ones may as well.
+    pub fn distrust(&mut self) {
+        self.wrong = true;
+        self.queued_ns = 0;
+    }
+
     /// How much longer than the fastest the last packet was under way, ns, beyond what the
     /// clock's tick leaves open.
     pub fn queued_ns(&self) -> u64 {

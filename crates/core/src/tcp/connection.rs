@@ -53,8 +53,12 @@ pub struct TraceFaults {
     pub missing_bytes: u64,
     /// Segments whose payload the snap length cut.
     pub truncated: u64,
+    /// Segments whose header the snap length cut.
+    pub cut_headers: u64,
     /// Segments longer than the MSS: GRO or TSO super-packets.
     pub super_packets: u64,
+    /// By how much the capture's clock has gone backward, ns.
+    pub stepped_ns: u64,
 }
 
 /// One TCP connection.
@@ -235,6 +239,13 @@ impl Connection {
 
     /// The next segment of the connection, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        let steady;
+        let segment = if segment.time_ns < self.last_ns || self.stepped_ns() > 0 {
+            steady = self.steady(segment);
+            &steady
+        } else {
+            segment
+        };
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if self.halves[side as usize].packet(segment) {
@@ -243,6 +254,9 @@ impl Connection {
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
         self.last_frame = segment.frame;
+        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
+            self.faults.get_or_insert_default().cut_headers += 1;
+        }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
@@ -275,6 +289,24 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(sink);
+    }
+
+    fn stepped_ns(&self) -> u64 {
+        self.faults.as_ref().map_or(0, |faults| faults.stepped_ns)
+    }
+
+    /// The segment by a clock that does not go backward. After a step of the capture's clock
+    /// durations are right again; that across the step is lost.
+    fn steady(&mut self, segment: &Segment) -> Segment {
+        /// Interfaces and processors differ by less than a clock is set by.
+        const STEP_NS: u64 = 1_000_000;
+        let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
+        let back_ns = self.last_ns.saturating_sub(time_ns);
+        if back_ns >= STEP_NS {
+            self.faults.get_or_insert_default().stepped_ns += back_ns;
+            self.halves.iter_mut().for_each(Half::clock_stepped);
+        }
+        Segment { time_ns: time_ns.max(self.last_ns), ..*segment }
     }
 
     /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
@@ -372,6 +404,7 @@ impl Connection {
         self.settle_suspended(side, segment.time_ns, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.get_or_insert_default().missing_bytes += missing;
+            self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
             let position = self.halves[peer].in_order();
             self.skip(side.peer(), position, segment);
         }
@@ -395,6 +428,10 @@ impl Connection {
         let mut since = self.halves[index].take_since();
         self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
         let kind = self.halves[index].kind(segment, start, base_ns);
+        if start > self.halves[index].nxt {
+            // What is missing between will be repeated, or is missing in the capture.
+            since.excuse_missing();
+        }
         self.note_trace(side, segment);
         if let Some(trace) = &mut self.trace {
             trace.kind = Some(kind);

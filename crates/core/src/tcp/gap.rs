@@ -122,6 +122,8 @@ pub struct Gap {
     pub missing_packets: u32,
     /// The sender had nothing more buffered after its last departure, as far as PSH tells.
     pub drained: bool,
+    /// The capture has a hole in it: what was sent last may not have been seen.
+    pub holed: bool,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
     /// It has lost something earlier on this connection.
@@ -182,6 +184,7 @@ impl Gap {
             overtaken: false,
             missing_packets: 0,
             drained: false,
+            holed: false,
             in_recovery: false,
             after_loss: false,
             nagle_refuted: 0,

@@ -1,5 +1,6 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
+mod copies;
 mod effect;
 mod losses;
 mod stream;
@@ -15,6 +16,7 @@ use crate::tcp::pipe::Pipe;
 use crate::tcp::sent::{SentLog, Sighting};
 use crate::tcp::sequence::{ORIGIN, Sequence};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use copies::{Copies, LastPacket};
 use std::num::NonZeroU64;
 use trouble::{Hole, Trouble};
 
@@ -98,6 +100,8 @@ pub struct SinceDeparture {
     pub probe: Option<Sighting>,
     /// Packets of this sender missing by the IP identification counter.
     pub missing_packets: u32,
+    /// The capture has a hole here.
+    pub holed: bool,
 }
 
 /// One direction of a connection: the sender's side of it, judged on the sender's clock. There
@@ -149,12 +153,7 @@ pub struct Half {
     ip_id_next: u16,
     /// Matches less mismatches of the identification counter.
     ip_id_trust: i8,
-    last_tsval: u32,
-    last_ip_id: u16,
-    last_seq: u32,
-    last_len: u32,
-    last_time_ns: u64,
-    last_ack: u32,
+    last_packet: LastPacket,
     /// The sender's timestamp clock against the capture's.
     clock: SenderClock,
     /// The last segments sent, cleared by a timeout.
@@ -203,7 +202,14 @@ impl SinceDeparture {
         probes_answered: 0,
         probe: None,
         missing_packets: 0,
+        holed: false,
     };
+
+    /// The capture itself has a hole: packets that are missing there tell nothing of the path.
+    pub fn excuse_missing(&mut self) {
+        self.missing_packets = 0;
+        self.holed = true;
+    }
 
     /// The sender probed a closed window.
     pub fn probed(&mut self, segment: &Segment) {
@@ -226,6 +232,12 @@ impl Half {
     /// The time since the last departure is not over.
     pub fn keep_since(&mut self, since: SinceDeparture) {
         self.since = Some(Box::new(since));
+    }
+
+    /// The capture's clock was set back.
+    pub fn clock_stepped(&mut self) {
+        self.clock.distrust();
+        self.timed = None;
     }
 
     /// What went wrong.
@@ -320,19 +332,21 @@ impl Half {
         }
     }
 
-    /// Counts any packet of this direction, and says whether it is the last one once more.
+    /// Counts any packet of this direction, and says whether it was captured before.
     #[inline]
     pub fn packet(&mut self, segment: &Segment) -> bool {
-        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
-        let same = self.last_seq == segment.seq
-            && self.last_len == segment.payload_len
-            && self.last_ack == segment.ack
-            && self.last_tsval == segment.tsval
-            && segment.time_ns.saturating_sub(self.last_time_ns) < 2_000_000
-            && self.packets > 0;
-        if same && ipv4 && segment.ip_id == self.last_ip_id && segment.ip_id != 0 {
+        let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
+        if self.packets > 0
+            && (self.last_packet.is(segment) || syn && self.last_packet.is_near(segment))
+        {
+            self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
             return true;
         }
+        let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
+        if known.is_some_and(|copies| copies.is_copy(segment)) {
+            return true;
+        }
+        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
         self.packets += 1;
         if ipv4 {
             self.follow_ip_id(segment);
@@ -340,12 +354,7 @@ impl Half {
         if segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.clock.observe(segment.tsval, segment.time_ns);
         }
-        self.last_seq = segment.seq;
-        self.last_len = segment.payload_len;
-        self.last_ack = segment.ack;
-        self.last_tsval = segment.tsval;
-        self.last_ip_id = segment.ip_id;
-        self.last_time_ns = segment.time_ns;
+        self.last_packet = LastPacket::of(segment);
         false
     }
 
@@ -464,7 +473,9 @@ impl Half {
         self.pending.heap_bytes()
             + self.since.as_ref().map_or(0, |_| size_of::<SinceDeparture>())
             + self.trouble.as_ref().map_or(0, |trouble| {
-                size_of::<Trouble>() + trouble.holes.capacity() * size_of::<Hole>()
+                size_of::<Trouble>()
+                    + trouble.holes.capacity() * size_of::<Hole>()
+                    + trouble.copies.as_ref().map_or(0, |_| size_of::<Copies>())
             })
             + self.sent.heap_bytes()
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())

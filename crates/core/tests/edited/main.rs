@@ -3,3 +3,4 @@
 
 mod edit;
 mod fragments;
+mod limits;

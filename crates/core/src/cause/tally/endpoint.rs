@@ -120,7 +120,7 @@ impl EndpointTally {
             self.software = Some(software.into());
         }
         for side in Side::ALL {
-            let refuted = connection.halves[side as usize].trouble().nagle_refuted > 0;
+            let refuted = connection.nagle_refuted(side) > 0;
             self.nagle_refuted[side as usize] += u64::from(refuted);
             let bulk = connection.halves[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {

@@ -91,7 +91,7 @@ impl Connection {
             exchange.set_up_cost(cause, self.first_frame);
         }
         for side in Side::ALL {
-            if self.halves[side as usize].trouble().nagle_refuted > 0 {
+            if self.nagle_refuted(side) > 0 {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);

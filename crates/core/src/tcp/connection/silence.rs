@@ -161,9 +161,10 @@ impl Connection {
             overtaken: false,
             missing_packets: since.missing_packets,
             drained,
+            holed: since.holed,
             in_recovery: half.in_recovery(),
             after_loss: half.trouble().after_loss,
-            nagle_refuted: half.trouble().nagle_refuted,
+            nagle_refuted: self.nagle_refuted(side),
             nagle_holds: half.trouble().nagle_holds,
             steps: half.steps,
             shape,
@@ -171,6 +172,13 @@ impl Connection {
             in_handshake,
             after_handshake,
         }
+    }
+
+    /// How often what `side` sends broke Nagle's rule. Where the capture has holes, the ACKs that it
+    /// obeyed may be in them.
+    pub fn nagle_refuted(&self, side: Side) -> u32 {
+        let refuted = self.halves[side as usize].trouble().nagle_refuted;
+        if self.faults().missing_bytes > 0 { 0 } else { refuted }
     }
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.

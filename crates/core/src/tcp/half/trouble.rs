@@ -1,5 +1,6 @@
 //! What only a direction in trouble needs to remember. Most never are, and hold nothing of this.
 
+use super::copies::Copies;
 use crate::cause::Cause;
 use crate::tcp::gap::Recovery;
 use crate::tcp::sent::Sighting;
@@ -87,6 +88,8 @@ pub struct Trouble {
     pub zero_window_advertisements: u64,
     /// Window probes sent.
     pub zero_window_probes: u64,
+    /// The last packets, where some were captured twice.
+    pub copies: Option<Box<Copies>>,
 }
 
 impl Trouble {
@@ -130,6 +133,7 @@ impl Trouble {
         duplicate_acks: 0,
         zero_window_advertisements: 0,
         zero_window_probes: 0,
+        copies: None,
     };
 
     /// A hole shows at the end of the stream.
