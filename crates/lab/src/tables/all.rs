@@ -77,7 +77,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         case: "send_buffer",
-        about: "22 MB over 100 Mbit/s and 20 ms, which holds 250 KB. Arithmetic: bytes over the \
+        about: "22 MB in writes of a segment over 100 Mbit/s and 20 ms, which holds 250 KB. Arithmetic: bytes over the \
                 smaller of the link's rate and SO_SNDBUF per round trip. `wmem_max` is not per \
                 namespace: its row sets what a limit of 104 KiB leaves of 256 KiB",
         rows: &{
@@ -87,7 +87,7 @@ pub const TABLES: &[Table] = &[
                     ("rate", "100mbit"),
                     ("response", "22MB"),
                     ("requests", "1"),
-                    ("write", "8KiB"),
+                    ("write", "1448"),
                     ("ipv6", "0"),
                     ("sndbuf", sndbuf),
                 ]
