@@ -42,7 +42,7 @@ fn params(rng: &mut Rng) -> Params {
     Params::default()
         .with("backlog", backlog)
         // As half-open connections last for a second, one SYN in so many finds room.
-        .with("flood_per_second", backlog * rng.between(2, 8))
+        .with("flood_per_second", backlog * rng.between(3, 8))
         .with("syncookies", rng.pick(&[0, 0, 1]))
         .with("synack_retries", 0)
         .with("source_filter", 0)
@@ -137,8 +137,8 @@ fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, La
     command.args(["--count", &(per_second * FLOOD_MAX_SECONDS).to_string()]);
     command.arg(server.ip().to_string());
     let flood = Process::start(command, "hping3")?;
-    // The clients come when the queue is full already.
-    thread::sleep(Duration::from_millis(500));
+    // The clients come when the queue is full already: a second fills it three times.
+    thread::sleep(Duration::from_secs(1));
     Ok(flood)
 }
 

@@ -46,7 +46,7 @@ pub const UNCACHED: Case = Case {
 fn params(rng: &mut crate::rng::Rng) -> Params {
     super::params(rng)
         .with("requests", rng.between(5, 12))
-        .with("delay_ns", rng.between(50, 500) * 1_000_000)
+        .with("delay_ns", rng.between(120, 500) * 1_000_000)
         // What dnsmasq asks goes over loopback: on `any` it would look like the client's.
         .with("any_interface", 0)
 }
