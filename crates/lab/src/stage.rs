@@ -104,6 +104,7 @@ impl Stage {
     /// # Errors
     /// Not root, or a step is refused.
     pub fn build(params: StageParams, out: &Path) -> Result<Stage, LabError> {
+        sys::take_precedence();
         let client = Netns::create("client")?;
         let server = Netns::create("server")?;
         let (client_addr, server_addr) = addresses(params.seed, params.ipv6);
