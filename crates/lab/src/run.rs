@@ -114,6 +114,22 @@ pub fn hold(
     Err(LabError::NotReproduced("its load ended before it could be held".to_owned()))
 }
 
+/// Runs a case once without captures, which cost time themselves.
+///
+/// # Errors
+/// A step fails.
+pub fn uncaptured(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+) -> Result<Ran, LabError> {
+    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
+    stage.is_uncaptured = true;
+    let observed = (case.act)(&mut stage, params, variant)?;
+    Ok(Ran { observed, stage: stage.finish()? })
+}
+
 /// A relay later than this on one packet in a hundred did not keep the link's delay.
 const LATE_P99_MAX_NS: u64 = 300_000;
 /// A single packet as late as this is a stall that no label names.

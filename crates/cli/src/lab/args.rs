@@ -37,6 +37,9 @@ pub enum LabCommand {
     /// Judges diagnoses of labelled captures: tcpwhy's own, or any tool's answers
     #[command(after_help = super::score::NOTES, arg_required_else_help = true)]
     Score(Box<super::score::ScoreArgs>),
+    /// Measures the load of a case under several settings, side by side
+    #[command(after_help = super::table::NOTES, arg_required_else_help = true)]
+    Table(super::table::TableArgs),
     /// Takes down what --keep left up, and removes what killed runs left behind
     Clean,
     /// Holds the stage of a case, for `run --keep`

@@ -9,6 +9,7 @@ mod list;
 mod outcome;
 mod score;
 mod story;
+mod table;
 
 pub use args::LabCommand;
 
@@ -40,6 +41,7 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
         }
         LabCommand::Run(asked) => return run_case(asked),
         LabCommand::Score(asked) => return score::run(asked),
+        LabCommand::Table(asked) => return table::run(asked),
         LabCommand::Clean => {
             let removed = cleanup::clean()?;
             let text: String = removed.iter().map(|it| format!("removed {it}\n")).collect();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, right, text, units};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::option;
-use tcpwhy_lab::{Cause, Class, Labels, Link};
+use tcpwhy_lab::{Cause, Class, Labels, Link, tables};
 
 /// Findings told in full.
 const FINDINGS_MAX: usize = 3;
@@ -73,6 +73,9 @@ fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     });
     page.listed("parameters", &params.collect::<Vec<_>>());
     page.command("again", again);
+    if tables::of(outcome.case.name).is_some() {
+        page.command("table", &format!("sudo tcpwhy lab table {}", outcome.case.name));
+    }
     page.finish()
 }
 

@@ -54,7 +54,7 @@ pub const FILTERED: Case = Case {
         params(rng)
             .with("requests", rng.between(1, 2))
             .with("connections", rng.between(1, 4))
-            .with("gives_up_ns", rng.pick(&[1_500, 2_500, 3_500, 4_500]) * 1_000_000)
+            .with("gives_up_ns", rng.pick(&[1_150, 2_200, 3_250, 4_300]) * 1_000_000)
     },
     link: plain_link,
     act: filtered,

@@ -3,17 +3,18 @@
 
 mod all;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 
-use crate::capture::CaptureParams;
+use serde::Serialize;
+
 use crate::case::{Ran, drawn};
 use crate::error::LabError;
 use crate::find;
 use crate::labels::{Latency, Variant};
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::stage::{Stage, StageParams};
+use crate::run::uncaptured;
 
 pub use all::TABLES;
 
@@ -47,7 +48,7 @@ pub struct Row {
 }
 
 /// What a row came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measured {
     /// The row's name.
     pub name: &'static str,
@@ -62,7 +63,7 @@ pub struct Measured {
     /// What arithmetic says, ns.
     pub expected_ns: Option<u64>,
     /// What else the case measured, by name with its unit.
-    pub measured: Vec<(&'static str, u64)>,
+    pub measured: BTreeMap<&'static str, u64>,
 }
 
 impl Table {
@@ -76,18 +77,8 @@ impl Table {
         for (name, value) in row.set {
             params.set(name, value)?;
         }
-        let stage = StageParams {
-            link: (case.link)(&params, row.variant, seed)?,
-            ipv6: params.get("ipv6")? > 0,
-            seed,
-            capture: CaptureParams::default(),
-            congestion_control: "cubic",
-        };
-        let mut stage = Stage::build(stage, Path::new("/dev/null"))?;
-        stage.is_uncaptured = true;
-        let observed = (case.act)(&mut stage, &params, row.variant)?;
         let expected_ns = self.expected_ns.map(|f| f(&params, row.variant)).transpose()?;
-        Ok(Measured::of(row.name, &Ran { observed, stage: stage.finish()? }, expected_ns))
+        Ok(Measured::of(row.name, &uncaptured(case, &params, seed, row.variant)?, expected_ns))
     }
 }
 
@@ -96,9 +87,9 @@ impl Measured {
         let requests = &ran.observed.loaded.requests;
         let start_ns = requests.iter().map(|r| r.start_ns).min().unwrap_or(0);
         let end_ns = requests.iter().map(|r| r.end_ns).max().unwrap_or(0);
-        let mut measured: Vec<_> = ran.observed.measured.clone().into_iter().collect();
+        let mut measured = ran.observed.measured.clone();
         if ran.stage.half_open_max > 1 {
-            measured.push(("half_open_max", ran.stage.half_open_max));
+            measured.insert("half_open_max", ran.stage.half_open_max);
         }
         Measured {
             name,
