@@ -157,7 +157,7 @@ impl Runner<'_> {
         let (good, good_link) = self.punctually(Variant::Healthy)?;
         let mut faulty = self.labels(Variant::Faulty, &bad, bad_link);
         faulty.causes = causes;
-        lost_by_twin(&mut faulty.causes, &bad, &good);
+        lost_by_twin(&mut faulty.causes, &bad, &good)?;
         faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
         faulty.wall_after_fix_ns = Some(good.wall_ns());
         let healthy = self.labels(Variant::Healthy, &good, good_link);
@@ -257,16 +257,23 @@ fn build(
     Stage::build(stage, out)
 }
 
-fn lost_by_twin(causes: &mut [Cause], bad: &Ran, good: &Ran) {
-    let saved_ns = if let [_] = causes {
-        |_: Option<&str>, bad: &Ran, good: &Ran| bad.wall_ns().saturating_sub(good.wall_ns())
-    } else {
-        |server: Option<&str>, bad: &Ran, good: &Ran| {
-            let to = server.unwrap_or_default();
-            bad.wall_to_ns(to).saturating_sub(good.wall_to_ns(to))
-        }
-    };
+/// A fault that costs less than this share of its requests' time did not come to anything.
+const FELT_MIN_PERCENT: u64 = 5;
+
+fn lost_by_twin(causes: &mut [Cause], bad: &Ran, good: &Ran) -> Result<(), LabError> {
+    let is_alone = causes.len() == 1;
     for cause in causes.iter_mut().filter(|c| c.lost_ns.is_none()) {
-        cause.lost_ns = Some(saved_ns(cause.culprit_endpoint.as_deref(), bad, good));
+        let wall_ns = |ran: &Ran| match &cause.culprit_endpoint {
+            Some(server) if !is_alone => ran.wall_to_ns(server),
+            _ => ran.wall_ns(),
+        };
+        let (with_ns, without_ns) = (wall_ns(bad), wall_ns(good));
+        let lost_ns = with_ns.saturating_sub(without_ns);
+        if lost_ns * 100 < with_ns * FELT_MIN_PERCENT {
+            let what = format!("{} took {without_ns} ns of {with_ns} ns without it", cause.cause);
+            return Err(LabError::NotReproduced(what));
+        }
+        cause.lost_ns = Some(lost_ns);
     }
+    Ok(())
 }

@@ -55,7 +55,8 @@ pub fn run(asked: &TableArgs) -> Result<ExitCode, Error> {
     let text = if asked.json {
         serde_json::to_string_pretty(&rows)? + "\n"
     } else {
-        let mut page = Page::new(&terminal::look(&asked.display, false));
+        let look = terminal::look(&asked.display, false);
+        let mut page = Page::new(&look);
         page.paragraph(None, table.about, 0);
         let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
         let lines = rows.iter().map(|row| line(row, width));

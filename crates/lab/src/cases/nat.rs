@@ -31,7 +31,7 @@ pub const FULL: Case = Case {
     summary: "a NAT router whose connection table is full drops new connections",
     class: Class::Fault,
     knob: Some(Knob {
-        at: "the router's connection table",
+        at: "the router's connection table (limited by a rule: nf_conntrack_max is the machine's)",
         faulty: "{table_size} entries",
         healthy: "a hundred times as many",
     }),

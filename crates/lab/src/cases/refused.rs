@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::nat::nft_version;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::describe::{Knob, Layer};
@@ -105,7 +106,9 @@ fn filtered(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
         );
         stage.server.run("nft", &[&rules])?;
     }
-    against_server(stage, p, &load)
+    let mut observed = against_server(stage, p, &load)?;
+    observed.versions.push(nft_version());
+    Ok(observed)
 }
 
 fn against_server(stage: &mut Stage, p: &Params, load: &Load) -> Result<Observed, LabError> {
