@@ -28,7 +28,7 @@ pub const NEW_CONNECTIONS: Case = Case {
             load.new_connections = variant == Variant::Faulty;
         })
     },
-    truth: new_connections_truth,
+    truth: cold_truth,
 };
 
 /// A pause longer than the RTO closes the window again, unless `tcp_slow_start_after_idle` is 0.
@@ -54,11 +54,7 @@ pub const AFTER_IDLE: Case = Case {
         let spacing = p.duration("spacing_ns")?;
         act(stage, p, |load| load.spacing = spacing)
     },
-    truth: |_, ran| {
-        let endpoint = Some(ran.observed.server.to_string());
-        let cause = Cause::by_twin("slow_start", Role::Server, endpoint);
-        Ok(vec![cause.or(&["congestion_window"])])
-    },
+    truth: cold_truth,
 };
 
 fn params(rng: &mut Rng) -> Params {
@@ -78,8 +74,8 @@ fn act(stage: &mut Stage, p: &Params, change: impl Fn(&mut Load)) -> Result<Obse
     Ok(Observed::with_server(loaded, &server))
 }
 
-/// The twin starts cold too, once; the link's own figures say what a warm connection takes.
-fn new_connections_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
+/// The twin starts cold too, once, which is slow start as well; the link's own figures say what a warm connection takes.
+fn cold_truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let (rtt_ns, rate_bps) = (p.get("rtt_ns")?, p.get("rate_bps")?);
     let requests = &ran.observed.loaded.requests;
     let lost = requests.iter().map(|r| {
