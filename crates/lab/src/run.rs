@@ -130,8 +130,8 @@ pub fn uncaptured(
     Ok(Ran { observed, stage: stage.finish()? })
 }
 
-/// A relay later than this on one packet in a hundred did not keep the link's delay.
-const LATE_P99_MAX_NS: u64 = 300_000;
+/// A relay later than this on one packet in a hundred did not keep the link's delay, ns.
+pub const LATE_P99_MAX_NS: u64 = 300_000;
 /// A single packet as late as this is a stall that no label names.
 const LATE_MAX_NS: u64 = 10_000_000;
 const ATTEMPTS: u32 = 3;

@@ -49,6 +49,12 @@ impl Diagnosis {
         truths.iter().all(|truth| self.naming(truth).next().is_some())
     }
 
+    /// Whether no packet here tells of any of the causes.
+    pub fn sees_none(&self, truths: &[Cause]) -> bool {
+        let here = self.vantage.as_str();
+        truths.iter().all(|truth| truth.from_capture.unseen_at.contains(&here))
+    }
+
     /// What the findings that name one of the causes put down to it, ns.
     pub fn lost_ns(&self, truths: &[Cause]) -> u64 {
         let is_true = |it: &&Finding| truths.iter().any(|truth| is_right(it, truth));

@@ -76,9 +76,16 @@ impl<'a> Outcome<'a> {
     /// Whether the diagnosis is right: names the causes, or no fault where there is none.
     pub fn is_named(&self) -> bool {
         match self.result.faulty {
-            Some(_) => self.diagnosis().is_some_and(|it| it.names_all(self.causes())),
-            None => self.before.iter().all(|it| it.fault().is_none()),
+            Some(_) if !self.is_unseen() => {
+                self.diagnosis().is_some_and(|it| it.names_all(self.causes()))
+            }
+            _ => self.before.iter().all(|it| it.fault().is_none()),
         }
+    }
+
+    /// Whether no packet at either end tells of the causes: then saying nothing is right.
+    fn is_unseen(&self) -> bool {
+        self.before.iter().all(|it| it.sees_none(self.causes()))
     }
 
     /// Whether the fix helped: the causes are gone, and the user has shorter times or fewer
@@ -96,6 +103,7 @@ impl<'a> Outcome<'a> {
             return false;
         };
         match before.lost_ns(self.causes()) {
+            0 if self.is_unseen() => true,
             0 => !after.names_all(self.causes()),
             lost_ns => after.lost_ns(self.causes()) < lost_ns / 2,
         }
@@ -117,11 +125,17 @@ impl<'a> Outcome<'a> {
             };
         };
         let what = if self.case.class == tcpwhy_lab::Class::Cost { "cost" } else { "fault" };
-        let at = |it: &&Diagnosis| it.names_all(self.causes());
-        let ends: Vec<_> = self.before.iter().filter(at).map(|it| it.vantage.as_str()).collect();
-        let named = match ends.as_slice() {
-            [] => "was not named".to_owned(),
-            [end] => format!("was named at the {end} (not at the other end)"),
+        let (at, not): (Vec<_>, Vec<_>) =
+            self.before.iter().partition(|it| it.names_all(self.causes()));
+        let named = match (at.as_slice(), not.as_slice()) {
+            ([], _) if self.is_unseen() && self.is_named() => {
+                "shows in no packet and none was named".to_owned()
+            }
+            ([], _) => "was not named".to_owned(),
+            ([end], [other]) if other.sees_none(self.causes()) => {
+                format!("was named at the {} (no packet at the other end shows it)", end.vantage)
+            }
+            ([end], [_, ..]) => format!("was named at the {} (not at the other end)", end.vantage),
             _ => "was named at both ends".to_owned(),
         };
         let joined = if self.is_named() == fixed { "and" } else { "but" };

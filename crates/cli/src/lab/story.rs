@@ -1,10 +1,14 @@
 //! The story of a case, from what was set up to what the fix changed.
 
+mod diagnosis;
+mod set_up;
+
 use super::outcome::{Outcome, failed};
 use crate::error::Error;
 use std::collections::BTreeSet;
-use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, right, text, units};
+use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, units};
 use tcpwhy_lab::describe::fill;
+<<<<<<< HEAD
 use tcpwhy_lab::params::option;
 use tcpwhy_lab::{Cause, Class, Labels, Link, tables};
 
@@ -12,6 +16,9 @@ use tcpwhy_lab::{Cause, Class, Labels, Link, tables};
 const FINDINGS_MAX: usize = 3;
 /// Parameters of every case, told where they are not 0.
 const IS_SELDOM: [&str; 3] = ["any_interface", "ipv6", "snaplen_bytes"];
+=======
+use tcpwhy_lab::{Class, Labels};
+>>>>>>> 569f347 (lab: causes that no packet shows, the kernel's word, a late link; the story in parts)
 
 /// The whole story. `again` is the command that tells it anew.
 ///
@@ -19,10 +26,10 @@ const IS_SELDOM: [&str; 3] = ["any_interface", "ipv6", "snaplen_bytes"];
 /// A capture cannot be read again.
 pub fn tell(outcome: &Outcome<'_>, again: &str, look: &Look) -> Result<String, Error> {
     let mut story = title(outcome, look);
-    story += &set_up(outcome, again, look);
+    story += &set_up::set_up(outcome, again, look);
     story += &user(outcome.labels(), look);
     story += &wire(outcome, look)?;
-    story += &diagnosis(outcome, look);
+    story += &diagnosis::diagnosis(outcome, look);
     story += &fix(outcome, look);
     story += &verdict(outcome, look);
     Ok(story)
@@ -56,6 +63,7 @@ fn section<'l>(look: &'l Look, title: &str, facts: &str) -> Page<'l> {
     page
 }
 
+<<<<<<< HEAD
 fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     let labels = outcome.labels();
     let mut page = section(look, "set up", "in network namespaces of its own");
@@ -137,6 +145,8 @@ fn version(said: &str) -> &str {
     number.get(digits..).unwrap_or(number)
 }
 
+=======
+>>>>>>> 569f347 (lab: causes that no packet shows, the kernel's word, a late link; the story in parts)
 /// What the client's own clock says.
 fn user(labels: &Labels, look: &Look) -> String {
     let connections: BTreeSet<_> = labels.requests.iter().map(|r| &r.client_endpoint).collect();
@@ -189,55 +199,6 @@ fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
     let facts = format!("the clearest exchange, captured at the {}", diagnosis.vantage);
     let page = section(look, "what the wire shows", &facts);
     Ok(page.finish() + &ladder.render(look))
-}
-
-fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
-    let Some(diagnosis) = outcome.diagnosis() else { return String::new() };
-    let at =
-        format!("from the capture at the {}, which knows nothing of the above", diagnosis.vantage);
-    let page = section(look, "diagnosis", &at);
-    let causes = outcome.causes();
-    let mut told = page.finish();
-    told += &text::diagnosis(&diagnosis.report, look, causes.len().clamp(1, FINDINGS_MAX));
-    if causes.is_empty() {
-        return told;
-    }
-    let mut page = Page::new(look);
-    for cause in causes {
-        page.labelled("truth", &truth(cause));
-    }
-    if let Some(alike) = alike(outcome) {
-        page.labelled("alike", &alike);
-    }
-    for other in outcome.before.iter().filter(|it| it.vantage != diagnosis.vantage) {
-        let found: Vec<String> = causes
-            .iter()
-            .flat_map(|cause| other.naming(cause).take(1))
-            .map(|finding| {
-                format!("{}, lost {}", finding.cause.id(), units::duration(finding.lost_ns))
-            })
-            .collect();
-        let found = if found.is_empty() { "not named".to_owned() } else { found.join("; ") };
-        page.labelled("other end", &format!("captured at the {}: {found}", other.vantage));
-    }
-    told + "\n" + &page.finish()
-}
-
-/// Where packets alone show what may as well be something else.
-fn alike(outcome: &Outcome<'_>) -> Option<String> {
-    let (truth, found) = (outcome.causes().first()?.cause, outcome.finding()?.cause.id());
-    let verdicts = outcome.causes().iter().flat_map(|cause| &cause.from_capture.verdicts);
-    let is_alike = outcome.causes().iter().all(|cause| cause.cause != found)
-        && verdicts.into_iter().any(|verdict| verdict.cause == found);
-    is_alike
-        .then(|| format!("{found} is right too: from packets alone it cannot be told from {truth}"))
-}
-
-fn truth(cause: &Cause) -> String {
-    let at = cause.culprit_endpoint.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
-    let lost = cause.lost_ns.filter(|&ns| ns > 0);
-    let lost = lost.map(|ns| format!(", lost {}", units::duration(ns)));
-    format!("{}{at}{} ({})", cause.cause, lost.unwrap_or_default(), cause.lost_ns_how)
 }
 
 fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
