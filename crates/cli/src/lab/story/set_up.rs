@@ -6,7 +6,7 @@ use tcpwhy_core::report::{Look, Page, Paint, columns_of, right, units};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::option;
 use tcpwhy_lab::run::LATE_P99_MAX_NS;
-use tcpwhy_lab::{Class, Labels, Link};
+use tcpwhy_lab::{Class, Labels, Link, tables};
 
 /// Parameters of every case, told where they are not 0.
 const IS_SELDOM: [&str; 3] = ["any_interface", "ipv6", "snaplen_bytes"];
@@ -29,6 +29,9 @@ pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
     });
     page.listed("parameters", &params.collect::<Vec<_>>());
     page.command("again", again);
+    if tables::of(outcome.case.name).is_some() {
+        page.command("table", &format!("sudo tcpwhy lab table {}", outcome.case.name));
+    }
     let relay = labels.stage.relay.as_ref();
     let late = relay.map(|it| it.timekeeping.late_p99_ns).filter(|late| *late > LATE_P99_MAX_NS);
     if let Some(late_ns) = late {
