@@ -45,6 +45,7 @@ pub mod stage;
 pub mod sys;
 pub mod tables;
 pub mod talk;
+pub mod verify;
 
 pub use case::{Case, Observed, Ran, plain_link};
 pub use cases::CASES;

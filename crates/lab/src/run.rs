@@ -11,6 +11,7 @@ use crate::cleanup;
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::params::Params;
+use crate::relay::Timekeeping;
 use crate::rng::Rng;
 use crate::stage::{Link, Stage, StageParams, versions};
 
@@ -130,10 +131,6 @@ pub fn uncaptured(
     Ok(Ran { observed, stage: stage.finish()? })
 }
 
-/// A relay later than this on one packet in a hundred did not keep the link's delay, ns.
-pub const LATE_P99_MAX_NS: u64 = 300_000;
-/// A single packet as late as this is a stall that no label names.
-const LATE_MAX_NS: u64 = 10_000_000;
 const ATTEMPTS: u32 = 3;
 
 struct Runner<'a> {
@@ -174,9 +171,7 @@ impl Runner<'_> {
             (self.tell)(Attempt { variant, number });
             let run = self.once(variant)?;
             let late = run.0.stage.relay.as_ref().map(|r| &r.timekeeping);
-            let punctual = late
-                .is_none_or(|t| t.late_p99_ns <= LATE_P99_MAX_NS && t.late_max_ns <= LATE_MAX_NS);
-            if punctual || number == ATTEMPTS {
+            if late.is_none_or(Timekeeping::is_punctual) || number == ATTEMPTS {
                 return Ok(run);
             }
             number += 1;

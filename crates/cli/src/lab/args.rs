@@ -34,6 +34,9 @@ pub enum LabCommand {
     /// Makes a case happen, names its cause, applies the fix, and shows before and after
     #[command(after_help = RUN_EXAMPLES, arg_required_else_help = true)]
     Run(Box<RunArgs>),
+    /// Runs all cases with parameters drawn from a seed, and says how often tcpwhy was right
+    #[command(after_help = super::verify::NOTES)]
+    Verify(Box<super::verify::VerifyArgs>),
     /// Judges diagnoses of labelled captures: tcpwhy's own, or any tool's answers
     #[command(after_help = super::score::NOTES, arg_required_else_help = true)]
     Score(Box<super::score::ScoreArgs>),

@@ -10,6 +10,7 @@ mod outcome;
 mod score;
 mod story;
 mod table;
+mod verify;
 
 pub use args::LabCommand;
 
@@ -42,6 +43,7 @@ pub fn run(asked: &LabCommand) -> Result<ExitCode, Error> {
         LabCommand::Run(asked) => return run_case(asked),
         LabCommand::Score(asked) => return score::run(asked),
         LabCommand::Table(asked) => return table::run(asked),
+        LabCommand::Verify(asked) => return verify::run(asked),
         LabCommand::Clean => {
             let removed = cleanup::clean()?;
             let text: String = removed.iter().map(|it| format!("removed {it}\n")).collect();

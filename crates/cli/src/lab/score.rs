@@ -45,9 +45,9 @@ pub struct ScoreArgs {
 /// There are none, or labels or answers cannot be read.
 pub fn run(asked: &ScoreArgs) -> Result<ExitCode, Error> {
     let answers = asked.answers.as_deref().map(read).transpose()?;
-    let judged = judge_all(&asked.dir, answers.as_ref())?;
+    let judged = judge_below(&asked.dir, &asked.dir, answers.as_ref())?;
     let score = Score::of(&judged);
-    output::print(&shown(&score, &judged, &asked.dir, asked.json)?)?;
+    output::print(&shown(&score, &judged, Some(&asked.dir), asked.json)?)?;
     Ok(ExitCode::from(u8::from(!score.holds())))
 }
 
@@ -69,14 +69,19 @@ fn class_of(id: &str) -> Option<Class> {
     })
 }
 
-/// All labelled captures below `dir`, with the answers given or with tcpwhy's own.
+/// All labelled captures below `part`, with the answers given or with tcpwhy's own; they are named
+/// by their paths below `dir`.
 ///
 /// # Errors
 /// As [`run`].
-pub fn judge_all(dir: &Path, answers: Option<&Answers>) -> Result<Vec<Judged>, Error> {
-    let truths = find_truth(dir)?;
+pub fn judge_below(
+    dir: &Path,
+    part: &Path,
+    answers: Option<&Answers>,
+) -> Result<Vec<Judged>, Error> {
+    let truths = find_truth(part)?;
     if truths.is_empty() {
-        return Err(Error::NoLabels { path: dir.display().to_string() });
+        return Err(Error::NoLabels { path: part.display().to_string() });
     }
     let mut judged = Vec::new();
     for (place, truth) in &truths {
@@ -117,11 +122,17 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
     answers(report.as_bytes(), path)
 }
 
-/// The score with what was wrong and how to look at it.
+/// The score with what was wrong and how to look at it: at the captures in `dir`, or, where these
+/// are not kept, at captures made again.
 ///
 /// # Errors
 /// None that is known.
-pub fn shown(score: &Score, judged: &[Judged], dir: &Path, json: bool) -> Result<String, Error> {
+pub fn shown(
+    score: &Score,
+    judged: &[Judged],
+    dir: Option<&Path>,
+    json: bool,
+) -> Result<String, Error> {
     if json {
         let value = serde_json::json!({
             "format": "tcpwhy-score/1",
@@ -134,10 +145,18 @@ pub fn shown(score: &Score, judged: &[Judged], dir: &Path, json: bool) -> Result
     let mut text = render(score);
     let wrong = render_wrong(judged);
     if !wrong.is_empty() {
-        text += &format!("\nwrong in {} captures\n", wrong.len());
+        text += &format!("\nwrong in {} captures", wrong.len());
+        text += match dir {
+            Some(_) => "\n",
+            None => "; `tcpwhy lab run CASE --seed SEED --out DIR` makes CASE-SEED again\n",
+        };
     }
     for (capture, words) in wrong {
-        text += &format!("  tcpwhy {}\n      {words}\n", dir.join(capture).display());
+        text += &match dir {
+            Some(dir) => format!("  tcpwhy {}\n", dir.join(capture).display()),
+            None => format!("  {capture}\n"),
+        };
+        text += &format!("      {words}\n");
     }
     Ok(text)
 }

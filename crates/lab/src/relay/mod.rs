@@ -119,6 +119,18 @@ pub struct Timekeeping {
     pub realtime: bool,
 }
 
+/// A relay later than this on one packet in a hundred did not keep the link's delay, ns.
+pub const LATE_P99_MAX_NS: u64 = 300_000;
+/// A single packet as late as this is a stall that no label names, ns.
+const LATE_MAX_NS: u64 = 10_000_000;
+
+impl Timekeeping {
+    /// Whether the link's delay was kept.
+    pub fn is_punctual(&self) -> bool {
+        self.late_p99_ns <= LATE_P99_MAX_NS && self.late_max_ns <= LATE_MAX_NS
+    }
+}
+
 /// The relay's report: part of the truth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RelayReport {

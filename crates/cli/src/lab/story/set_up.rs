@@ -5,7 +5,7 @@ use crate::lab::outcome::Outcome;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, right, units};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::option;
-use tcpwhy_lab::run::LATE_P99_MAX_NS;
+use tcpwhy_lab::relay::LATE_P99_MAX_NS;
 use tcpwhy_lab::{Class, Labels, Link, tables};
 
 /// Parameters of every case, told where they are not 0.

@@ -1,0 +1,203 @@
+//! `tcpwhy lab verify`: runs the cases, judges what tcpwhy says of them, prints the accuracy.
+
+use super::Temporary;
+use super::score::{judge_below, shown};
+use crate::error::Error;
+use crate::output;
+use clap::{Args, ValueHint};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tcpwhy_core::report::units;
+use tcpwhy_lab::score::{Judged, Score, render_wrong};
+use tcpwhy_lab::verify::{Outcome, Task, plan, run_all};
+use tcpwhy_lab::{LabError, RunOptions, cleanup};
+
+/// Shown below the options.
+pub const NOTES: &str = "\
+Examples:
+  sudo tcpwhy lab verify --seed 7 --out captures
+  sudo tcpwhy lab verify --only send_buffer,receive_window --repeat 5
+  sudo tcpwhy lab verify --short --json | jq .score.bars
+
+The seed decides all parameters. docs/lab-format.md has the rules and the bars.
+
+Exit status: 0 all bars hold, 1 one does not or a case did not work, 2 nothing could be run.";
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Where chance starts: parameters, addresses, losses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Run each case so often, with the seeds that follow
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub repeat: u64,
+
+    /// Only these cases
+    #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+
+    /// A case of each mechanism, in two minutes
+    #[arg(long, conflicts_with = "only")]
+    pub short: bool,
+
+    /// Keep captures and labels in DIR, a data set for `lab score`
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+
+    /// So many cases at once; those whose link is late beside others run again alone
+    /// [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: Option<u16>,
+
+    /// Print the score as JSON (docs/score.schema.json)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Say nothing while cases run
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// Runs and judges.
+///
+/// # Errors
+/// Not root, no such case, or a capture cannot be read.
+pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
+    let tasks = plan(&asked.only, asked.short, asked.seed, asked.repeat)?;
+    cleanup::on_interrupt();
+    let temporary = match &asked.out {
+        Some(_) => None,
+        None => Some(Temporary(cleanup::temporary_dir()?)),
+    };
+    let out = asked.out.as_ref().or(temporary.as_ref().map(|it| &it.0));
+    let out = out.cloned().unwrap_or_default();
+    let verification = Verification {
+        out: &out,
+        keeps: asked.out.is_some(),
+        progress: Progress::new(tasks.len(), !asked.no_progress),
+    };
+    let options = RunOptions { out: out.clone(), seed: asked.seed, set: Vec::new() };
+    let jobs = asked.jobs.map_or_else(crate::workers::available, usize::from);
+    let results =
+        run_all(&tasks, &options, jobs, &|task, outcome| verification.judge(task, outcome));
+    drop(temporary);
+    let mut judged = Vec::new();
+    let mut not_run = Vec::new();
+    for (task, result) in tasks.iter().zip(results) {
+        match result {
+            Ok(one) => judged.extend(one),
+            Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
+            Err(error) => not_run.push(NotRun { task: *task, error }),
+        }
+    }
+    let score = Score::of(&judged);
+    output::print(&told(asked, &score, &judged, &not_run)?)?;
+    let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
+    Ok(ExitCode::from(u8::from(!score.holds() || !works)))
+}
+
+/// A case that has no result.
+struct NotRun {
+    task: Task,
+    error: Error,
+}
+
+impl NotRun {
+    fn is_for_want_of_a_program(&self) -> bool {
+        matches!(self.error, Error::Lab(LabError::Missing { .. }))
+    }
+}
+
+/// A verification under way.
+struct Verification<'a> {
+    out: &'a Path,
+    keeps: bool,
+    progress: Progress,
+}
+
+impl Verification<'_> {
+    fn judge(&self, task: &Task, outcome: Outcome) -> Result<Vec<Judged>, Error> {
+        let judged = outcome.map_err(Error::from).and_then(|result| {
+            let judged = judge_below(self.out, &result.dir, None);
+            if !self.keeps {
+                cleanup::remove_dir(&result.dir);
+            }
+            judged
+        });
+        let verdict = match &judged {
+            Ok(judged) if render_wrong(judged).is_empty() => "ok".to_owned(),
+            Ok(judged) => {
+                let wrong = render_wrong(judged);
+                wrong.first().map(|(_, words)| words.clone()).unwrap_or_default()
+            }
+            Err(error) => error.to_string(),
+        };
+        self.progress.tell(task, &verdict);
+        judged
+    }
+}
+
+/// A line on standard error for each case that ends.
+struct Progress {
+    wanted: bool,
+    tasks: usize,
+    begun: Instant,
+    done: Mutex<usize>,
+}
+
+impl Progress {
+    fn new(tasks: usize, wanted: bool) -> Self {
+        Self { wanted, tasks, begun: Instant::now(), done: Mutex::new(0) }
+    }
+
+    fn tell(&self, task: &Task, verdict: &str) {
+        let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *done += 1;
+        let took = self.begun.elapsed();
+        let left = took.mul_f64((self.tasks - *done) as f64 / *done as f64);
+        if self.wanted {
+            // A reader of standard error that has gone away is no reason to stop.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{:>4}/{} {:<40} {verdict}  ({} left)",
+                *done,
+                self.tasks,
+                format!("{}-{}", task.case.name, task.seed),
+                shown_duration(left),
+            );
+        }
+    }
+}
+
+fn shown_duration(time: Duration) -> String {
+    units::duration(u64::try_from(time.as_secs() * 1_000_000_000).unwrap_or(u64::MAX))
+}
+
+fn told(
+    asked: &VerifyArgs,
+    score: &Score,
+    judged: &[Judged],
+    not_run: &[NotRun],
+) -> Result<String, Error> {
+    let dir = asked.out.as_deref();
+    let mut text = shown(score, judged, dir, asked.json)?;
+    if asked.json {
+        let mut value: serde_json::Value = serde_json::from_str(&text)?;
+        let why = |it: &NotRun| {
+            serde_json::json!({
+                "case": it.task.case.name, "seed": it.task.seed, "why": it.error.to_string(),
+            })
+        };
+        value["not_run"] = not_run.iter().map(why).collect();
+        return Ok(serde_json::to_string_pretty(&value)? + "\n");
+    }
+    for it in not_run {
+        text += &format!("not run: {}-{}: {}\n", it.task.case.name, it.task.seed, it.error);
+    }
+    Ok(text)
+}

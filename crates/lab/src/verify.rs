@@ -1,0 +1,148 @@
+//! Runs many cases: several at once, since they mostly sleep, but alone where that would show.
+//!
+//! A case with an emulated link says how late its link was. One whose link did not keep time
+//! beside others is run again when all others are done; so are, from the start, the cases of
+//! [`ALONE`], which take all of a core. What is found in a capture never decides what is run again.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::case::Case;
+use crate::cases::CASES;
+use crate::error::LabError;
+use crate::find;
+use crate::labels::Labels;
+use crate::run::{CaseResult, RunOptions, run};
+
+/// Cases that keep a core busy and would disturb others.
+const ALONE: [&str; 1] = ["syn_flood"];
+
+/// The cases of the short form: a minute or two, and at least one of each mechanism.
+const SHORT: [&str; 18] = [
+    "nginx_nodelay_off",
+    "client_nagle_redis",
+    "think_between_header_and_body",
+    "send_buffer",
+    "receive_window",
+    "slow_reader",
+    "loss_tail",
+    "loss_syn_ack",
+    "mtu_black_hole",
+    "refused",
+    "idle_reset",
+    "http_100_continue",
+    "dns_slow",
+    "tls_full_handshakes",
+    "server_think",
+    "healthy_downloads",
+    "healthy_nginx",
+    "healthy_psql",
+];
+
+/// A case with where chance starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// What is run.
+    pub case: &'static Case,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// What to run: all cases or those named, each with `repeat` seeds from `seed` on.
+///
+/// # Errors
+/// No case has one of the names.
+pub fn plan(only: &[String], short: bool, seed: u64, repeat: u64) -> Result<Vec<Task>, LabError> {
+    let named: Vec<&'static Case> = match only {
+        [] if short => SHORT.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
+        [] => CASES.iter().collect(),
+        names => names.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
+    };
+    let seeds = seed..seed.saturating_add(repeat);
+    Ok(seeds.flat_map(|seed| named.iter().map(move |case| Task { case, seed })).collect())
+}
+
+/// What became of a task.
+pub type Outcome = Result<CaseResult, LabError>;
+
+/// Runs the tasks, `jobs` at once; `done` is called for each as it ends, on the thread that ran
+/// it. Answers what `done` made of them, in the order of the tasks.
+pub fn run_all<T: Send>(
+    tasks: &[Task],
+    options: &RunOptions,
+    jobs: usize,
+    done: &(dyn Fn(&Task, Outcome) -> T + Sync),
+) -> Vec<T> {
+    let is_alone = |task: &Task| jobs <= 1 || ALONE.contains(&task.case.name);
+    let numbered = || tasks.iter().enumerate();
+    let together: VecDeque<_> = numbered().filter(|(_, task)| !is_alone(task)).collect();
+    let alone: Vec<_> = numbered().filter(|(_, task)| is_alone(task)).collect();
+    let (together, alone) = (Mutex::new(together), Mutex::new(alone));
+    let finished = Mutex::new(Vec::new());
+    let finish = |number: usize, task: &Task, outcome| {
+        let made = done(task, outcome);
+        lock(&finished).push((number, made));
+    };
+    let work = || {
+        loop {
+            let Some((number, task)) = lock(&together).pop_front() else { return };
+            let outcome = once(task, options);
+            if outcome.as_ref().is_ok_and(|result| !is_punctual(result)) {
+                lock(&alone).push((number, task));
+            } else {
+                finish(number, task, outcome);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(work);
+        }
+    });
+    for (number, task) in std::mem::take(&mut *lock(&alone)) {
+        finish(number, task, once(task, options));
+    }
+    let mut finished = std::mem::take(&mut *lock(&finished));
+    finished.sort_by_key(|(number, _)| *number);
+    finished.into_iter().map(|(_, made)| made).collect()
+}
+
+fn once(task: &Task, options: &RunOptions) -> Outcome {
+    run(task.case, &RunOptions { seed: task.seed, ..options.clone() })
+}
+
+/// Whether the links of both runs kept time.
+fn is_punctual(result: &CaseResult) -> bool {
+    let punctual = |labels: &Labels| {
+        labels.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
+    };
+    result.faulty.iter().chain([&result.healthy]).all(punctual)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALONE, SHORT, plan};
+    use crate::cases::CASES;
+
+    #[test]
+    fn the_short_form_is_made_of_cases() {
+        let short = plan(&[], true, 1, 1).expect("all are cases");
+        assert_eq!(short.len(), SHORT.len());
+        assert!(ALONE.iter().all(|name| CASES.iter().any(|case| case.name == *name)));
+    }
+
+    #[test]
+    fn each_repetition_has_a_seed_of_its_own() {
+        let tasks = plan(&["refused".to_owned(), "dns_slow".to_owned()], false, 7, 3);
+        let tasks = tasks.expect("both are cases");
+        let seeds: Vec<_> = tasks.iter().map(|task| (task.case.name, task.seed)).collect();
+        assert_eq!(seeds[..3], [("refused", 7), ("dns_slow", 7), ("refused", 8)]);
+        assert_eq!(seeds.len(), 6);
+        assert!(plan(&["no_such".to_owned()], false, 1, 1).is_err());
+    }
+}
