@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test lint bench fuzz install completions clean
+.PHONY: help run build test verify lint bench fuzz install completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,6 +25,9 @@ build: ## build the release binary; installs what is missing for it
 
 test: lint ## check format and lints, and run all tests; as root also those in the lab
 	cargo test --workspace --locked
+
+verify: build ## run every case of the lab and print how often tcpwhy is right (root; VERIFY=--short: two minutes)
+	$(TCPWHY) lab verify $(VERIFY)
 
 lint: ## check format and lints
 	@scripts/setup.sh lint

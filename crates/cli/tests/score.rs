@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -111,6 +112,33 @@ fn another_tool_is_judged_by_what_it_says() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for words in ["FAIL recall", "nagle_delayed_ack not found", "false: zero_window"] {
         assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn cases_are_run_and_judged() {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("verify");
+    let _ = fs::remove_dir_all(&out);
+    let dir = out.display().to_string();
+    let only = ["--only", "refused,healthy_lan", "--json", "--out", &dir];
+    let output = tcpwhy(&[&["lab", "verify"][..], &only].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if ["needs root", "is not installed"].iter().any(|why| said.contains(why)) {
+        assert!(std::env::var_os("CI").is_none(), "{said}");
+        // Past the test runner, which shows only what failing tests print.
+        let _ = writeln!(std::io::stderr(), "skipped tcpwhy lab verify: {}", said.trim());
+        return;
+    }
+    let verified: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    is_as("score.schema.json", &verified);
+    assert_eq!(output.status.code(), Some(0), "{verified:#}");
+    // With and without the fault, and a look-alike, at either end.
+    assert_eq!(verified["score"]["captures"], 6);
+    let (kept, status) = scored(&[&dir]);
+    assert_eq!((status, &kept["score"]), (Some(0), &verified["score"]));
+    for run in ["refused-1/faulty", "refused-1/healthy", "healthy_lan-1/healthy"] {
+        let labels = fs::read(out.join(run).join("labels.json")).expect("labels");
+        is_as("labels.schema.json", &serde_json::from_slice(&labels).expect("JSON"));
     }
 }
 
