@@ -44,6 +44,7 @@ fn labels(name: &str) -> Value {
         "client_address": "", "congestion_control": "cubic", "client_tcp_info": null,
         "server_tcp_info": null, "relay": null, "client_counters": {}, "server_counters": {},
         "versions": {}, "requests": [], "sockets": [], "half_open_max": 0,
+        "measured": {},
         "captures": [{
             "file": format!("{name}.pcap"), "vantage": "server", "interface": "lab0",
             "packets": 1, "dropped": 0
