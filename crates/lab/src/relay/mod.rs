@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use path::{DropReason, PathParams};
 pub use rules::{Direction, DropRule, Kind};
@@ -105,7 +105,7 @@ pub struct Carried {
 }
 
 /// How far behind its schedule the relay delivered.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Timekeeping {
     /// Packets measured.
     pub packets: u64,

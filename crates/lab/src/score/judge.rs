@@ -23,6 +23,8 @@ pub struct Judged {
     pub vantage: String,
     /// What kind of finding is right.
     pub class: Class,
+    /// The link did not keep time: whatever is said does not count.
+    pub late: bool,
     /// Whether there was an answer at all.
     pub answered: bool,
     /// Each labelled cause.
@@ -118,6 +120,7 @@ pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer
         variant: truth.variant,
         vantage: vantage.to_owned(),
         class: truth.class,
+        late: truth.is_late(),
         answered: answer.is_some(),
         causes: truth.causes.iter().map(|cause| judge_cause(cause, vantage, said)).collect(),
         false_findings: Vec::new(),
@@ -205,9 +208,10 @@ fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
     socket.ok().or_else(|| endpoint.parse::<IpAddr>().ok().map(|address| (address, 0)))
 }
 
-/// Of a fault that is alone, in the truth and in what is said: a cost has no fix that was run.
+/// Of a fault that is alone, in the truth and in what is said, and only makes slow: a cost has no
+/// fix that was run, and what a request that failed would have taken is in no packet.
 fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
-    if truth.class != Class::Fault {
+    if truth.class != Class::Fault || truth.requests.iter().any(|asked| asked.error.is_some()) {
         return None;
     }
     let ([cause], Some(after)) = (truth.causes.as_slice(), truth.latency_after_fix_ns) else {

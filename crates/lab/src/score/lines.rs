@@ -19,6 +19,8 @@ const WITHIN_MIN: f64 = 0.90;
 pub struct Score {
     /// Captures judged.
     pub captures: u64,
+    /// Captures left out, because their link did not keep time.
+    pub late: u64,
     /// Of them without an answer.
     pub unanswered: u64,
     /// Each cause, at each vantage.
@@ -123,7 +125,9 @@ impl Bar {
 
 impl Score {
     /// Adds up what was judged.
-    pub fn of(judged: &[Judged]) -> Self {
+    pub fn of(all: &[Judged]) -> Self {
+        let punctual: Vec<Judged> = all.iter().filter(|one| !one.late).cloned().collect();
+        let judged = punctual.as_slice();
         let causes: BTreeSet<&str> = judged.iter().flat_map(named).collect();
         let line = |cause: &str, vantage: &str| line(judged, cause, vantage);
         let lines = causes
@@ -135,6 +139,7 @@ impl Score {
         let healthy = judged.iter().filter(|one| one.causes.is_empty());
         let mut score = Self {
             captures: judged.len() as u64,
+            late: (all.len() - judged.len()) as u64,
             unanswered: judged.iter().filter(|one| !one.answered).count() as u64,
             lines,
             healthy: healthy.clone().count() as u64,
@@ -158,6 +163,7 @@ impl Score {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         Self {
             captures: 0,
+            late: 0,
             unanswered: 0,
             lines: Vec::new(),
             totals: Vec::new(),

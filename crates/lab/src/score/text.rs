@@ -23,6 +23,13 @@ pub fn render(score: &Score) -> String {
         "\n{} captures, {} healthy; {} without an answer",
         score.captures, score.healthy, score.unanswered
     );
+    if score.late > 0 {
+        let _ = writeln!(
+            text,
+            "{} more are left out: their link did not keep time, the host was too busy",
+            score.late
+        );
+    }
     if let Some(unknown) = score.unknown_share {
         let _ = writeln!(text, "{:.2} % of the time is given to nobody", unknown * 100.0);
     }
@@ -72,7 +79,10 @@ fn pair(client: Option<f64>, server: Option<f64>) -> String {
 
 /// What was wrong, a paragraph per capture; empty where nothing was.
 pub fn render_wrong(judged: &[Judged]) -> Vec<(String, String)> {
-    let told = judged.iter().map(|one| (one.capture.clone(), wrong(one).join("; ")));
+    let told = judged
+        .iter()
+        .filter(|one| !one.late)
+        .map(|one| (one.capture.clone(), wrong(one).join("; ")));
     told.filter(|(_, words)| !words.is_empty()).collect()
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::error::{Doing, LabError};
 use crate::labels::{Class, FORMAT, Latency, Role, Variant};
+use crate::relay::Timekeeping;
 use crate::sys::TcpInfo;
 
 /// What is true of the captures in one directory.
@@ -37,8 +38,26 @@ pub struct Truth {
     /// The kernel's word on every socket, sampled during the run.
     #[serde(default)]
     pub sockets: Vec<TcpInfo>,
+    /// The link emulator's account, where there was one.
+    pub relay: Option<Relay>,
+    /// Every request as the client lived it.
+    pub requests: Vec<Asked>,
     /// The captures.
     pub captures: Vec<LabelledCapture>,
+}
+
+/// Of the link emulator's account what decides whether a run counts.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Relay {
+    /// How punctual it was.
+    pub timekeeping: Timekeeping,
+}
+
+/// Of a request whether it came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Asked {
+    /// Why, if so.
+    pub error: Option<String>,
 }
 
 /// A cause that is present.
@@ -78,6 +97,11 @@ pub struct Verdict {
 }
 
 impl Truth {
+    /// The link did not keep time: what is labelled is not all that made requests slow.
+    pub fn is_late(&self) -> bool {
+        self.relay.as_ref().is_some_and(|relay| !relay.timekeeping.is_punctual())
+    }
+
     /// A sum over the sockets of both sides: by the samples, or by what the lab's own sockets told
     /// when they were closed, whichever saw more.
     pub fn over_sockets(&self, of: fn(&TcpInfo) -> u64) -> u64 {

@@ -11,7 +11,7 @@ fn truth(causes: Value) -> Truth {
         "latency_after_fix_ns": {
             "p50_ns": 10_000_000, "p90_ns": 0, "p99_ns": 0, "max_ns": 0, "mean_ns": 0
         },
-        "client_tcp_info": null, "server_tcp_info": null,
+        "client_tcp_info": null, "server_tcp_info": null, "relay": null, "requests": [],
         "captures": [{ "file": "client.pcap", "vantage": "client" }],
     });
     serde_json::from_value(labels).expect("labels")
@@ -98,6 +98,20 @@ fn what_looks_the_same_may_be_named_instead() {
     let one = judged(causes, json!([named("server_think", "10.0.0.7:80", 100_000_000)]));
     assert_eq!(one.causes[0].culprit_right, Some(true));
     assert_eq!(one.causes[0].lost_error(), Some(0.0));
+}
+
+#[test]
+fn a_run_whose_link_was_late_does_not_count() {
+    let mut truth = truth(nagle());
+    let late = json!({ "timekeeping": {
+        "packets": 9, "late_p50_ns": 0, "late_p99_ns": 400_000, "late_max_ns": 400_000,
+        "realtime": true,
+    }});
+    truth.relay = serde_json::from_value(late).expect("a relay");
+    let judged = [judge(&truth, "x/client.pcap", "client", Some(&answer(json!([]))))];
+    let score = Score::of(&judged);
+    assert_eq!((score.captures, score.late, score.holds()), (0, 1, true));
+    assert!(render_wrong(&judged).is_empty());
 }
 
 #[test]
