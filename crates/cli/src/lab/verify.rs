@@ -175,7 +175,7 @@ impl Progress {
 }
 
 fn shown_duration(time: Duration) -> String {
-    units::duration(u64::try_from(time.as_secs() * 1_000_000_000).unwrap_or(u64::MAX))
+    units::duration(time.as_secs().saturating_mul(1_000_000_000))
 }
 
 fn told(
