@@ -1,5 +1,7 @@
 //! The server stops accepting for a while, and its accept queue is short.
 
+use std::time::Duration;
+
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::describe::{Knob, Layer};
@@ -28,9 +30,9 @@ pub const CASE: Case = Case {
         Params::default()
             .with("rtt_ns", rng.pick(&[0, 0, 1_000_000, 10_000_000, 40_000_000]))
             .with("rate_bps", 0)
-            .with("backlog", rng.between(1, 4))
+            .with("backlog", rng.between(2, 5))
             .with("accept_pause_ns", rng.between(150, 700) * 1_000_000)
-            .with("connections", rng.between(10, 24))
+            .with("connections", rng.between(10, 18))
             .with("requests", rng.between(1, 3))
             .with("response_bytes", rng.between(100, 3_000))
     },
@@ -50,6 +52,9 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let load = Load {
         connections: p.get("connections")?,
         new_connections: true,
+        // Repetitions of all clients come at the same instants and overflow the queue again: with
+        // bad luck somebody waits for minutes.
+        timeout: Duration::from_secs(6),
         ..Load::get(server.endpoint(), p.get("requests")?)
     };
     let loaded = client::run(&stage.client, &load)?;
