@@ -4,3 +4,4 @@
 mod edit;
 mod fragments;
 mod limits;
+mod wrapped;
