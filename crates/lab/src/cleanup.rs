@@ -46,6 +46,14 @@ fn remember(f: impl FnOnce(&mut Registry) -> bool) {
     }
 }
 
+/// Called by a thread that takes down its own stage, which fails when its programs are ended: when
+/// all is being removed, it must not end the process before that is done.
+pub fn give_way() {
+    if with(|registry| registry.ending) {
+        sleep_until_the_end();
+    }
+}
+
 /// Another thread is about to end the process.
 pub fn sleep_until_the_end() -> ! {
     loop {

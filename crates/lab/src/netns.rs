@@ -159,6 +159,7 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
+        cleanup::give_way();
         cleanup::remove_netns(&self.name);
     }
 }

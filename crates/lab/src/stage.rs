@@ -233,6 +233,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        cleanup::give_way();
         cleanup::remove_dir(&self.dir);
     }
 }
