@@ -4,7 +4,7 @@ use super::diagnosis::Diagnosis;
 use crate::error::Error;
 use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
 use tcpwhy_core::report::{Finding, units};
-use tcpwhy_lab::{Case, CaseResult, Cause, Labels, Request, Role};
+use tcpwhy_lab::{Case, CaseResult, Cause, Class, Labels, Request, Role};
 
 /// A case after its runs, with the diagnoses of their captures.
 pub struct Outcome<'a> {
@@ -97,16 +97,25 @@ impl<'a> Outcome<'a> {
         Some(self.is_gone() && better)
     }
 
-    /// Whether the causes are gone after the fix, or cost less than half.
+    /// Whether the causes are gone after the fix, or cost less than half. What is no fault may
+    /// stay, and only has to cost less: distance, a handshake.
     fn is_gone(&self) -> bool {
         let (Some(before), Some(after)) = (self.diagnosis(), self.after.get(self.shown)) else {
             return false;
         };
+        let still = if self.case.class == Class::Cost { 0.9 } else { 0.5 };
         match before.lost_ns(self.causes()) {
             0 if self.is_unseen() => true,
             0 => !after.names_all(self.causes()),
-            lost_ns => after.lost_ns(self.causes()) < lost_ns / 2,
+            lost_ns => (after.lost_ns(self.causes()) as f64) < still * lost_ns as f64,
         }
+    }
+
+    /// Whether next to nothing of the causes is left after the fix: what was foretold is the
+    /// latency without them.
+    pub fn is_all_gone(&self) -> bool {
+        let lost_ns = |it: Option<&Diagnosis>| it.map_or(0, |it| it.lost_ns(self.causes()));
+        lost_ns(self.after.get(self.shown)) <= lost_ns(self.diagnosis()) / 10
     }
 
     /// Whether all is as it should be.
@@ -124,7 +133,7 @@ impl<'a> Outcome<'a> {
                 }
             };
         };
-        let what = if self.case.class == tcpwhy_lab::Class::Cost { "cost" } else { "fault" };
+        let what = if self.case.class == Class::Cost { "cost" } else { "fault" };
         let (at, not): (Vec<_>, Vec<_>) =
             self.before.iter().partition(|it| it.names_all(self.causes()));
         let named = match (at.as_slice(), not.as_slice()) {

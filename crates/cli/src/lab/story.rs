@@ -139,7 +139,7 @@ fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     // Of several causes each is foretold as if it were removed alone, at its own server.
     let is_alone = outcome.causes().len() == 1;
     let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;
-    if then.max_ns == 0 || !is_alone || !is_of_all {
+    if then.max_ns == 0 || !is_alone || !is_of_all || !outcome.is_all_gone() {
         return;
     }
     let now = &outcome.result.healthy.latency_ns;
