@@ -2,7 +2,7 @@
 
 use super::culprit::culprit;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
-use super::{Cause, Class, Owner, Role, costs, facts, syn_flood};
+use super::{Cause, Class, Owner, Role, costs, facts, overflow, syn_flood};
 use crate::app::Side;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
 use crate::wire::Endpoint;
@@ -30,6 +30,7 @@ impl Default for Floors {
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settle_nagle(&mut tally);
     settle_set_up(&mut tally);
+    overflow::compare(&mut tally);
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
         report.totals.exchanges += endpoint.all.exchanges;
@@ -130,7 +131,8 @@ fn settle_set_up(tally: &mut Tally) {
     }
 }
 
-fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
+/// `key` turned out to be `to`.
+pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
     let Some(moved) = tally.causes.remove(key) else { return };
     if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
         endpoint.all.ledger.transfer(from, into, moved.lost_ns);

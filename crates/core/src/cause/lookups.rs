@@ -42,6 +42,7 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
             None => stand_alone(lookup, &answering, tally),
         }
     }
+    tally.firsts = firsts;
 }
 
 /// The last look-up of the same client that answered this server's address just before.

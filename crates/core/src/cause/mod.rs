@@ -21,6 +21,7 @@ mod loss;
 mod mtu_black_hole;
 mod nagle_delayed_ack;
 mod notes;
+mod overflow;
 mod receive_window;
 mod resets;
 mod scene;

@@ -34,8 +34,21 @@ pub struct First {
     pub wall_ns: u64,
     /// Base round trip to the server, ns.
     pub rtt_base_ns: u64,
+    /// What of it went to repeating the set-up, ns.
+    pub set_up_again_ns: u64,
+    /// What of it went to repeating a request to a server that had not said anything yet, ns.
+    pub unheard_ns: u64,
+    /// It was answered.
+    pub answered: bool,
     /// Its first frame.
     pub frame: FrameId,
+}
+
+impl First {
+    /// When it was over, ns.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns + self.wall_ns
+    }
 }
 
 /// First exchanges kept for linking, the earliest; later ones stand without their look-up.
@@ -75,6 +88,12 @@ impl Sink for Tally {
                 kind: exchange.kind,
                 wall_ns: exchange.wall_ns(),
                 rtt_base_ns: connection.path.base_rtt_ns(),
+                set_up_again_ns: exchange.set_up_again_ns(),
+                unheard_ns: match connection.setup.ignored_data {
+                    0 => 0,
+                    _ => exchange.timed_out_ns(Side::Client),
+                },
+                answered: exchange.response_seen || exchange.is_complete(),
                 frame: exchange.first_frame,
             });
             if self.firsts.len() >= 2 * FIRSTS_MAX {

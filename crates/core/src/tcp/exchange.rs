@@ -132,6 +132,22 @@ impl Exchange {
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
     }
 
+    /// Time of it in which its set-up was repeated, ns.
+    pub fn set_up_again_ns(&self) -> u64 {
+        let of_set_up = |cause| matches!(cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow);
+        let again = self.chains.iter().filter(|chain| of_set_up(chain.cause));
+        again.map(|chain| chain.ns).sum()
+    }
+
+    /// Time of it that losses of `sender` found by timer own, ns.
+    pub fn timed_out_ns(&self, sender: Side) -> u64 {
+        let of_sender = self.chains.iter().filter(|chain| chain.sender == sender);
+        of_sender
+            .filter(|chain| chain.cause == Cause::RetransmissionTimeout)
+            .map(|chain| chain.ns)
+            .sum()
+    }
+
     /// Time of it that faults own, ns.
     pub fn fault_ns(&self) -> u64 {
         let faults = self.chains.iter().filter(|chain| chain.cause.class() == Class::Fault);

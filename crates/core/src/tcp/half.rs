@@ -447,7 +447,9 @@ impl Half {
         } else {
             (*height, *times) = (bytes, 1);
         }
-        trouble.window_level_max = trouble.window_level_max.max(*times);
+        if *times >= trouble.window_level_max.1 {
+            trouble.window_level_max = (*height, *times);
+        }
     }
 
     /// The frame that carried position `start` before and its payload, bytes, if remembered.

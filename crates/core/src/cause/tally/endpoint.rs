@@ -126,7 +126,11 @@ impl EndpointTally {
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 self.rates[side as usize].record(rate);
             }
-            let levels = connection.halves[side as usize].trouble().window_level_max;
+            let half = &connection.halves[side as usize];
+            let (height, levels) = half.trouble().window_level_max;
+            // A window that was twice as wide in the end is none that a buffer limits.
+            let levels =
+                if half.window().is_some_and(|end| end >= 2 * height) { 0 } else { levels };
             let most = &mut self.window_levels[side as usize];
             *most = (*most).max(levels);
             self.nagle_missed[side as usize] +=

@@ -42,6 +42,14 @@ impl Connection {
         }
     }
 
+    /// When the client closed, if data of `sender` up to `end` has not reached it: nobody waits
+    /// for what is sent again after that.
+    pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let arrived = self.halves[sender as usize].una_seen >= end;
+        closed_ns.filter(|_| sender == Side::Server && !arrived)
+    }
+
     /// Whether data is on its way that was not acknowledged.
     pub(super) fn unfinished(&self) -> bool {
         self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
@@ -154,10 +162,10 @@ impl Connection {
                 self.accrue_to(side, self.last_ns, self.last_frame);
             }
             // A client that closes has waited until then.
-            let unanswered = self
-                .timeline
-                .front()
-                .is_some_and(|exchange| exchange.request_seen && !exchange.response_seen);
+            let cut_short = self.halves[Side::Server as usize].in_recovery();
+            let unanswered = self.timeline.front().is_some_and(|exchange| {
+                exchange.request_seen && (!exchange.response_seen || cut_short)
+            });
             if let Some(fin_ns) = self.ending().fin_ns[Side::Client as usize].filter(|_| unanswered)
             {
                 self.accrue_to(Side::Server, fin_ns, self.last_frame);

@@ -184,7 +184,10 @@ impl Connection {
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
         let Some(held) = self.suspended.take() else { return };
-        let (gap, end) = *held;
+        let (mut gap, end) = *held;
+        if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
+            gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
+        }
         self.own(&gap, end);
         self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
         self.timeline.active = Some(gap.sender);
@@ -256,7 +259,13 @@ impl Connection {
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
         let mut gap = self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since);
-        self.halves[side as usize].keep_since(since);
+        let half = &mut self.halves[side as usize];
+        half.keep_since(since);
+        let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
+        gap.missing_packets = gap.missing_packets.max(unseen);
+        if continues && half.in_recovery() {
+            gap.retransmission = Some(Recovery::Timer);
+        }
         gap.next_frame = frame;
         self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);

@@ -60,10 +60,12 @@ pub struct Trouble {
     pub timed_out_len_max: u32,
     /// Height at which the offered window stood in the way last, and how often in a row.
     pub window_level: (u64, u32),
-    /// Most of those.
-    pub window_level_max: u32,
+    /// The height at which it did so most often, and how often.
+    pub window_level_max: (u64, u32),
     /// Keep-alive probes sent.
     pub keep_alives: u64,
+    /// Highest position that packets without data say was sent.
+    pub said_sent: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
     /// Packets missing in them.
@@ -119,8 +121,9 @@ impl Trouble {
         nagle_missed: 0,
         timed_out_len_max: 0,
         window_level: (0, 0),
-        window_level_max: 0,
+        window_level_max: (0, 0),
         keep_alives: 0,
+        said_sent: 0,
         unseen_timeouts: 0,
         unseen_packets: 0,
         dsacks: 0,

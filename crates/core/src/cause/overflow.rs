@@ -1,0 +1,109 @@
+//! What a listener's overflowing queue cost: not the time until the set-up was repeated. With
+//! room in the queue the connection would have waited in it, as others did, until the listener
+//! came to it; without, it waits once more after it got in.
+
+use super::assemble::move_cause;
+use super::tally::{CauseTally, First, Key, Tally};
+use super::{Cause, Owner};
+use crate::app::Side;
+use crate::histogram::Histogram;
+
+/// Connections that a listener takes within this were taken at once.
+const AT_ONCE_NS: u64 = 5_000_000;
+
+/// Answers looked at for one connection.
+const ANSWERS_MAX: usize = 4096;
+
+/// Compares the waits at overflowing queues with those that room in them would leave.
+pub(super) fn compare(tally: &mut Tally) {
+    let overflows = |key: &&Key| key.cause == Cause::AcceptQueueOverflow;
+    let keys: Vec<_> = tally.causes.keys().filter(overflows).cloned().collect();
+    for key in keys {
+        join_unheard(tally, &key);
+        let firsts: Vec<_> =
+            tally.firsts.iter().filter(|first| first.server == key.server).collect();
+        let answers = Answers::of(&firsts);
+        let Some(cause) = tally.causes.get_mut(&key) else { continue };
+        let (mut without, mut again_ns, mut lost_ns) = (Histogram::default(), 0, 0);
+        for first in firsts.iter().filter(|first| first.set_up_again_ns > 0) {
+            let lost = answers.lost_ns(first).unwrap_or(first.set_up_again_ns).min(first.wall_ns);
+            again_ns += first.set_up_again_ns;
+            lost_ns += lost;
+            without.record(first.wall_ns - lost);
+        }
+        cause.lost_ns = cause.lost_ns.saturating_sub(again_ns) + lost_ns;
+        if without.count() == cause.exchanges {
+            cause.without = without;
+        }
+    }
+}
+
+/// Where a listener's queue overflows, a first request that it did not hear met the same fault:
+/// the client took the connection for set up.
+fn join_unheard(tally: &mut Tally, overflow: &Key) {
+    let unheard = |first: &&First| first.server == overflow.server && first.unheard_ns > 0;
+    let unheard = tally.firsts.iter().filter(unheard).count() as u64;
+    let by_timer = |(key, cause): &(&Key, &CauseTally)| {
+        key.cause == Cause::RetransmissionTimeout
+            && (key.sender, key.server) == (Side::Client, overflow.server)
+            && cause.exchanges == unheard
+    };
+    if let Some(key) = tally.causes.iter().find(by_timer).map(|(key, _)| key.clone()) {
+        let of_server = tally.firsts.iter().filter(|first| first.server == overflow.server);
+        let both = of_server.filter(|first| first.unheard_ns > 0 && first.set_up_again_ns > 0);
+        let both = both.count() as u64;
+        let owners = Some((Owner::RetransmissionTimeout, Owner::Connect));
+        move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
+        if let Some(cause) = tally.causes.get_mut(overflow) {
+            cause.exchanges -= both.min(cause.exchanges);
+            cause.connections -= both.min(cause.connections);
+        }
+        for first in tally.firsts.iter_mut().filter(|first| first.server == overflow.server) {
+            first.set_up_again_ns += first.unheard_ns;
+        }
+    }
+}
+
+/// The first answers of one listener's connections, by time.
+struct Answers<'a> {
+    firsts: Vec<&'a First>,
+    /// Of each and all after it: when the earliest began that did not have to try again, ns.
+    began_ns: Vec<u64>,
+    /// Least round trip to it, ns.
+    rtt_ns: u64,
+}
+
+impl<'a> Answers<'a> {
+    fn of(firsts: &[&'a First]) -> Self {
+        let rtts_ns = firsts.iter().map(|first| first.rtt_base_ns).filter(|&rtt_ns| rtt_ns > 0);
+        let rtt_ns = rtts_ns.min().unwrap_or(0);
+        let mut firsts: Vec<_> = firsts.iter().filter(|first| first.answered).copied().collect();
+        firsts.sort_by_key(|first| first.end_ns());
+        let mut began_ns = vec![u64::MAX; firsts.len() + 1];
+        for (at, first) in firsts.iter().enumerate().rev() {
+            let queued = first.set_up_again_ns == 0;
+            began_ns[at] = began_ns[at + 1].min(if queued { first.start_ns } else { u64::MAX });
+        }
+        Self { firsts, began_ns, rtt_ns }
+    }
+
+    /// What `first` lost: until it was answered, from when the listener answered one that began
+    /// later (a queue keeps the order), or all that waited then. `None`: there was neither.
+    fn lost_ns(&self, first: &First) -> Option<u64> {
+        let (there_ns, end_ns) = (first.start_ns + self.rtt_ns, first.end_ns());
+        let from = self.firsts.partition_point(|other| other.end_ns() < there_ns);
+        let to = self.firsts.partition_point(|other| other.end_ns() < end_ns);
+        let before = self.firsts.get(from..to)?.iter().enumerate().take(ANSWERS_MAX);
+        let mut taken = before.filter(|(offset, other)| {
+            other.start_ns >= first.start_ns || self.empties_queue(from + offset)
+        });
+        taken.next().filter(|_| first.answered).map(|(_, other)| end_ns - other.end_ns())
+    }
+
+    /// Whether nobody was left waiting in the queue when the one at `at` was answered.
+    fn empties_queue(&self, at: usize) -> bool {
+        let end_ns = self.firsts[at].end_ns();
+        let next = self.firsts.partition_point(|other| other.end_ns() <= end_ns + AT_ONCE_NS);
+        self.began_ns[next].saturating_add(self.rtt_ns) >= end_ns
+    }
+}
