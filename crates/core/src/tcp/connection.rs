@@ -268,10 +268,7 @@ impl Connection {
         }
         if segment.payload_len > 0 {
             self.data(side, segment, payload);
-        } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            self.halves[side as usize].note_said_sent(segment);
-        }
-        if segment.payload_len == 0 && self.is_probe(side, segment) {
+        } else if self.is_probe(side, segment) {
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {

@@ -31,29 +31,15 @@ impl Half {
         // size, after packets that never came.
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
-        let unseen: u64 = trouble.holes.iter().map(|hole| hole.end - hole.start).sum();
-        let much = longest >= 500 || unseen >= self.smss();
-        let much = much || self.unseen_bytes() >= 3 * self.smss();
+        let much = longest >= 500 || self.unseen_bytes() >= self.smss();
         let cut_down =
             trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3 && never_full && much;
         seen_lost || cut_down
     }
 
-    /// Notes how much `segment`, which carries no data, says was sent: its sequence number is
-    /// SND.NXT (RFC 9293 §3.10.7.4).
-    pub fn note_said_sent(&mut self, segment: &Segment) {
-        let Some(sequence) = self.sequence else { return };
-        let position = sequence.position(segment.seq, self.nxt);
-        // A FIN takes a position, too.
-        if position > self.nxt + 1 && position < self.nxt + (1 << 30) {
-            let trouble = self.trouble_mut();
-            trouble.said_sent = trouble.said_sent.max(position);
-        }
-    }
-
-    /// Bytes that were sent and have never been seen nor acknowledged.
+    /// Bytes that were sent and have never been seen.
     pub fn unseen_bytes(&self) -> u64 {
-        self.trouble().said_sent.saturating_sub(self.nxt.max(self.una_seen))
+        self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
     }
 
     /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.

@@ -64,8 +64,6 @@ pub struct Trouble {
     pub window_level_max: (u64, u32),
     /// Keep-alive probes sent.
     pub keep_alives: u64,
-    /// Highest position that packets without data say was sent.
-    pub said_sent: u64,
     /// Silences that ended with packets missing in between.
     pub unseen_timeouts: u32,
     /// Packets missing in them.
@@ -123,7 +121,6 @@ impl Trouble {
         window_level: (0, 0),
         window_level_max: (0, 0),
         keep_alives: 0,
-        said_sent: 0,
         unseen_timeouts: 0,
         unseen_packets: 0,
         dsacks: 0,
