@@ -4,6 +4,7 @@
 mod elide;
 mod rungs;
 
+use crate::app::KnownHeaders;
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
 use crate::pipeline::{Batch, Decoder, Joiner, Options};
@@ -39,6 +40,7 @@ pub struct Drill {
     connection: Option<Box<Connection>>,
     over: bool,
     rungs: Vec<Rung>,
+    known: KnownHeaders,
     exchanges: Exchanges,
 }
 
@@ -67,6 +69,7 @@ impl Drill {
             connection: None,
             over: false,
             rungs: Vec::new(),
+            known: KnownHeaders::default(),
             exchanges: Exchanges::default(),
         }
     }
@@ -97,7 +100,7 @@ impl Drill {
             self.over = true;
             return;
         }
-        connection.segment(segment, payload, &mut self.exchanges);
+        connection.segment(segment, payload, &mut self.known, &mut self.exchanges);
         if self.rungs.len() < RUNGS_MAX {
             self.rungs.push(Rung::of(connection, segment));
         }

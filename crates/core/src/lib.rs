@@ -20,6 +20,7 @@ pub mod drill;
 pub mod filter;
 pub mod histogram;
 pub mod pipeline;
+mod queue;
 pub mod report;
 pub mod tcp;
 pub mod wire;

@@ -1,8 +1,9 @@
 //! The order of marks: what parsers report passes through here and comes out well-formed.
 
 use super::kind::{LABEL_BYTES, Label};
+use super::known::KnownHeaders;
 use super::mark::{Mark, Side};
-use std::collections::VecDeque;
+use crate::queue::Queue;
 
 /// More unanswered requests than this are taken for a misunderstanding.
 const WAITING_MAX: usize = 4096;
@@ -38,7 +39,7 @@ enum Handshake {
 #[derive(Default)]
 pub(super) struct Exchanges {
     /// Requests begun whose response has not begun, oldest first.
-    waiting: VecDeque<RequestFlags>,
+    waiting: Queue<RequestFlags>,
     /// The request that the response in progress answers, if there is one.
     answering: Option<RequestFlags>,
     /// The start of the message that the parser is about to see was marked by the sniffer.
@@ -63,6 +64,8 @@ pub(super) struct Feed<'a> {
     /// Where all marks go instead, while a sniffed prefix of earlier pushes is replayed.
     pub pinned: Option<u32>,
     pub exchanges: &'a mut Exchanges,
+    /// Headers that came before.
+    pub known: &'a mut KnownHeaders,
     pub on: &'a mut (dyn FnMut(u32, Mark<'_>) + 'a),
 }
 
@@ -70,6 +73,11 @@ impl Exchanges {
     /// The message whose start was anticipated belongs to no known protocol.
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.waiting.heap_bytes()
     }
 
     /// Whether the connection's ClientHello has been seen before.
@@ -222,6 +230,11 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Whether it has been told what `from` is.
+    pub fn knows_software(&self, from: Side) -> bool {
+        self.exchanges.software_given[from as usize]
+    }
+
     /// Given once per side: what a connection's ends are does not change on the way.
     pub fn software(&mut self, from: Side, software: &[u8]) {
         let given = &mut self.exchanges.software_given[from as usize];
@@ -251,8 +264,9 @@ impl<'a> Feed<'a> {
     pub fn desync(&mut self) {
         let exchanges = &mut *self.exchanges;
         exchanges.anticipated = None;
-        let stale = exchanges.waiting.len().saturating_sub(1);
-        exchanges.waiting.drain(..stale);
+        while exchanges.waiting.len() > 1 {
+            exchanges.waiting.pop_front();
+        }
         self.mark(Mark::Desync);
     }
 }

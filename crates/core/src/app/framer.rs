@@ -3,6 +3,7 @@
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
 use super::http::Http;
+use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
 use super::mysql::Mysql;
 use super::packets::Packets;
@@ -25,7 +26,7 @@ pub(super) enum Next {
 
 /// What understands the bytes at present.
 enum Machine {
-    Sniff(Sniffer),
+    Sniff(Box<Sniffer>),
     Turns,
     Http(Box<Http>),
     Tls(Box<Tls>),
@@ -45,6 +46,21 @@ impl Machine {
             Self::Mysql(mysql) => mysql.feed(from, feed),
             Self::Dns(dns) => dns.feed(from, feed),
             Self::Sniff(_) | Self::Turns => Ok(Next::Turns),
+        }
+    }
+
+    /// Bytes of memory beside the struct itself, but for parts of messages that are being put
+    /// together: what is kept of those is bounded.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Turns => 0,
+            Self::Sniff(it) => size_of_val(&**it),
+            Self::Http(it) => size_of_val(&**it),
+            Self::Tls(it) => size_of_val(&**it),
+            Self::Redis(it) => size_of_val(&**it),
+            Self::Postgres(it) => size_of_val(&**it),
+            Self::Mysql(it) => size_of_val(&**it),
+            Self::Dns(it) => size_of_val(&**it),
         }
     }
 
@@ -96,6 +112,12 @@ impl Framer {
         self.exchanges.shows_values = true;
     }
 
+    /// Bytes of memory beside the struct itself, but for parts of messages that are being put
+    /// together: what is kept of those is bounded.
+    pub fn heap_bytes(&self) -> usize {
+        self.machine.heap_bytes() + self.exchanges.heap_bytes()
+    }
+
     /// The protocol that was recognised last.
     pub fn protocol(&self) -> Protocol {
         self.protocol
@@ -103,13 +125,14 @@ impl Framer {
 
     /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
     /// the wire but not captured. `on` gets each mark with the number of bytes of this push,
-    /// missing ones included, that lie before it.
+    /// missing ones included, that lie before it. `known` may be shared by many connections.
     #[inline]
     pub fn push(
         &mut self,
         from: Side,
         bytes: &[u8],
         missing: u32,
+        known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
         let total = bytes.len() as u64 + u64::from(missing);
@@ -119,7 +142,7 @@ impl Framer {
             return;
         }
         if total > 0 {
-            self.run(from, bytes, missing, None, on);
+            self.run(from, bytes, missing, None, known, on);
         }
     }
 
@@ -129,6 +152,7 @@ impl Framer {
         bytes: &[u8],
         missing: u32,
         pinned: Option<u32>,
+        known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
         let side = from as usize;
@@ -141,13 +165,14 @@ impl Framer {
             if self.skip[side] > 0 || (pos >= end && skipped == 0) {
                 return;
             }
-            let mut feed = Feed { bytes, pos, pinned, exchanges: &mut self.exchanges, on };
+            let exchanges = &mut self.exchanges;
+            let mut feed = Feed { bytes, pos, pinned, exchanges, known, on };
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
                 // The first message is always tried, later ones while a protocol is looked for.
                 Machine::Turns if may_sniff && self.last != Some(from) => {
-                    self.machine = Machine::Sniff(Sniffer::new(from));
+                    self.machine = Machine::Sniff(Box::new(Sniffer::new(from)));
                     self.last = Some(from);
                     feed.anticipate(from);
                     continue;
@@ -163,7 +188,7 @@ impl Framer {
                     continue;
                 }
                 Machine::Sniff(_) => {
-                    self.sniff(from, bytes, &mut pos, on);
+                    self.sniff(from, bytes, &mut pos, known, on);
                     continue;
                 }
                 machine if gap => machine.gap(from, &mut feed),
@@ -200,6 +225,7 @@ impl Framer {
         from: Side,
         bytes: &[u8],
         pos: &mut usize,
+        known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
         let hint = Hint { server_port: self.server_port, mid_stream: self.hunting };
@@ -211,16 +237,16 @@ impl Framer {
             let Some(protocol) = sniffer.decide(byte, hint) else {
                 continue;
             };
-            let sniffer = *sniffer;
+            let sniffer = **sniffer;
             self.machine = self.machine_for(protocol, &sniffer);
             if matches!(self.machine, Machine::Turns) {
                 self.exchanges.forget_anticipated();
                 let exchanges = &mut self.exchanges;
-                Feed { bytes, pos: *pos, pinned: None, exchanges, on }.turn(from);
+                Feed { bytes, pos: *pos, pinned: None, exchanges, known, on }.turn(from);
             } else {
                 self.protocol = protocol;
                 let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
-                self.run(from, sniffer.prefix(), 0, Some(pinned), on);
+                self.run(from, sniffer.prefix(), 0, Some(pinned), known, on);
             }
             return;
         }

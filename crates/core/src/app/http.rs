@@ -5,7 +5,8 @@
 use super::exchanges::{Feed, Lost, RequestFlags};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
-use super::kind::{Label, http_kind};
+use super::kind::http_kind;
+use super::known::{Known, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
 use super::mark::Side;
@@ -22,32 +23,8 @@ struct Half {
     state: State,
     lines: Lines,
     header: Header,
-    last: Option<Box<Last>>,
+    last: Slot,
 }
-
-/// What a start line says.
-#[derive(Clone, Copy, Default)]
-struct StartLine {
-    /// Of a response.
-    status: u16,
-    /// Of a request, and so its kind.
-    flags: RequestFlags,
-    kind: Label,
-}
-
-/// The last header that came in one piece. Who polls, checks health or tests under load repeats
-/// it to the byte, and the same bytes mean the same.
-#[derive(Default)]
-struct Last {
-    bytes: Vec<u8>,
-    start: StartLine,
-    /// Where its start line ends.
-    start_end: usize,
-    header: Header,
-}
-
-/// The longest header kept for comparison, bytes: memory is bounded per connection.
-const LAST_MAX: usize = 512;
 
 /// What comes next in a direction.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -119,13 +96,19 @@ impl Half {
     /// Takes a header that is the last one once more.
     #[inline]
     fn repeated(&mut self, from: Side, feed: &mut Feed<'_>) -> Option<Next> {
-        let last = self.last.as_ref().filter(|last| feed.rest().starts_with(&last.bytes))?;
+        let known = feed.known.take(self.last, from, feed.rest())?;
         let begin = feed.pos;
         message_start(from, feed);
-        feed.pos = begin + last.start_end;
-        last.start.tell(from, feed);
-        feed.pos = begin + last.bytes.len();
-        self.header = last.header;
+        feed.pos = begin + known.start_end;
+        known.start.tell(from, feed);
+        if let Some(line) = known.software.clone().filter(|_| !feed.knows_software(from)) {
+            feed.pos = begin + line.end;
+            let line = known.bytes.get(line).unwrap_or_default().trim_ascii_end();
+            field_line(&mut Header::default(), from, line, feed);
+        }
+        feed.pos = begin + known.bytes.len();
+        self.header = known.header;
+        feed.known.put(self.last, known);
         Some(self.header_end(from, feed))
     }
 
@@ -133,9 +116,9 @@ impl Half {
     fn header_lines(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let (rest, base) = (feed.rest(), feed.pos);
         let window = &rest[..rest.len().min(self.lines.room())];
-        let (mut begin, mut start) = (0, None);
+        let (mut begin, mut start, mut software) = (0, None, None);
         for end in LineEnds::new(window) {
-            let line = without_return(&window[begin..end]);
+            let (line_begin, line) = (begin, without_return(&window[begin..end]));
             begin = end + 1;
             feed.pos = base + begin;
             match self.state {
@@ -144,13 +127,22 @@ impl Half {
                     (self.header.status, self.state) = (told.status, State::Fields);
                     start = Some((told, begin));
                 }
-                _ if !line.is_empty() => field_line(&mut self.header, from, line, feed),
+                _ if !line.is_empty() => {
+                    if field_line(&mut self.header, from, line, feed) {
+                        software.get_or_insert(line_begin..begin);
+                    }
+                }
                 _ => {
-                    if let Some((start, start_end)) = start.filter(|_| begin <= LAST_MAX) {
-                        let last = self.last.get_or_insert_default();
-                        last.bytes.clear();
-                        last.bytes.extend_from_slice(&window[..begin]);
-                        (last.start, last.start_end, last.header) = (start, start_end, self.header);
+                    if let Some((start, start_end)) = start {
+                        let (bytes, header) = (&window[..begin], self.header);
+                        self.last = feed.known.keep(bytes, || Known {
+                            from,
+                            bytes: bytes.into(),
+                            start,
+                            start_end,
+                            software,
+                            header,
+                        });
                     }
                     return Ok(self.header_end(from, feed));
                 }
@@ -171,7 +163,9 @@ impl Half {
                 (self.header.status, self.state) = (told.status, State::Fields);
             }
             State::Fields if line.is_empty() => return Ok(self.header_end(from, feed)),
-            State::Fields => field_line(&mut self.header, from, line, feed),
+            State::Fields => {
+                field_line(&mut self.header, from, line, feed);
+            }
             State::ChunkSize => match chunk_size(line).ok_or(Lost)? {
                 0 => self.state = State::Trailers,
                 size => {
@@ -242,10 +236,11 @@ fn message_start(from: Side, feed: &mut Feed<'_>) {
     }
 }
 
-fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) {
-    if let Field::Software(software) = header.field(line) {
-        feed.software(from, software);
-    }
+/// Takes in one line; answers whether it says what its sender is.
+fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) -> bool {
+    let Field::Software(software) = header.field(line) else { return false };
+    feed.software(from, software);
+    feed.knows_software(from)
 }
 
 impl StartLine {

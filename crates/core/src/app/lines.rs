@@ -4,16 +4,23 @@ use super::exchanges::Lost;
 use memchr::memchr;
 
 /// The longest header, bytes: what is larger is not followed.
-const HEADER_MAX: usize = 16 * 1024;
+const HEADER_MAX: u16 = 16 * 1024;
 
 /// Cuts a direction's bytes into lines. Only a line that spans pushes is copied.
 #[derive(Default)]
 pub(super) struct Lines {
-    partial: Vec<u8>,
-    /// `partial` was handed out and is to be dropped.
-    taken: bool,
+    /// A line that began in an earlier push.
+    partial: Option<Box<Partial>>,
     /// Bytes of the header so far.
-    header_bytes: usize,
+    header_bytes: u16,
+}
+
+/// What was seen of a line that spans pushes.
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// The line was handed out and is to be dropped.
+    taken: bool,
 }
 
 impl Lines {
@@ -25,18 +32,18 @@ impl Lines {
     /// Whether a line began in an earlier push.
     #[inline]
     pub fn is_in_pieces(&self) -> bool {
-        !self.partial.is_empty()
+        self.partial.is_some()
     }
 
     /// How much longer the header may be, bytes.
     #[inline]
     pub fn room(&self) -> usize {
-        HEADER_MAX - self.header_bytes
+        usize::from(HEADER_MAX - self.header_bytes)
     }
 
     /// Lines of so many bytes, within the [`room`](Self::room), were taken without help.
     pub fn pass(&mut self, bytes: usize) {
-        self.header_bytes += bytes;
+        self.header_bytes += bytes as u16;
     }
 
     /// The next line of `rest` without its end (CRLF or bare LF, RFC 9112 §2.2), `None` if it is
@@ -51,12 +58,12 @@ impl Lines {
         pos: &mut usize,
     ) -> Result<Option<&'s [u8]>, Lost> {
         // Nearly every line lies whole in one push.
-        if self.partial.is_empty()
+        if self.partial.is_none()
             && let Some(at) = memchr(b'\n', rest)
             && at < self.room()
         {
             *pos += at + 1;
-            self.header_bytes += at + 1;
+            self.pass(at + 1);
             return Ok(Some(without_return(&rest[..at])));
         }
         self.next_in_pieces(rest, pos)
@@ -68,27 +75,26 @@ impl Lines {
         rest: &'s [u8],
         pos: &mut usize,
     ) -> Result<Option<&'s [u8]>, Lost> {
-        if self.taken {
-            self.partial = Vec::new();
-            self.taken = false;
+        if self.partial.as_ref().is_some_and(|partial| partial.taken) {
+            self.partial = None;
         }
         let room = self.room();
         let window = &rest[..rest.len().min(room)];
         let found = memchr(b'\n', window);
         let used = found.map_or(window.len(), |at| at + 1);
         *pos += used;
-        self.header_bytes += used;
+        self.pass(used);
         let piece = &window[..used];
         if found.is_none() {
-            self.partial.extend_from_slice(piece);
+            if !piece.is_empty() {
+                self.partial.get_or_insert_default().bytes.extend_from_slice(piece);
+            }
             return if self.header_bytes == HEADER_MAX { Err(Lost) } else { Ok(None) };
         }
-        if self.partial.is_empty() {
-            return Ok(Some(without_end(piece)));
-        }
-        self.partial.extend_from_slice(piece);
-        self.taken = true;
-        Ok(Some(without_end(&self.partial)))
+        let Some(partial) = &mut self.partial else { return Ok(Some(without_end(piece))) };
+        partial.bytes.extend_from_slice(piece);
+        partial.taken = true;
+        Ok(Some(without_end(&partial.bytes)))
     }
 }
 

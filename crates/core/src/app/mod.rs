@@ -35,6 +35,7 @@ mod framer;
 mod http;
 mod http_header;
 mod kind;
+mod known;
 mod line_ends;
 mod lines;
 mod mark;
@@ -50,4 +51,5 @@ mod tls;
 
 pub use framer::Framer;
 pub use kind::{LABEL_BYTES, Label};
+pub use known::KnownHeaders;
 pub use mark::{Mark, Protocol, Side};

@@ -1,6 +1,6 @@
 //! Framing of whole conversations.
 
-use super::{Framer, Mark, Protocol, Side};
+use super::{Framer, KnownHeaders, Mark, Protocol, Side};
 
 mod databases;
 mod http;
@@ -15,12 +15,21 @@ pub(super) const S: Side = Side::Server;
 
 /// The marks of a conversation, one a line: `side offset-in-side's-stream mark`.
 pub(super) fn marks_with(framer: &mut Framer, pushes: &[Push<'_>]) -> Vec<String> {
+    marks_knowing(&mut KnownHeaders::default(), framer, pushes)
+}
+
+/// The same, where headers came before.
+pub(super) fn marks_knowing(
+    known: &mut KnownHeaders,
+    framer: &mut Framer,
+    pushes: &[Push<'_>],
+) -> Vec<String> {
     let mut lines = Vec::new();
     let mut offsets = [0u64; 2];
     for &(from, bytes, missing) in pushes {
         let base = offsets[from as usize];
         let side = if from == C { 'C' } else { 'S' };
-        framer.push(from, bytes, missing, &mut |at, mark| {
+        framer.push(from, bytes, missing, known, &mut |at, mark| {
             assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
             lines.push(format!("{side}{} {}", base + u64::from(at), show(mark)));
         });

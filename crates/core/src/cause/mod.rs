@@ -91,6 +91,12 @@ impl Slices {
         }
     }
 
+    /// The causes among them, one bit each.
+    pub fn causes(&self) -> u64 {
+        let causes = self.iter().filter_map(|slice| slice.cause);
+        causes.fold(0, |all, cause| all | 1 << cause as u64)
+    }
+
     /// The slices.
     pub fn iter(&self) -> impl Iterator<Item = &Slice> {
         self.slices[..self.len].iter()

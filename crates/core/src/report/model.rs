@@ -80,7 +80,7 @@ pub enum Vantage {
 
 /// Time by owner, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ledger([u64; Owner::ALL.len()]);
+pub struct Ledger(pub(super) [u64; Owner::ALL.len()]);
 
 impl Default for Ledger {
     fn default() -> Self {

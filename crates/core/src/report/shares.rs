@@ -103,7 +103,15 @@ impl Ledger {
     /// Adds all of `shares`.
     #[inline]
     pub fn take(&mut self, shares: &Shares) {
-        shares.iter().for_each(|(owner, ns)| self.add(owner, ns));
+        match &shares.all {
+            Some(all) => self.merge(all),
+            None => shares.few.iter().for_each(|share| {
+                let index = (share.0 >> NS_BITS).wrapping_sub(1) as usize;
+                if let Some(mine) = self.0.get_mut(index) {
+                    *mine += share.0 & NS_MAX;
+                }
+            }),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! ACKs on their way to the sender: seen at the vantage, not yet known where they matter.
 
 use crate::capture::FrameId;
-use crate::tcp::queue::Queue;
+use crate::queue::Queue;
 use crate::tcp::sequence::widen;
 use std::num::NonZeroU32;
 

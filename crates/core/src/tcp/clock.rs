@@ -13,49 +13,58 @@ const PROOF_TICKS: u32 = 200;
 /// Compares timestamps with capture times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderClock {
-    first: Option<(u32, u64)>,
-    /// Least difference between capture time and sender's time, ns, and when it was seen.
-    least: Option<(i64, u64)>,
+    state: State,
+    first_tsval: u32,
+    first_ns: u64,
+    /// Least difference between capture time and sender's time, ns.
+    least_ns: i64,
+    /// When it was seen, ns.
+    least_at_ns: u64,
     queued_ns: u64,
-    wrong: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unseen,
+    Runs,
+    /// It does not run in milliseconds.
+    Wrong,
 }
 
 impl SenderClock {
     /// A packet with timestamp `tsval` passed the vantage.
     #[inline]
     pub fn observe(&mut self, tsval: u32, time_ns: u64) {
-        let &mut (first_tsval, first_ns) = self.first.get_or_insert((tsval, time_ns));
-        let ticks = tsval.wrapping_sub(first_tsval);
-        if ticks > i32::MAX as u32 || self.wrong {
+        if self.state == State::Unseen {
+            let (first_tsval, first_ns, least_at_ns) = (tsval, time_ns, time_ns);
+            *self = Self { state: State::Runs, first_tsval, first_ns, least_at_ns, ..*self };
+        }
+        let ticks = tsval.wrapping_sub(self.first_tsval);
+        if ticks > i32::MAX as u32 || self.state == State::Wrong {
             self.queued_ns = 0;
             return;
         }
         let sender_ns = i64::from(ticks) * TICK_NS;
-        let here_ns = time_ns.saturating_sub(first_ns) as i64;
+        let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
         if ticks > PROOF_TICKS && sender_ns > 2 * here_ns {
-            self.wrong = true;
+            self.state = State::Wrong;
             return;
         }
-        let difference = here_ns - sender_ns;
-        let least = match self.least {
-            Some((least, at_ns)) => {
-                let drift = time_ns.saturating_sub(at_ns) as i64 / 1_000_000 * DRIFT_PPM;
-                if difference < least + drift { None } else { Some(least + drift) }
-            }
-            None => None,
-        };
-        match least {
-            Some(least) => self.queued_ns = (difference - least) as u64,
-            None => {
-                self.least = Some((difference, time_ns));
-                self.queued_ns = 0;
-            }
+        let difference_ns = here_ns - sender_ns;
+        let since_ns = time_ns.saturating_sub(self.least_at_ns);
+        let least_ns = self.least_ns + since_ns as i64 / 1_000_000 * DRIFT_PPM;
+        if difference_ns < least_ns {
+            (self.least_ns, self.least_at_ns) = (difference_ns, time_ns);
+            self.queued_ns = 0;
+        } else {
+            self.queued_ns = (difference_ns - least_ns) as u64;
         }
     }
 
     /// The capture's clock was set: differences from before mean nothing, and later ones may as well.
     pub fn distrust(&mut self) {
-        self.wrong = true;
+        self.state = State::Wrong;
         self.queued_ns = 0;
     }
 

@@ -5,7 +5,7 @@ mod ending;
 mod feed;
 mod silence;
 
-use crate::app::{Framer, Mark, Protocol, Side};
+use crate::app::{Framer, KnownHeaders, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Shares, Vantage};
@@ -238,7 +238,13 @@ impl Connection {
     }
 
     /// The next segment of the connection, with its captured payload.
-    pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+    pub fn segment(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        known: &mut KnownHeaders,
+        sink: &mut impl Sink,
+    ) {
         let steady;
         let segment = if segment.time_ns < self.last_ns || self.stepped_ns() > 0 {
             steady = self.steady(segment);
@@ -264,10 +270,10 @@ impl Connection {
             self.echo(side, segment);
         }
         if segment.flags.has(TcpFlags::ACK) {
-            self.acknowledge(side, segment);
+            self.acknowledge(side, segment, known);
         }
         if segment.payload_len > 0 {
-            self.data(side, segment, payload);
+            self.data(side, segment, payload, known);
         } else if self.is_probe(side, segment) {
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
@@ -389,7 +395,7 @@ impl Connection {
         self.halves[side.peer() as usize].offered_scale = offers;
     }
 
-    fn acknowledge(&mut self, side: Side, segment: &Segment) {
+    fn acknowledge(&mut self, side: Side, segment: &Segment, known: &mut KnownHeaders) {
         let peer = side.peer() as usize;
         if !self.halves[peer].started() {
             return;
@@ -406,7 +412,7 @@ impl Connection {
             self.faults.get_or_insert_default().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
             let position = self.halves[peer].in_order();
-            self.skip(side.peer(), position, segment);
+            self.skip(side.peer(), position, segment, known);
         }
         if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -419,7 +425,7 @@ impl Connection {
         }
     }
 
-    fn data(&mut self, side: Side, segment: &Segment, payload: &[u8]) {
+    fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], known: &mut KnownHeaders) {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
@@ -437,7 +443,7 @@ impl Connection {
             trace.kind = Some(kind);
         }
         if kind == Kind::Probe {
-            self.halves[index].depart(segment, start, kind, since);
+            self.halves[index].depart(segment, start, kind, &since);
             return;
         }
         match self.suspended.as_deref() {
@@ -458,20 +464,21 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
-        self.halves[index].depart(segment, start, kind, since);
+        self.halves[index].depart(segment, start, kind, &since);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over();
         let end = start + u64::from(segment.payload_len);
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
-        if let Some(gap) = silence.filter(|_| by_timer) {
-            self.suspended = Some(Box::new((gap, end)));
-            self.halves[index].follow_rounds();
-            return;
-        }
-        if let Some(gap) = silence.filter(|_| !maybe_idle) {
-            self.own(&gap, end);
+        match &silence {
+            Some(gap) if by_timer => {
+                self.suspended = Some(Box::new((*gap, end)));
+                self.halves[index].follow_rounds();
+                return;
+            }
+            Some(gap) if !maybe_idle => self.own(gap, end),
+            _ => {}
         }
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
@@ -480,7 +487,7 @@ impl Connection {
             self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }
-        self.stream(side, start, segment, payload);
+        self.stream(side, start, segment, payload, known);
         if maybe_idle && !self.timeline.request_began {
             // Not a request (a closing alert, say): nobody waits for it.
             self.timeline.cursor_ns = cursor_ns;
@@ -500,11 +507,16 @@ impl Connection {
         }
     }
 
-    /// Bytes of memory it holds.
+    /// Bytes of memory it holds, without what only its end and faults of the trace take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.halves.iter().map(Half::heap_bytes).sum::<usize>()
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
+            + self.framer.heap_bytes()
+            + self.software.as_ref().map_or(0, |software| {
+                let names = software.iter().flatten().map(|name| name.len());
+                size_of::<Software>() + names.sum::<usize>()
+            })
     }
 }

@@ -24,7 +24,6 @@ mod gap;
 mod half;
 mod path;
 mod pipe;
-mod queue;
 mod reassembly;
 mod sent;
 mod sequence;

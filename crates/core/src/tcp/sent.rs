@@ -2,7 +2,7 @@
 //! repetition repeats.
 
 use crate::capture::FrameId;
-use crate::tcp::queue::Queue;
+use crate::queue::Queue;
 use crate::tcp::sequence::widen;
 use std::num::NonZeroU32;
 

@@ -3,9 +3,9 @@
 use crate::app::{Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Owner, Slice, Slices};
+use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::Gap;
-use crate::tcp::queue::Queue;
 use crate::tcp::setup::Setup;
 
 /// Requests in flight on one connection beyond this count are one exchange.

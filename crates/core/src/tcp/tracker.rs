@@ -1,5 +1,6 @@
 //! The table of connections of one shard.
 
+use crate::app::KnownHeaders;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::wire::{FlowKey, Segment, TcpFlags};
@@ -26,6 +27,7 @@ pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: VecDeque<(u64, u64, FlowKey)>,
     half_open: VecDeque<(u64, FlowKey)>,
+    known: KnownHeaders,
     /// Kinds of requests show the values in them.
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
@@ -45,7 +47,7 @@ impl Tracker {
                 connection.over_ns().is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
             if !forgotten && !connection.reused_by(segment) {
                 let was_over = connection.is_over();
-                connection.segment(segment, payload, sink);
+                connection.segment(segment, payload, &mut self.known, sink);
                 if !was_over && connection.is_over() {
                     connection.set_over(segment.time_ns);
                     self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
@@ -68,7 +70,7 @@ impl Tracker {
         if self.shows_values {
             connection.show_values();
         }
-        connection.segment(segment, payload, sink);
+        connection.segment(segment, payload, &mut self.known, sink);
         if syn {
             self.half_open.push_back((segment.flow_hash, segment.flow));
         }
@@ -119,6 +121,12 @@ impl Tracker {
         for mut connection in rest {
             connection.finish(sink);
         }
+    }
+
+    /// Bytes of memory that connections hold.
+    pub fn memory_bytes(&self) -> usize {
+        let connections = self.table.iter().map(|connection| connection.memory_bytes());
+        self.table.allocation_size() + connections.sum::<usize>()
     }
 
     /// Connections followed at present.

@@ -66,6 +66,41 @@ fn closed_connections_are_let_go() {
     assert_eq!(tally.connections, 5_000);
 }
 
+const OPENED: &str = r#"
+0     > S
++0.06 < S.
++0.06 > .
+"#;
+
+const ASKED: &str = r#"
++0.1  > P. "GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: browser/1.0\r\n\r\n"
+"#;
+
+const ANSWERED: &str = r#"
++0.5  < P. "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nContent-Length: 5\r\n\r\nhello"
+"#;
+
+/// What an open HTTP connection may take with a request under way and both sides named.
+const CONNECTION_BYTES_MAX: usize = 1_600;
+
+#[test]
+fn open_connections_take_little_and_no_more_the_longer_they_last() {
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
+    let text = [OPENED, &[ASKED, ANSWERED].concat().repeat(40), ASKED].concat();
+    let ports = 10_000..10_500;
+    let conversations: Vec<_> =
+        ports.map(|port| frames(&text, u64::from(port) * 1_000, port)).collect();
+    let mut bytes = Vec::new();
+    for step in 0..conversations[0].len() {
+        let frames: Vec<_> = conversations.iter().map(|frames| frames[step].clone()).collect();
+        track(&mut tracker, &mut tally, &frames);
+        bytes.push(tracker.memory_bytes() / tracker.open_connections());
+    }
+    let (early, late) = (bytes[5], bytes[bytes.len() - 1]);
+    assert!(late <= CONNECTION_BYTES_MAX, "{late} bytes");
+    assert_eq!(early, late, "the second request's and the last one's: {bytes:?}");
+}
+
 #[test]
 fn a_flood_of_half_open_connections_is_bounded() {
     let (mut tracker, mut tally) = (Tracker::default(), Tally::default());

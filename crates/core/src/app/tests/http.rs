@@ -1,7 +1,7 @@
 //! HTTP/1.x conversations.
 
-use super::super::{Framer, Protocol};
-use super::{C, Push, S, marks, marks_with, story};
+use super::super::{Framer, KnownHeaders, Protocol};
+use super::{C, Push, S, marks, marks_knowing, marks_with, story};
 
 const GET: &[u8] = b"GET /items/42?q=secret HTTP/1.1\r\nHost: h\r\nUser-Agent: curl/8\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nContent-Length: 5\r\n\r\nhello";
@@ -190,4 +190,15 @@ fn repeated_headers_give_the_same_marks_as_new_ones() {
         whole.iter().flat_map(|&(from, bytes, _)| bytes.chunks(1).map(move |it| (from, it, 0)));
     let in_bytes: Vec<Push> = bytes.collect();
     assert_eq!(marks(80, &whole), marks(80, &in_bytes));
+}
+
+#[test]
+fn headers_known_from_another_connection_say_the_same() {
+    let pushes = [(C, GET, 0), (S, OK, 0), (C, GET, 0), (S, OK, 0)];
+    let mut known = KnownHeaders::default();
+    let alone = marks(80, &pushes);
+    for _ in 0..3 {
+        assert_eq!(marks_knowing(&mut known, &mut Framer::new(80, false), &pushes), alone);
+    }
+    assert!(alone.iter().any(|mark| mark.ends_with("(nginx/1.22.1)")), "{alone:?}");
 }

@@ -1,6 +1,6 @@
 //! Properties of all conversations: order of marks, independence of segmentation, no panic.
 
-use super::super::{Framer, LABEL_BYTES, Mark, Side};
+use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark, Side};
 use super::{C, Push, S, marks};
 
 /// A small generator (Marsaglia's xorshift64), so that failures repeat.
@@ -141,13 +141,14 @@ impl Rules {
 fn any_bytes_give_marks_in_order() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let stock = conversations();
+    let mut known = KnownHeaders::default();
     for round in 0..20_000 {
         let (port, pushes) = &stock[random.below(stock.len())];
         let mut framer = Framer::new(*port, round % 3 == 0);
         let mut rules = Rules::default();
         for _ in 0..random.below(24) {
             let (from, bytes, missing) = disturbed(pushes, &mut random);
-            framer.push(from, &bytes, missing, &mut |at, mark| {
+            framer.push(from, &bytes, missing, &mut known, &mut |at, mark| {
                 assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
                 rules.check(mark);
             });

@@ -31,10 +31,10 @@ pub struct Group {
 }
 
 impl Group {
-    fn add(&mut self, exchange: &Exchange) {
+    fn add(&mut self, ledger: &Ledger, wall_ns: u64) {
         self.exchanges += 1;
-        self.ledger.take(&exchange.ledger);
-        self.latency.record(exchange.wall_ns());
+        self.ledger.merge(ledger);
+        self.latency.record(wall_ns);
     }
 
     /// Adds to one exchange what it had to wait for before it began.
@@ -93,14 +93,15 @@ pub struct EndpointTally {
 impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        let (ledger, wall_ns) = (exchange.ledger.ledger(), exchange.wall_ns());
         self.connects += u64::from(exchange.connects);
-        self.sample(connection, exchange);
+        self.sample(connection, exchange, &ledger);
         if let Some(handshake) = exchange.handshake {
             self.handshakes[usize::from(handshake.resumed)] += 1;
-            self.tls.record(exchange.ledger.of(Owner::Tls));
+            self.tls.record(ledger.of(Owner::Tls));
             self.certificate_bytes = self.certificate_bytes.max(handshake.certificate_bytes);
         }
-        self.kind(&exchange.kind).add(exchange);
+        self.kind(&exchange.kind).add(&ledger, wall_ns);
     }
 
     /// Counts a connection to the endpoint.
@@ -139,10 +140,10 @@ impl EndpointTally {
     }
 
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
-    fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
+    fn sample(&mut self, connection: &Connection, exchange: &Exchange, ledger: &Ledger) {
         for &(cause, owners) in COSTS {
             let Some(place) = Sample::place(cause) else { continue };
-            let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
+            let ns = owners.iter().map(|&owner| ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }

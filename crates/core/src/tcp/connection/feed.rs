@@ -3,7 +3,14 @@
 use super::*;
 
 impl Connection {
-    pub(super) fn stream(&mut self, side: Side, start: u64, segment: &Segment, payload: &[u8]) {
+    pub(super) fn stream(
+        &mut self,
+        side: Side,
+        start: u64,
+        segment: &Segment,
+        payload: &[u8],
+        known: &mut KnownHeaders,
+    ) {
         let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
@@ -19,12 +26,19 @@ impl Connection {
                     setup,
                     software,
                     Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+                    known,
                 );
             },
         );
     }
 
-    pub(super) fn skip(&mut self, side: Side, position: u64, segment: &Segment) {
+    pub(super) fn skip(
+        &mut self,
+        side: Side,
+        position: u64,
+        segment: &Segment,
+        known: &mut KnownHeaders,
+    ) {
         let positions = self.halves.each_ref().map(|half| half.nxt);
         let Self { streams, framer, timeline, setup, software, path, .. } = self;
         let rtt_client_ns = path.rtt_ns(Side::Client);
@@ -35,6 +49,7 @@ impl Connection {
                 setup,
                 software,
                 Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
+                known,
             );
         });
     }
@@ -57,10 +72,11 @@ fn feed(
     setup: &mut Setup,
     software: &mut Option<Box<Software>>,
     push: Push<'_>,
+    known: &mut KnownHeaders,
 ) {
     let begin = push.end - push.bytes.len() as u64 - u64::from(push.missing);
     let open_ended = open_ended(framer.protocol());
-    framer.push(push.side, push.bytes, push.missing, &mut |offset, mark| {
+    framer.push(push.side, push.bytes, push.missing, known, &mut |offset, mark| {
         if let Mark::Software(name) = mark {
             let software = software.get_or_insert_default();
             software[push.side as usize].get_or_insert_with(|| name.into());

@@ -212,29 +212,25 @@ impl Connection {
         if let Some(trace) = &mut self.trace {
             trace.gap(gap, &slices);
         }
-        if gap.flight_before <= 2 * gap.smss
-            && slices.iter().any(|slice| slice.cause == Some(Cause::DelayedAck))
-        {
+        let causes = slices.causes();
+        let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
+        if gap.flight_before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
             self.halves[gap.sender as usize].steps = true;
         }
-        if slices.iter().any(|slice| slice.cause == Some(Cause::SendBuffer)) {
+        if owned_by(Cause::SendBuffer) {
             self.timeline.confirm_ceiling();
         }
         self.doubt(gap, &slices);
         let half = &mut self.halves[gap.sender as usize];
-        let held = slices.iter().any(|slice| slice.cause == Some(Cause::NagleDelayedAck));
-        if held {
+        if owned_by(Cause::NagleDelayedAck) {
             half.trouble_mut().nagle_holds += 1;
         } else if gap.nagle_missed() {
             half.trouble_mut().nagle_missed += 1;
         }
-        if slices.iter().any(|slice| slice.cause == Some(Cause::ReceiveWindow)) {
+        if owned_by(Cause::ReceiveWindow) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
-        let opening = |slice: &cause::Slice| {
-            matches!(slice.cause, Some(Cause::SendBuffer | Cause::SlowStart))
-        };
-        if slices.iter().any(opening) {
+        if owned_by(Cause::SendBuffer) || owned_by(Cause::SlowStart) {
             let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
         }

@@ -66,7 +66,7 @@ impl Half {
 
     /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said, `since`
     /// what happened after the departure before.
-    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind, since: SinceDeparture) {
+    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind, since: &SinceDeparture) {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.small(len);
@@ -89,7 +89,7 @@ impl Half {
             self.small_end = end;
         }
         if kind == Kind::New {
-            self.learn_smss(segment, &since);
+            self.learn_smss(segment, since);
         }
         if kind == Kind::New && since.acks == 0 && !self.last.small {
             self.pushes_early |= self.last.pushed;
@@ -109,7 +109,8 @@ impl Half {
     }
 
     /// A probe is no departure: what is known since the last one stays so.
-    fn probe(&mut self, segment: &Segment, mut since: SinceDeparture) {
+    fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
+        let mut since = *since;
         let closed = self.closed();
         let trouble = self.trouble_mut();
         trouble.zero_window_probes += u64::from(closed);

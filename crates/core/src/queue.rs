@@ -28,6 +28,13 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Puts one before all others.
+    pub fn push_front(&mut self, item: T) {
+        if let Some(second) = self.front.replace(item) {
+            self.rest.get_or_insert_default().push_front(second);
+        }
+    }
+
     /// Takes the oldest.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
@@ -108,7 +115,8 @@ mod tests {
     fn what_goes_in_first_comes_out_first() {
         let mut queue = Queue::default();
         for round in 0..3 {
-            (0..4).for_each(|item| queue.push_back(item));
+            (1..4).for_each(|item| queue.push_back(item));
+            queue.push_front(0);
             assert_eq!(queue.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
             assert_eq!((queue.front(), queue.back(), queue.len()), (Some(&0), Some(&3), 4));
             (0..4).for_each(|item| assert_eq!(queue.pop_front(), Some(item), "round {round}"));

@@ -1,0 +1,95 @@
+//! HTTP headers that came before. Who polls, checks health or tests under load repeats them to
+//! the byte, on many connections, and the same bytes mean the same.
+
+use super::exchanges::RequestFlags;
+use super::http_header::Header;
+use super::kind::Label;
+use super::mark::Side;
+use std::ops::Range;
+
+/// Headers kept. They belong to all connections of a shard: memory must not grow with those.
+const SLOTS: usize = 128;
+
+/// The longest header kept, bytes.
+const HEADER_MAX: usize = 512;
+
+/// What a start line says.
+#[derive(Clone, Copy, Default)]
+pub(super) struct StartLine {
+    /// Of a response.
+    pub status: u16,
+    /// Of a request, and so its kind.
+    pub flags: RequestFlags,
+    pub kind: Label,
+}
+
+/// A header and what it says.
+pub(super) struct Known {
+    pub from: Side,
+    pub bytes: Box<[u8]>,
+    pub start: StartLine,
+    /// Where its start line ends.
+    pub start_end: usize,
+    /// The line that says what its sender is.
+    pub software: Option<Range<usize>>,
+    pub header: Header,
+}
+
+/// Headers that came before on any of the connections that share them. What is framed does not
+/// depend on them.
+#[derive(Default)]
+pub struct KnownHeaders(Vec<Option<Box<Known>>>);
+
+/// Where a header that came last may be found again.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Slot(u8);
+
+impl KnownHeaders {
+    /// Takes out the header at `slot` if `rest` begins with it and `from` sent it.
+    #[inline]
+    pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<Known>> {
+        let place = self.0.get_mut(usize::from(slot.0))?;
+        let known = place.as_ref()?;
+        if known.from == from && rest.starts_with(&known.bytes) { place.take() } else { None }
+    }
+
+    /// Puts back what was taken.
+    #[inline]
+    pub(super) fn put(&mut self, slot: Slot, known: Box<Known>) {
+        if let Some(place) = self.0.get_mut(usize::from(slot.0)) {
+            *place = Some(known);
+        }
+    }
+
+    /// Keeps a header, unless it is too long, and says where.
+    pub(super) fn keep(&mut self, bytes: &[u8], known: impl FnOnce() -> Known) -> Slot {
+        let slot = Slot::of(bytes);
+        if bytes.len() > HEADER_MAX {
+            return slot;
+        }
+        if self.0.is_empty() {
+            self.0.resize_with(SLOTS, || None);
+        }
+        let place = self.0.get_mut(usize::from(slot.0));
+        if let Some(place) = place
+            && place.as_ref().is_none_or(|other| *other.bytes != *bytes)
+        {
+            *place = Some(Box::new(known()));
+        }
+        slot
+    }
+}
+
+impl Slot {
+    /// Any spread will do: who makes headers collide loses only time of his own.
+    fn of(bytes: &[u8]) -> Self {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let rest = rest.iter().map(|&byte| u64::from(byte));
+        let mix = |hash: u64, word: u64| {
+            (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        let hash = words.chain(rest).fold(bytes.len() as u64, mix);
+        Self((hash >> 56) as u8 % SLOTS as u8)
+    }
+}
