@@ -3,7 +3,9 @@
 mod fixtures;
 
 use tcpwhy_core::cause::{Cause, observations, words};
-use tcpwhy_core::report::{Glyphs, Look, Phrases, Report, json, render_manual, template, text};
+use tcpwhy_core::report::{
+    Glyphs, Ladder, LadderStep, Look, Phrases, Report, Step, json, render_manual, template, text,
+};
 
 fn look(width: usize) -> Look {
     Look { width, ..Look::default() }
@@ -78,6 +80,29 @@ fn nothing_from_a_capture_reaches_the_terminal_as_a_command() {
 #[test]
 fn the_ladder_marks_names_and_owns_its_gaps() {
     insta::assert_snapshot!("ladder_80", fixtures::ladder().render(&look(80)));
+}
+
+/// For those who tell the rest themselves.
+#[test]
+fn the_diagnosis_alone_says_what_the_report_says() {
+    for (name, report) in all() {
+        let whole = text::render(&report, &look(80));
+        let mut rest = whole.lines();
+        for line in text::diagnosis(&report, &look(80), 5).lines() {
+            assert!(rest.any(|it| it == line), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn evidence_makes_a_ladder_where_there_is_no_connection() {
+    let report = fixtures::nagle();
+    let finding = report.findings.first().expect("a finding");
+    let ladder = Ladder::of_lookup(finding).expect("a ladder");
+    let segments = ladder.steps.iter().filter(|it| matches!(it.step, Step::Segment { .. }));
+    assert_eq!(segments.count(), finding.evidence.len());
+    let caused = |it: &&LadderStep| matches!(it.step, Step::Gap { cause: Some(_), .. });
+    assert_eq!(ladder.steps.iter().filter(caused).count(), 1, "the longest silence has the cause");
 }
 
 #[test]
