@@ -11,7 +11,6 @@ use crate::cleanup;
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::params::Params;
-use crate::relay::Timekeeping;
 use crate::rng::Rng;
 use crate::stage::{Link, Stage, StageParams, versions};
 
@@ -154,9 +153,12 @@ impl Runner<'_> {
         let (good, good_link) = self.punctually(Variant::Healthy)?;
         let mut faulty = self.labels(Variant::Faulty, &bad, bad_link);
         faulty.causes = causes;
-        lost_by_twin(&mut faulty.causes, &bad, &good)?;
-        faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
-        faulty.wall_after_fix_ns = Some(good.wall_ns());
+        // A twin that was late is no measure: what it would tell stays unknown.
+        if is_punctual(&good) {
+            lost_by_twin(&mut faulty.causes, &bad, &good)?;
+            faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
+            faulty.wall_after_fix_ns = Some(good.wall_ns());
+        }
         let healthy = self.labels(Variant::Healthy, &good, good_link);
         self.write(&faulty)?;
         self.write(&healthy)?;
@@ -170,8 +172,7 @@ impl Runner<'_> {
         loop {
             (self.tell)(Attempt { variant, number });
             let run = self.once(variant)?;
-            let late = run.0.stage.relay.as_ref().map(|r| &r.timekeeping);
-            if late.is_none_or(Timekeeping::is_punctual) || number == ATTEMPTS {
+            if is_punctual(&run.0) || number == ATTEMPTS {
                 return Ok(run);
             }
             number += 1;
@@ -250,6 +251,10 @@ fn build(
         congestion_control: "cubic",
     };
     Stage::build(stage, out)
+}
+
+fn is_punctual(ran: &Ran) -> bool {
+    ran.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
 }
 
 /// A fault that costs less than this share of its requests' time did not come to anything.
