@@ -41,7 +41,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "CASE,…", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// A case of each mechanism, in two minutes
+    /// A case of each mechanism, in two minutes; bars of time need not hold
     #[arg(long, conflicts_with = "only")]
     pub short: bool,
 
@@ -96,6 +96,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
         }
     }
     let score = Score::of(&judged);
+    let score = if asked.short { score.requires_names_only() } else { score };
     output::print(&told(asked, &score, &judged, &not_run)?)?;
     let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))

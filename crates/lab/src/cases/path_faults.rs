@@ -139,11 +139,14 @@ fn mtu_act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabErr
     Ok(Observed::with_server(loaded, &server))
 }
 
+/// What is too long never reaches the client: there, packets are missing, and no more is known.
 fn mtu_truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     if ran.stage.relay.as_ref().is_none_or(|r| r.dropped() == 0) {
         return Err(LabError::NotReproduced("no packet was too long".to_owned()));
     }
-    Ok(vec![Cause::by_twin("mtu_black_hole", Role::Network, None)])
+    let cause = Cause::by_twin("mtu_black_hole", Role::Network, None);
+    let looks_like = [("retransmission_timeout", Role::Network)];
+    Ok(vec![cause.unseen_at(&["client"]).looks_like(&looks_like)])
 }
 
 /// Reordering costs time where the sender took it for loss: the kernel says whether it did.

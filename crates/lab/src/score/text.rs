@@ -40,7 +40,11 @@ pub fn render(score: &Score) -> String {
     }
     let _ = writeln!(text);
     for bar in &score.bars {
-        let sign = if bar.holds { "ok  " } else { "FAIL" };
+        let sign = match (bar.holds, bar.required) {
+            (true, _) => "ok  ",
+            (false, true) => "FAIL",
+            (false, false) => "off ",
+        };
         let value = bar.value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0));
         let _ = writeln!(text, "{sign} {:<30}{value:>9}   bar {}", bar.name, bar.limit);
     }
