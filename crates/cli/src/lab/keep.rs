@@ -1,14 +1,15 @@
 //! `--keep`: the stage stays up in a process of its own, until `tcpwhy lab clean` ends it.
 
 use super::args::RunArgs;
+use super::outcome::Outcome;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::report::{EndpointReport, Look, Page, Paint, Report};
-use tcpwhy_lab::{Case, LabError, RunOptions, Stage, cleanup};
+use tcpwhy_core::report::{EndpointReport, Look, Page, Paint};
+use tcpwhy_lab::{Case, LabError, Role, RunOptions, Stage, cleanup};
 
 /// What a held stage tells about itself.
 #[derive(Serialize, Deserialize)]
@@ -73,14 +74,18 @@ pub fn start(asked: &RunArgs) -> Result<Held, Error> {
 }
 
 /// What can be tried there.
-pub fn commands(held: &Held, report: &Report, look: &Look) -> String {
+pub fn commands(held: &Held, outcome: &Outcome<'_>, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
     let title = look.paint(Paint::Bold, "kept up, with the fault");
     page.line(&format!("{title}   to be explored by hand, as root"));
     let inside = |netns: &str, command: &str| format!("ip netns exec {netns} {command}");
-    if let Some(request) = report.endpoints.first().and_then(request) {
+    let report = outcome.diagnosis().map(|it| &it.report);
+    if let Some(request) = report.and_then(|it| it.endpoints.first()).and_then(request) {
         page.command("load", &inside(&held.client, &request));
+    }
+    if outcome.causes().iter().any(|cause| cause.culprit_role == Role::Client) {
+        page.labelled("", "(the fault is the client's: one of your own may do it right)");
     }
     let tcpdump = format!("tcpdump -n -i {}", held.interface);
     page.command("watch", &inside(&held.server, &tcpdump));

@@ -81,8 +81,8 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
         if asked.out.is_some() {
             text += &story::captures(&outcome, &look);
         }
-        if let (Some(held), Some(told)) = (&held, outcome.diagnosis()) {
-            text += &keep::commands(held, &told.report, &look);
+        if let Some(held) = &held {
+            text += &keep::commands(held, &outcome, &look);
         }
         text
     };
