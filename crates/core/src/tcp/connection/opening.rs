@@ -1,0 +1,74 @@
+//! How a connection opens: the first round trips, and what both sides agree on.
+
+use super::*;
+
+impl Connection {
+    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
+    /// to the side that echoes it.
+    pub(super) fn echo(&mut self, side: Side, segment: &Segment) {
+        let echoes = self.echoes.get_or_insert_default();
+        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
+        let sent = &mut echoes[side.peer() as usize];
+        if let Some((_, time_ns)) = sent.filter(|&(tsval, _)| prompt && tsval == segment.tsecr) {
+            *sent = None;
+            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        }
+        let sent = &mut echoes[side as usize];
+        if sent.is_none_or(|(tsval, _)| tsval != segment.tsval) {
+            *sent = Some((segment.tsval, segment.time_ns));
+        }
+    }
+
+    pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
+        let before = self.setup.samples();
+        match side {
+            Side::Client => self.setup.client(segment),
+            Side::Server => self.setup.server(segment),
+        }
+        let (server, client) = self.setup.samples();
+        if let Some(rtt_ns) = server.filter(|_| before.0.is_none()) {
+            self.path.sample(Side::Server, rtt_ns);
+        }
+        if let Some(rtt_ns) = client.filter(|_| before.1.is_none()) {
+            self.path.sample(Side::Client, rtt_ns);
+        }
+        if segment.flags.has(TcpFlags::SYN) {
+            self.negotiate(side, segment);
+        }
+    }
+
+    /// Options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
+    pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
+        let first = self.halves[side as usize].position(segment.seq) + 1;
+        self.halves[side as usize].begin_data(first);
+        self.streams[side as usize].start(first);
+        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
+            // Options were cut: whether windows are scaled will not be known.
+            self.halves.iter_mut().for_each(|half| half.window_scale = None);
+            self.options_cut = true;
+            return;
+        }
+        if self.options_cut {
+            return;
+        }
+        let peer = &mut self.halves[side.peer() as usize];
+        let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if segment.facts.has(SegmentFlags::MSS) {
+            peer.announce_smss(segment.mss, timestamps);
+        }
+        // The scale counts only if both sides offer it; the SYN-ACK tells.
+        let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
+        peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
+        if segment.flags.has(TcpFlags::ACK) {
+            let both = offers && self.halves[Side::Server as usize].offered_scale;
+            if !both {
+                for half in &mut self.halves {
+                    if half.window_scale.is_some() {
+                        half.window_scale = Some(0);
+                    }
+                }
+            }
+        }
+        self.halves[side.peer() as usize].offered_scale = offers;
+    }
+}
