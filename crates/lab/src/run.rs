@@ -114,7 +114,7 @@ pub fn hold(
     Err(LabError::NotReproduced("its load ended before it could be held".to_owned()))
 }
 
-/// Runs a case once without captures, which cost time themselves.
+/// Runs a case without captures, which cost time themselves; again where the link was late.
 ///
 /// # Errors
 /// A step fails.
@@ -124,10 +124,17 @@ pub fn uncaptured(
     seed: u64,
     variant: Variant,
 ) -> Result<Ran, LabError> {
-    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
-    stage.is_uncaptured = true;
-    let observed = (case.act)(&mut stage, params, variant)?;
-    Ok(Ran { observed, stage: stage.finish()? })
+    let mut number = 1;
+    loop {
+        let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
+        stage.is_uncaptured = true;
+        let observed = (case.act)(&mut stage, params, variant)?;
+        let ran = Ran { observed, stage: stage.finish()? };
+        if is_punctual(&ran) || number == ATTEMPTS {
+            return Ok(ran);
+        }
+        number += 1;
+    }
 }
 
 const ATTEMPTS: u32 = 3;
@@ -253,7 +260,8 @@ fn build(
     Stage::build(stage, out)
 }
 
-fn is_punctual(ran: &Ran) -> bool {
+/// Whether the link, if it was emulated, kept time.
+pub fn is_punctual(ran: &Ran) -> bool {
     ran.stage.relay.as_ref().is_none_or(|relay| relay.timekeeping.is_punctual())
 }
 

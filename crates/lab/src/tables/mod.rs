@@ -14,7 +14,7 @@ use crate::find;
 use crate::labels::{Latency, Variant};
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::run::uncaptured;
+use crate::run::{is_punctual, uncaptured};
 
 pub use all::TABLES;
 
@@ -62,6 +62,8 @@ pub struct Measured {
     pub latency_ns: Latency,
     /// What arithmetic says, ns.
     pub expected_ns: Option<u64>,
+    /// The host was so busy that the link came late.
+    pub is_late: bool,
     /// What else the case measured, by name with its unit.
     pub measured: BTreeMap<&'static str, u64>,
 }
@@ -98,6 +100,7 @@ impl Measured {
             elapsed_ns: end_ns - start_ns,
             latency_ns: Latency::of(requests),
             expected_ns,
+            is_late: !is_punctual(ran),
             measured,
         }
     }
@@ -138,6 +141,9 @@ pub fn line(row: &Measured, name_width: usize) -> String {
     }
     for (name, value) in &row.measured {
         let _ = write!(text, "  {name} {value}");
+    }
+    if row.is_late {
+        text += "  (the host was busy: the link came late)";
     }
     text.push('\n');
     text
