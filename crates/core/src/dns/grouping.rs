@@ -159,6 +159,11 @@ impl Open {
         }
     }
 
+    /// Whether one of its queries has this identifier.
+    pub fn knows(&self, id: u16) -> bool {
+        self.ids.contains(&id)
+    }
+
     fn ids_of(&self, qtype: u16) -> impl Iterator<Item = u16> {
         let queries = self.lookup.queries.iter().zip(&self.ids);
         queries.filter(move |(query, _)| query.qtype == qtype).map(|(_, &id)| id)

@@ -5,6 +5,7 @@ use super::lookup::{Lookup, Query, QueryFlags};
 use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 const DNS_PORT: u16 = 53;
@@ -157,10 +158,11 @@ impl Tracker {
         let by_resolver = self.is_resolver(client, &asked);
         let lookups = self.open.entry(client.address).or_default();
         let fits = lookups.iter().enumerate();
-        let best = fits.filter_map(|(at, open)| Some((open.fit(&asked)?, at))).min();
-        match best {
-            Some((Fit::Duplicate, _)) => {}
-            Some((_, at)) => lookups[at].add(asked),
+        // Of look-ups that it fits alike, the one with its identifier, or else the last.
+        let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
+        match fits.filter_map(|(at, open)| rank(at, open)).min() {
+            Some((Fit::Duplicate, ..)) => {}
+            Some((_, _, Reverse(at))) => lookups[at].add(asked),
             None => {
                 let mut open = Open::new(client, asked, self.keep_names);
                 open.lookup.by_resolver = by_resolver;

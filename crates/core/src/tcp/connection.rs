@@ -11,7 +11,7 @@ use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
-use crate::tcp::exchange::{Exchange, Outcome};
+use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, Kind, SinceDeparture};
 use crate::tcp::path::Path;

@@ -169,9 +169,8 @@ impl Exchange {
     }
 
     /// Without a ceiling over its flight the sender would still have had to open its congestion
-    /// window from there: those rounds are not lost to the ceiling. `sent` bytes went out by
-    /// `sender`, whose window stood at `open` before; `full` bytes fill the pipe.
-    pub fn uncover_opening(&mut self, sender: Side, sent: u64, open: u64, full: u64) {
+    /// window from there: that wait is not lost to the ceiling.
+    pub fn uncover_opening(&mut self, sender: Side, opening: &Opening) {
         let ceilings = [Cause::SendBuffer, Cause::ReceiveWindow];
         for chain in &mut self.chains {
             if chain.sender != sender || !ceilings.contains(&chain.cause) {
@@ -182,9 +181,7 @@ impl Exchange {
                 (Cause::ReceiveWindow, _, Some(window)) => window,
                 _ => chain.gap.flight_before,
             };
-            let rounds = opening_rounds(height.max(open), sent, full);
-            let uncovered_ns = rounds * chain.gap.rtt_base_ns;
-            chain.ns -= uncovered_ns.min(chain.ns / 2);
+            chain.ns -= opening.wait_ns(height).min(chain.ns / 2);
         }
     }
 
@@ -309,15 +306,36 @@ impl Exchange {
     }
 }
 
-/// Round trips to send `bytes` when the flight begins at `height` and doubles (RFC 5681 §3.1),
-/// until it is `full`, beyond the first flight.
-fn opening_rounds(height: u64, bytes: u64, full: u64) -> u64 {
-    let mut flight = height.max(1);
-    let (mut sent, mut rounds) = (flight, 0);
-    while sent < bytes && flight < full {
-        flight *= 2;
-        sent += flight;
-        rounds += 1;
+/// What a sender with nothing over its flight but a congestion window had to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Bytes to send.
+    pub bytes: u64,
+    /// The window before, bytes.
+    pub window: u64,
+    /// Minimum round trip, ns.
+    pub rtt_ns: u64,
+    /// The bottleneck's rate, bytes per second, if it is known.
+    pub rate: Option<u64>,
+}
+
+impl Opening {
+    /// How long it waits for ACKs when its flight begins at `height` or the window before and
+    /// doubles with each round trip (RFC 5681 §3.1), until it fills the path, ns.
+    fn wait_ns(&self, height: u64) -> u64 {
+        let mut flight = height.max(self.window).max(1);
+        let (mut sent, mut waited_ns) = (flight, 0);
+        while sent < self.bytes {
+            let busy_ns = self
+                .rate
+                .map_or(0, |rate| u128::from(flight) * 1_000_000_000 / u128::from(rate.max(1)));
+            match u128::from(self.rtt_ns).checked_sub(busy_ns) {
+                Some(wait_ns) => waited_ns += wait_ns as u64,
+                None => break,
+            }
+            flight *= 2;
+            sent += flight;
+        }
+        waited_ns
     }
-    rounds
 }

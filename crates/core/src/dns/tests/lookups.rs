@@ -72,6 +72,22 @@ fn the_same_name_asked_for_again_is_another_lookup() {
 }
 
 #[test]
+fn a_query_asked_again_from_another_socket_belongs_to_the_lookup_under_way() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.000 q 4001 10.0.0.53 2 AAAA db.example.com
+         2.100 q 4002 10.0.0.53 3 A db.example.com
+         2.100 q 4002 10.0.0.53 4 AAAA db.example.com
+         2.101 r 4002 10.0.0.53 3 A db.example.com 10.1.1.1
+         3.100 q 4003 10.0.0.53 4 AAAA db.example.com",
+    );
+    let queries: Vec<_> = lookups.iter().map(|lookup| lookup.queries.len()).collect();
+    assert_eq!(queries, [3, 3]);
+}
+
+#[test]
 fn search_domains_are_tried_in_vain() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local

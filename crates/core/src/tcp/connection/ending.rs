@@ -139,17 +139,17 @@ impl Connection {
         }
     }
 
-    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too:
-    /// after `n` bytes of slow start the flight is about half of `n`.
+    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too.
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
         let half = &self.halves[side as usize];
         let began = exchange.began_at[side as usize];
-        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
-        let full = rate.map_or(u64::MAX, |rate| {
-            (u128::from(rate) * u128::from(self.path.base_rtt_ns()) / 1_000_000_000) as u64
-        });
-        let before = began.saturating_sub(ORIGIN) / 2;
-        exchange.uncover_opening(side, half.nxt.saturating_sub(began), before, full);
+        let opening = Opening {
+            bytes: half.nxt.saturating_sub(began),
+            window: half.window_opened_by(began.saturating_sub(ORIGIN)),
+            rtt_ns: self.path.base_rtt_ns(),
+            rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
+        };
+        exchange.uncover_opening(side, &opening);
     }
 
     /// The connection or the capture is over: ends what is under way and reports.
