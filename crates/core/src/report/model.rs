@@ -27,7 +27,7 @@ pub struct Report {
     pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
-    /// Faults and costs, by lost time.
+    /// Faults, then costs; each by lost time.
     pub findings: Vec<Finding>,
     /// What was noticed and cost nobody anything, or limits what could be said.
     pub observations: Vec<Observation>,
