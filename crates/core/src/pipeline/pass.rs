@@ -1,10 +1,11 @@
 //! One pass over a capture on as many threads as call [`Pass::work`].
 //!
 //! No barriers: each block is read, decoded, shown to the control and taken by every shard, and
-//! whoever is free does what is due. Reading goes before decoding, decoding before tracking, as
-//! far as there is room, so that reading block `k + 2`, decoding `k + 1` and tracking the shards
-//! of `k` go on at the same time. What is done to a connection is done in order: the control and
-//! each shard take the blocks one after the other. So the answer is that of one thread.
+//! whoever is free does what is due. A thread tracks its own shards before it reads the next block,
+//! so that what is under way stays in its core's cache; the one with less to do reads more, and takes
+//! over shards of the others when there is no room to read. What is done to a connection is done in
+//! order: the control and each shard take the blocks one after the other. So the answer is that of
+//! one thread.
 
 use super::schedule::{SLOTS, Schedule, Task};
 use super::{Analysis, Batch, Control, Decoder, Shard};
