@@ -120,6 +120,7 @@ pub struct Shard {
 impl Shard {
     /// Takes shard `index` of a block's segments.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
+        self.tracker.glance(batch.of_shard(index));
         for segment in batch.of_shard(index) {
             self.tracker.segment(segment, batch.payload(segment, block), &mut self.tally);
         }

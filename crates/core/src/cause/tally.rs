@@ -51,8 +51,8 @@ impl First {
     }
 }
 
-/// First exchanges kept for linking, the earliest; later ones stand without their look-up.
-const FIRSTS_MAX: usize = 1 << 16;
+/// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
+const FIRSTS_MAX: usize = 1 << 12;
 
 /// Everything one shard adds up.
 #[derive(Default)]

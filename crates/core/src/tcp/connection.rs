@@ -439,6 +439,13 @@ impl Connection {
         }
     }
 
+    /// Reads a word of each part that the next segment is going to need.
+    pub fn glance(&self) -> u64 {
+        let halves = self.halves.iter().map(Half::glance).fold(0, |all, half| all ^ half);
+        let parts = self.last_ns ^ self.totals.exchanges ^ self.timeline.glance();
+        halves ^ parts ^ self.path.base_rtt_ns()
+    }
+
     /// Bytes of memory it holds, without what only its end and faults of the trace take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()

@@ -286,6 +286,13 @@ impl Half {
         trouble.map_or(self.nxt, |trouble| trouble.in_order)
     }
 
+    /// Reads a word of each of its parts, so that all of them come from memory at once.
+    pub fn glance(&self) -> u64 {
+        let sent = self.nxt ^ self.last.time_ns ^ self.small_end ^ self.packets;
+        let known = self.una ^ self.rtt_last_ns[0] ^ self.flight_max;
+        sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
+    }
+
     /// Whether any segment of this direction was seen.
     pub fn started(&self) -> bool {
         self.sequence.is_some()

@@ -333,6 +333,11 @@ impl Timeline {
         self.done.shrink();
     }
 
+    /// Reads a word of what the next segment is going to need.
+    pub fn glance(&self) -> u64 {
+        self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
+    }
+
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         let boxes = self.open.iter().map(|exchange| {
