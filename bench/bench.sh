@@ -58,7 +58,7 @@ row() {
 capture=${1:-}
 if [ -z "$capture" ]; then
     capture=$work/capture.pcap
-    echo 'capturing nginx and wrk in network namespaces, about 45 s ...'
+    echo 'capturing nginx and wrk in network namespaces, 45 s to 4 min ...'
     "$here/traffic.sh" "$capture"
 fi
 packets=$(capinfos -Mc "$capture" | awk '/Number of packets/ { print $NF }')
