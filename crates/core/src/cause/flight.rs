@@ -12,13 +12,17 @@ const RESTART_NS: u64 = 200_000_000;
 
 /// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
 /// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
-/// receiver's window and no loss before it, is a buffer.
+/// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
+/// nothing more buffered that a congestion window could hold back.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let held_back = gap.turn == Turn::Continues
         && gap.retransmission.is_none()
         && gap.flight_before > gap.smss
         && gap.ack_triggered();
     held_back.then(|| match gap.shape {
+        Shape::Ceiling { drained: true, .. } => {
+            Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
+        }
         _ if gap.after_loss => Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns),
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
@@ -55,7 +59,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let height = match gap.shape {
-        Shape::Ceiling { bytes } => bytes,
+        Shape::Ceiling { bytes, .. } => bytes,
         Shape::Opening => scene.sender().counts().flight_size_max_bytes,
     };
     proof.fact("ceiling_bytes", Fact::Bytes(height));

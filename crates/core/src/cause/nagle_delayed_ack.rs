@@ -48,7 +48,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 
 /// Whether the flight filled the send buffer, as it has before, so that what followed did not fit.
 fn at_ceiling(gap: &Gap) -> bool {
-    matches!(gap.shape, Shape::Ceiling { bytes } if gap.flight_before + gap.next_len > bytes)
+    matches!(gap.shape, Shape::Ceiling { bytes, .. } if gap.flight_before + gap.next_len > bytes)
 }
 
 /// The end of the flight, its late ACK, and what had been held.

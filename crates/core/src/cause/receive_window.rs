@@ -17,7 +17,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 /// so a flight that stands still just below the window is the window's.
 fn fills_window(gap: &Gap) -> bool {
     let just_below = match (gap.shape, gap.window_before) {
-        (Shape::Ceiling { bytes }, Some(window)) => {
+        (Shape::Ceiling { bytes, .. }, Some(window)) => {
             bytes + (3 * gap.smss).min(window / 3) >= window
         }
         _ => false,

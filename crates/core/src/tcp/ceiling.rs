@@ -10,6 +10,8 @@ pub enum Shape {
     Ceiling {
         /// That height, bytes.
         bytes: u64,
+        /// The sender had nothing more buffered each time: no congestion window held it back.
+        drained: bool,
     },
 }
 
@@ -100,10 +102,10 @@ impl Rounds {
 
     fn shape(&self) -> Shape {
         // A window that opens grows by half or more each round.
-        let level = self.level_rounds >= LEVEL_ROUNDS
-            || self.level_rounds > 0 && self.drained_rounds >= DRAINED_ROUNDS;
+        let drained = self.drained_rounds >= DRAINED_ROUNDS;
+        let level = self.level_rounds >= LEVEL_ROUNDS || self.level_rounds > 0 && drained;
         if level || self.spent_rounds >= SPENT_ROUNDS {
-            Shape::Ceiling { bytes: self.reference.max(self.greatest) }
+            Shape::Ceiling { bytes: self.reference.max(self.greatest), drained }
         } else {
             Shape::Opening
         }

@@ -13,7 +13,7 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind, SinceDeparture};
+use crate::tcp::half::{Half, Kind, SinceDeparture, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
@@ -375,19 +375,28 @@ impl Connection {
             trace.kind = Some(kind);
         }
         if kind == Kind::Probe {
-            self.halves[index].depart(segment, start, kind, &since);
+            self.halves[index].depart(segment, (start, kind), &since, true);
             return;
         }
+        let by_timer = kind == Kind::Retransmission(Recovery::Timer);
+        let end = start + u64::from(segment.payload_len);
+        let arrived = self.arrives(side)
+            || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
         match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
             Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
             Some((gap, _)) if gap.sender != side => {}
+            // All that is outstanding is repeated at once, and the first of it not yet settled.
+            Some((gap, _)) if by_timer && segment.time_ns < gap.end_ns + rtt_peer_ns => {
+                self.halves[index].depart(segment, (start, kind), &since, arrived);
+                return;
+            }
             _ => self.resume(),
         }
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
         }
-        let silence = self.silence(side, start, segment, kind, &since);
+        let silence = self.silence(side, start, segment, kind, &since, arrived);
         if self.timeline.active == Some(side.peer()) {
             self.halves[side.peer() as usize].end_message();
         }
@@ -396,13 +405,11 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
-        self.halves[index].depart(segment, start, kind, &since);
+        self.halves[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = open_ended(self.framer.protocol());
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over();
-        let end = start + u64::from(segment.payload_len);
-        let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         match &silence {
             Some(gap) if by_timer => {
                 self.suspended = Some(Box::new((*gap, end)));
@@ -415,7 +422,7 @@ impl Connection {
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
-        if self.moves_cursor(side, kind) {
+        if self.moves_cursor(side, kind, arrived) {
             self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }

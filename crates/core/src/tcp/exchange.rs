@@ -177,7 +177,7 @@ impl Exchange {
                 continue;
             }
             let height = match (chain.cause, chain.gap.shape, chain.gap.window_before) {
-                (Cause::SendBuffer, Shape::Ceiling { bytes }, _) => bytes,
+                (Cause::SendBuffer, Shape::Ceiling { bytes, .. }, _) => bytes,
                 (Cause::ReceiveWindow, _, Some(window)) => window,
                 _ => chain.gap.flight_before,
             };

@@ -6,6 +6,8 @@ mod losses;
 mod stream;
 mod trouble;
 
+pub(super) use losses::too_early;
+
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
@@ -180,6 +182,8 @@ pub struct Bulk {
     pub pipe: Pipe,
     /// The flight, round by round.
     pub rounds: Rounds,
+    /// The same before the last repetition.
+    rounds_before: Rounds,
     /// Last acknowledged position, window and time for rate samples.
     rate_mark: Option<(u64, u64, u64)>,
     /// The last round trip to the receiver that was taken while more was under way, so that no

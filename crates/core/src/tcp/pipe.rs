@@ -131,6 +131,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_before_there_is_a_rate_fills_the_pipe() {
+        let mut pipe = Pipe::default();
+        pipe.fill(0, 50_000, 50_000);
+        pipe.fill(0, 50_000, 100_000);
+        assert_eq!(pipe.busy_ns(0, u64::MAX / 2), 0);
+        pipe.sample(100_000, 1_000_000_000);
+        let rate = pipe.rate().unwrap_or(0);
+        assert_eq!(pipe.busy_ns(0, u64::MAX / 2), serialise_ns(100_000, rate));
+    }
+
+    #[test]
     fn the_pipe_is_busy_no_longer_than_its_flight_takes() {
         let mut pipe = Pipe::default();
         pipe.sample(100_000, 1_000_000_000);

@@ -188,12 +188,14 @@ impl Verdict {
         let Some(finding) = first else {
             return worth.then(|| format!("no fault, but {} costs {} ms", cause.id(), ms(cost.ns)));
         };
-        // Any fault that costs as much as the dominant one is as good an answer.
+        // Any fault that may cost as much as any other costs at least is as good an answer.
+        let least_ns = |cost: &Cost| cost.bounds_ns.0;
+        let least_ns = costs.iter().filter(shows).map(least_ns).max().unwrap_or(0);
         let slack_ns = 200_000 * self.requests as u64;
         let fits = |one: &&Cost| {
             one.injected.cause == finding.cause
                 && one.injected.role == finding.culprit.role
-                && one.bounds_ns.1 >= cost.ns - cost.ns / 10
+                && one.bounds_ns.1 >= least_ns - least_ns / 10
                 && one.fits(finding.lost_ns, slack_ns)
         };
         costs.iter().find(fits).is_none().then(|| {

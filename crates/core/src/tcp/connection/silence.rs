@@ -6,12 +6,13 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if it is acknowledged before the repetition can have arrived.
     pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+        let rtt_ns = self.path.rtt_ns(side);
+        self.halves[side.peer() as usize].settle_repeated(now_ns, rtt_ns, dsack);
         let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
         let Some((gap, end)) = held else {
             return;
         };
-        let rtt_ns = self.path.rtt_ns(side);
-        let early = now_ns < gap.end_ns + rtt_ns - rtt_ns / 8;
+        let early = too_early(now_ns, gap.end_ns, rtt_ns);
         let acked = self.halves[side.peer() as usize].una_seen >= *end;
         if dsack || early && acked {
             self.suspended = None;
@@ -36,18 +37,22 @@ impl Connection {
         // flight that was as late says it better.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
         let shown_ns = busy_ns.max(bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns));
-        if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { busy_ns }
+        if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { shown_ns }
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
-    pub(super) fn moves_cursor(&self, side: Side, kind: Kind) -> bool {
-        let arrives = self.setup.confirmed && self.path.ends_here(side.peer());
-        if matches!(kind, Kind::Retransmission(_)) && arrives {
-            // Seen here is received: nobody waited for it to come again.
+    pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool) -> bool {
+        if arrived && matches!(kind, Kind::Retransmission(_)) {
+            // Nobody waited for it to come again.
             return false;
         }
         matches!(kind, Kind::New | Kind::Fill(_))
             || self.timeline.active.is_none_or(|active| active == side)
+    }
+
+    /// Whether what `side` sends has arrived when it is seen here.
+    pub(super) fn arrives(&self, side: Side) -> bool {
+        self.setup.confirmed && self.path.ends_here(side.peer())
     }
 
     /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
@@ -58,8 +63,9 @@ impl Connection {
         segment: &Segment,
         kind: Kind,
         since: &SinceDeparture,
+        arrived: bool,
     ) -> Option<Gap> {
-        if !self.timeline.accrues() || !self.moves_cursor(side, kind) {
+        if !self.timeline.accrues() || !self.moves_cursor(side, kind, arrived) {
             return None;
         }
         let from_ns = self.timeline.cursor_ns;
@@ -230,7 +236,8 @@ impl Connection {
         if owned_by(Cause::ReceiveWindow) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
-        if owned_by(Cause::SendBuffer) || owned_by(Cause::SlowStart) {
+        let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
+        if of_flight.into_iter().any(owned_by) {
             let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
         }

@@ -145,10 +145,14 @@ impl Half {
     }
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
+        // What never sends more than a few segments at once shows its own pace.
+        let few = self.flight_max <= 3 * self.smss();
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
-            && ack.una <= nxt
+            // Not the last of what was under way: a timer may have held that one back.
+            && ack.una < nxt
+            && !few
             && !in_recovery
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));

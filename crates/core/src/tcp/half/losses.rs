@@ -1,9 +1,17 @@
 //! What a direction's losses show, those that were seen and those that were not.
 
+use super::trouble::Repeated;
 use super::*;
 
 /// Segments that a connection begins with (RFC 6928).
 const INITIAL_WINDOW_SEGMENTS: u64 = 10;
+
+/// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
+/// trip is known to within a little.
+pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
+    let margin_ns = (50_000 + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
+    ack_ns < sent_ns + rtt_receiver_ns - margin_ns
+}
 
 impl Half {
     /// Whether packets that did not come by show in its IP identification.
@@ -66,6 +74,54 @@ impl Half {
         trouble.flight_after_loss = 0;
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();
+        }
+    }
+
+    /// Whether what is sent from `start` to `end` at `now_ns` has arrived already, if it is a
+    /// repetition: it was acknowledged, or sent so short a time ago that nobody can know of a loss.
+    pub fn repeats_needlessly(
+        &self,
+        (start, end): (u64, u64),
+        now_ns: u64,
+        rtt_base_ns: u64,
+    ) -> bool {
+        let first = self.original(start, now_ns);
+        end <= self.una_seen
+            || first.is_some_and(|(first, _)| too_early(now_ns, first.time_ns, rtt_base_ns))
+    }
+
+    /// `segment` repeats up to `end`, and perhaps for nothing.
+    pub(super) fn note_repeated(&mut self, segment: &Segment, end: u64) {
+        let (time_ns, trouble) = (segment.time_ns, self.trouble_mut());
+        if trouble.repeated.is_some() {
+            return;
+        }
+        let (after_loss, flight) = (trouble.after_loss, trouble.flight_after_loss);
+        trouble.repeated = Some(Repeated { end, time_ns, after_loss, flight });
+        if let Some(bulk) = &mut self.bulk {
+            bulk.rounds_before = bulk.rounds;
+        }
+    }
+
+    /// The receiver acknowledged at `now_ns`: was what was repeated last needed? Not if the first
+    /// sending was acknowledged before the second can have been (the Eifel algorithm, RFC 3522),
+    /// nor if a D-SACK says so (RFC 2883): then nothing was lost.
+    pub fn settle_repeated(&mut self, now_ns: u64, rtt_receiver_ns: u64, dsack: bool) {
+        let Some(repeated) = self.trouble().repeated else { return };
+        let early = too_early(now_ns, repeated.time_ns, rtt_receiver_ns);
+        let acked = self.una_seen >= repeated.end;
+        if early && !acked && !dsack {
+            return;
+        }
+        let trouble = self.trouble_mut();
+        trouble.repeated = None;
+        if dsack || early {
+            trouble.after_loss = repeated.after_loss;
+            trouble.flight_after_loss = repeated.flight;
+            trouble.recovery = None;
+            if let Some(bulk) = &mut self.bulk {
+                bulk.rounds = bulk.rounds_before;
+            }
         }
     }
 

@@ -65,15 +65,24 @@ impl Half {
     }
 
     /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said, `since`
-    /// what happened after the departure before.
-    pub fn depart(&mut self, segment: &Segment, start: u64, kind: Kind, since: &SinceDeparture) {
+    /// what happened after the departure before. A repetition of what has `arrived` repairs nothing.
+    pub fn depart(
+        &mut self,
+        segment: &Segment,
+        (start, kind): (u64, Kind),
+        since: &SinceDeparture,
+        arrived: bool,
+    ) {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.small(len);
         self.count(segment, kind, start, end);
         match kind {
             Kind::New => self.extend(segment, start, end),
+            Kind::Retransmission(_) if arrived => self.time_no_more(start),
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
+                self.time_no_more(start);
+                self.note_repeated(segment, end);
                 self.repair(start, recovery);
                 self.fill_hole(start, end);
             }
@@ -149,10 +158,14 @@ impl Half {
         self.nxt = self.nxt.max(end);
     }
 
-    pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
+    /// Which sending of a repeated segment an ACK is for cannot be told (RFC 6298 §3).
+    fn time_no_more(&mut self, start: u64) {
         if self.timed.is_some_and(|(end, _)| start < end.get()) {
             self.timed = None;
         }
+    }
+
+    pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una, self.nxt, self.sent.len_of(start));
         let trouble = self.trouble_mut();

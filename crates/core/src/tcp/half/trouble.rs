@@ -15,6 +15,19 @@ pub struct Hole {
     pub ip_id: u16,
 }
 
+/// The first segment of a repetition.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeated {
+    /// Where it ends.
+    pub end: u64,
+    /// When it was repeated, ns.
+    pub time_ns: u64,
+    /// [`Trouble::after_loss`] before it.
+    pub after_loss: bool,
+    /// [`Trouble::flight_after_loss`] before it.
+    pub flight: u64,
+}
+
 /// Holes remembered.
 const HOLES_MAX: usize = 64;
 
@@ -37,6 +50,8 @@ pub struct Trouble {
     pub recovery_end: u64,
     /// How the recovery began.
     pub recovery: Option<Recovery>,
+    /// What was repeated last, until it is known to have been needed.
+    pub repeated: Option<Repeated>,
     /// Something was lost on this direction.
     pub after_loss: bool,
     /// Greatest flight since the last loss, bytes.
@@ -108,6 +123,7 @@ impl Trouble {
         duplicate_acks_now: 0,
         recovery_end: 0,
         recovery: None,
+        repeated: None,
         after_loss: false,
         flight_after_loss: 0,
         all_but_hole_ns: None,
