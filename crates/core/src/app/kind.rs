@@ -46,6 +46,13 @@ impl Label {
         self.len == 0
     }
 
+    /// A number for it in place of its text (FNV-1a).
+    pub fn digest(&self) -> u64 {
+        self.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+    }
+
     /// Its text as bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {

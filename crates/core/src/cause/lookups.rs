@@ -98,7 +98,7 @@ fn hold_up(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Ta
     ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
     let wall_ns = first.wall_ns + ledger.total_ns();
     let endpoint = tally.endpoints.entry(first.server).or_default();
-    endpoint.prepend(&first.kind, first.wall_ns, &ledger);
+    endpoint.prepend(first.kind, first.wall_ns, &ledger);
     blame(lookup, first.server, wall_ns, first.rtt_base_ns, answering, tally);
 }
 
@@ -106,7 +106,7 @@ fn hold_up(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Ta
 fn within(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
     let endpoint = tally.endpoints.entry(first.server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
-    endpoint.transfer(&first.kind, Owner::Server, Owner::Dns, looked_up_ns);
+    endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
     blame(lookup, first.server, first.wall_ns, 0, answering, tally);
 }
 

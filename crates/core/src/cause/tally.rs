@@ -10,7 +10,7 @@ use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
 use super::{Cause, Class, Role};
-use crate::app::{Label, Side};
+use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
@@ -28,8 +28,8 @@ pub struct First {
     pub server: Endpoint,
     /// When its SYN was seen, ns.
     pub start_ns: u64,
-    /// What was asked.
-    pub kind: Label,
+    /// What was asked, see [`crate::app::Label::digest`].
+    pub kind: u64,
     /// Its wall time, ns.
     pub wall_ns: u64,
     /// Base round trip to the server, ns.
@@ -52,7 +52,7 @@ impl First {
 }
 
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
-const FIRSTS_MAX: usize = 1 << 12;
+const FIRSTS_MAX: usize = 1 << 14;
 
 /// Everything one shard adds up.
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl Sink for Tally {
                 client: connection.client().address,
                 server,
                 start_ns: exchange.start_ns,
-                kind: exchange.kind,
+                kind: exchange.kind.digest(),
                 wall_ns: exchange.wall_ns(),
                 rtt_base_ns: connection.path.base_rtt_ns(),
                 set_up_again_ns: exchange.set_up_again_ns(),
@@ -96,7 +96,8 @@ impl Sink for Tally {
                 answered: exchange.response_seen || exchange.is_complete(),
                 frame: exchange.first_frame,
             });
-            if self.firsts.len() >= 2 * FIRSTS_MAX {
+            // A quarter more, so that they are rarely sorted.
+            if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
                 self.keep_earliest();
             }
         }

@@ -37,12 +37,6 @@ impl Group {
         self.latency.record(wall_ns);
     }
 
-    /// Adds to one exchange what it had to wait for before it began.
-    fn prepend(&mut self, wall_ns: u64, before: &Ledger) {
-        self.ledger.merge(before);
-        self.latency.replace(wall_ns, wall_ns + before.total_ns());
-    }
-
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.exchanges += other.exchanges;
@@ -156,16 +150,27 @@ impl EndpointTally {
         self.kinds.entry(if full { KIND_OTHER.into() } else { *kind }).or_default()
     }
 
+    /// All exchanges, and those of the kind with this digest ([`Label::digest`]).
+    fn all_and_kind(&mut self, digest: u64) -> impl Iterator<Item = &mut Group> {
+        let known = self.kinds.keys().any(|kind| kind.digest() == digest);
+        let digest = if known { digest } else { Label::from(KIND_OTHER).digest() };
+        let kind = self.kinds.iter_mut().find(|(kind, _)| kind.digest() == digest);
+        std::iter::once(&mut self.all).chain(kind.map(|(_, group)| group))
+    }
+
     /// Adds `before`, which an exchange of `kind` and `wall_ns` had to wait for.
-    pub(in crate::cause) fn prepend(&mut self, kind: &Label, wall_ns: u64, before: &Ledger) {
-        self.all.prepend(wall_ns, before);
-        self.kind(kind).prepend(wall_ns, before);
+    pub(in crate::cause) fn prepend(&mut self, kind: u64, wall_ns: u64, before: &Ledger) {
+        for group in self.all_and_kind(kind) {
+            group.ledger.merge(before);
+            group.latency.replace(wall_ns, wall_ns + before.total_ns());
+        }
     }
 
     /// Moves time of an exchange of `kind` from one owner to another.
-    pub(in crate::cause) fn transfer(&mut self, kind: &Label, from: Owner, to: Owner, ns: u64) {
-        self.all.ledger.transfer(from, to, ns);
-        self.kind(kind).ledger.transfer(from, to, ns);
+    pub(in crate::cause) fn transfer(&mut self, kind: u64, from: Owner, to: Owner, ns: u64) {
+        for group in self.all_and_kind(kind) {
+            group.ledger.transfer(from, to, ns);
+        }
     }
 
     /// Counts an exchange that is not one of a connection.
