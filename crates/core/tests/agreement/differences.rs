@@ -15,7 +15,7 @@ pub const DIFFERENCES: &[(&str, &[Explained])] = &[
             ("reordering.pcap.zst", "tshark", "retransmitted", 20, 18),
         ],
     ),
-    ("What made a retransmission fast", &[("reordering.pcap.zst", "tshark", "fast", 7, 8)]),
+    ("What made a retransmission fast", &[("reordering.pcap.zst", "tshark", "fast", 10, 8)]),
     (
         "A duplicate ACK needs data under way",
         &[

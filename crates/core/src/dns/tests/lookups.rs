@@ -178,7 +178,7 @@ fn a_resolver_that_is_always_slow_is_slow() {
          2.0 q 4001 10.0.0.53 2 A two.example
          2.8 r 4001 10.0.0.53 2 A two.example 10.1.1.1",
     );
-    assert_eq!(lost(&lookups[1]), "- 10, dns_slow 790");
+    assert_eq!(lost(&lookups[1]), "- 1, dns_slow 799");
 }
 
 #[test]

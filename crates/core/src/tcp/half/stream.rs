@@ -243,10 +243,11 @@ impl Half {
                 let trouble = self.trouble_mut();
                 trouble.rexmt_data_packets += 1;
                 match recovery {
+                    // It had arrived: it repaired nothing, whatever made the sender repeat it.
+                    _ if end <= una_seen => trouble.spurious_retransmissions += 1,
                     Recovery::Timer => trouble.rto_count += 1,
                     Recovery::Fast => trouble.fast_retransmissions += 1,
                 }
-                trouble.spurious_retransmissions += u64::from(end <= una_seen);
             }
             Kind::Reordered => self.trouble_mut().out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
