@@ -134,7 +134,7 @@ impl Sink for Checked {
         assert_eq!(exchange.ledger.total_ns(), wall_ns);
         assert!(exchange.fault_ns() <= wall_ns, "faults lost more than there was");
         assert!(exchange.repeated_setup_ns <= wall_ns);
-        self.ledger.merge(&exchange.ledger);
+        self.ledger.take(&exchange.ledger);
         self.exchanges += 1;
         self.tally.exchange(connection, exchange);
     }
