@@ -148,7 +148,9 @@ impl Sink for Checked {
 impl Checked {
     fn check(self) {
         let mut report = Report::default();
-        assemble(self.tally, &Floors::default(), &mut report);
+        let mut tally = Tally::default();
+        tally.merge(self.tally);
+        assemble(tally, &Floors::default(), &mut report);
         let totals = &report.totals;
         // What is learned later may rename time, never make or lose any.
         assert_eq!(report.ledger.total_ns(), self.ledger.total_ns());
