@@ -114,17 +114,24 @@ fn round_trips(stage: &Stage, count: u32) -> Vec<Duration> {
     took
 }
 
+fn median(sorted: &[Duration]) -> Duration {
+    sorted[sorted.len() / 2]
+}
+
 #[test]
 fn a_round_trip_of_20_ms_is_kept_to_a_third_of_a_millisecond() {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
+        // What the ends and the kernel need to wake up is no part of the delay.
+        let Some(direct) = stage(RelayParams::symmetric(0, 0, 1)) else { return };
+        let own = median(&round_trips(&direct, 100));
+        report(direct);
         let Some(stage) = stage(RelayParams::symmetric(20 * MS, 0, 1)) else { return };
-        let took = round_trips(&stage, 100);
+        let took = median(&round_trips(&stage, 100));
         let time = report(stage).timekeeping;
-        let median = took[took.len() / 2];
-        last = format!("median round trip {median:?}, {time:?}");
+        last = format!("median round trip {took:?}, {own:?} without delay, {time:?}");
         println!("{last}");
-        let off = median.abs_diff(Duration::from_millis(20));
+        let off = took.saturating_sub(own).abs_diff(Duration::from_millis(20));
         if off < Duration::from_micros(300) && time.late_p99_ns < 300_000 {
             return;
         }

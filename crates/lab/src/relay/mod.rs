@@ -155,6 +155,8 @@ impl RelayReport {
 const DROPS_LOGGED: usize = 10_000;
 /// Read in one go before packets that are due get their turn: bounds the lateness.
 const BATCH: usize = 32;
+/// What a sleeping thread may need to wake up.
+const WAKING_NS: u64 = 80_000;
 /// How often a quiet relay looks whether it should stop.
 const TICK_NS: u64 = 50_000_000;
 
@@ -249,6 +251,8 @@ impl Worker {
             let now_ns = sys::monotonic_ns();
             let next = self.paths.iter().filter_map(Path::next_due_ns).min();
             let wait_ns = next.map_or(TICK_NS, |due| due.saturating_sub(now_ns).min(TICK_NS));
+            // What is left of the wait is spent looking, instead of waking up too late.
+            let wait_ns = wait_ns.saturating_sub(WAKING_NS);
             sys::wait_readable([&self.devices[0], &self.devices[1]], wait_ns);
         }
         self.report(realtime)
