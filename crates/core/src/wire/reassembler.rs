@@ -54,7 +54,6 @@ pub struct Reassembler {
     bytes: usize,
     /// Packets completed last, latest at the end.
     completed: VecDeque<Completed>,
-    given_up: Vec<Reassembled>,
     packet_count: u64,
     incomplete_count: u64,
 }
@@ -103,13 +102,6 @@ impl Reassembler {
     /// Ends all that is unfinished, at the end of the capture.
     pub fn finish(&mut self) {
         while self.give_up_oldest() {}
-    }
-
-    /// The first fragments of packets that were given up, for what their headers say. They come
-    /// late: when the others were no longer waited for, or captured at all (a filter by port lets
-    /// only first fragments pass).
-    pub fn take_given_up(&mut self) -> Vec<Reassembled> {
-        std::mem::take(&mut self.given_up)
     }
 
     /// How many packets there were fragments of.
@@ -168,11 +160,6 @@ impl Reassembler {
         let Some(partial) = self.remove(serial) else { return false };
         if !partial.refused {
             self.incomplete_count += 1;
-            let origin = partial.origin;
-            // Bounded like the rest, should nobody take them.
-            if self.given_up.len() < self.limits.packets {
-                self.given_up.extend(partial.into_reassembled(origin));
-            }
         }
         true
     }

@@ -36,11 +36,6 @@ fn decode_all(frames: &[Frame<'_>]) {
         }
     }
     reassembler.finish();
-    for first in reassembler.take_given_up() {
-        if let Packet::Tcp = first.decode(&hasher, &mut segment) {
-            assert_payload_inside(&segment, first.bytes.len());
-        }
-    }
 }
 
 proptest! {

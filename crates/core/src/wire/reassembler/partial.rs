@@ -108,7 +108,7 @@ impl Partial {
     pub fn into_reassembled(self, origin: Origin) -> Option<Reassembled> {
         let mut network = self.network?;
         network.facts |= SegmentFlags::REASSEMBLED | self.congestion;
-        let len = self.len.unwrap_or_else(|| self.contiguous_len());
+        let len = self.len?;
         let mut bytes = Vec::with_capacity(self.captured_bytes);
         for piece in &self.pieces {
             if piece.start as usize != bytes.len() {
