@@ -4,12 +4,11 @@
 mod elide;
 mod rungs;
 
-use crate::app::KnownHeaders;
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
 use crate::pipeline::{Batch, Decoder, Joiner, Options};
 use crate::report::{ConnectionReport, Ladder};
-use crate::tcp::{Connection, Exchange, Sink};
+use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{FlowKey, Segment};
 use elide::Room;
 use rungs::{Drawing, Rung};
@@ -40,7 +39,7 @@ pub struct Drill {
     connection: Option<Box<Connection>>,
     over: bool,
     rungs: Vec<Rung>,
-    known: KnownHeaders,
+    shared: Shared,
     exchanges: Exchanges,
 }
 
@@ -69,7 +68,7 @@ impl Drill {
             connection: None,
             over: false,
             rungs: Vec::new(),
-            known: KnownHeaders::default(),
+            shared: Shared::default(),
             exchanges: Exchanges::default(),
         }
     }
@@ -100,7 +99,7 @@ impl Drill {
             self.over = true;
             return;
         }
-        connection.segment(segment, payload, &mut self.known, &mut self.exchanges);
+        connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
         if self.rungs.len() < RUNGS_MAX {
             self.rungs.push(Rung::of(connection, segment));
         }
@@ -138,7 +137,7 @@ impl Drill {
         pick: impl Fn(&[Exchange]) -> Result<Option<&Exchange>, DrillError>,
     ) -> Result<Ladder, DrillError> {
         let Some(mut connection) = self.connection.take() else { return Ok(Ladder::default()) };
-        connection.finish(&mut self.exchanges);
+        connection.finish(&mut self.shared, &mut self.exchanges);
         let mut exchanges = self.exchanges.0;
         exchanges.sort_by_key(|exchange| (exchange.first_ns, exchange.first_frame));
         let (client, server) = (connection.client(), connection.server());

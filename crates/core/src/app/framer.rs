@@ -211,6 +211,9 @@ impl Framer {
                     self.last = Some(from);
                 }
             }
+            if pos >= end {
+                return;
+            }
         }
     }
 

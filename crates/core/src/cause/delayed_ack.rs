@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape, Turn};
+use crate::tcp::{Gap, Shape};
 
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
 const DELAY_FLOOR_NS: u64 = 20_000_000;
@@ -14,8 +14,7 @@ const DELAY_FLOOR_NS: u64 = 20_000_000;
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let ack = gap.ack?;
     let delay_ns = ack.delay_ns?;
-    let waited = gap.turn == Turn::Continues
-        && gap.retransmission.is_none()
+    let waited = gap.retransmission.is_none()
         && ack.pure
         && gap.flight_before > 0
         // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).

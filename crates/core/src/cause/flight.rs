@@ -4,7 +4,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape, Turn};
+use crate::tcp::{Gap, Shape};
 
 /// A window may be reset after an idle time as long as the RTO (RFC 5681 §4.1): on Linux at
 /// least this.
@@ -15,10 +15,8 @@ const RESTART_NS: u64 = 200_000_000;
 /// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let held_back = gap.turn == Turn::Continues
-        && gap.retransmission.is_none()
-        && gap.flight_before > gap.smss
-        && gap.ack_triggered();
+    let held_back =
+        gap.retransmission.is_none() && gap.flight_before > gap.smss && gap.ack_triggered();
     held_back.then(|| match gap.shape {
         Shape::Ceiling { drained: true, .. } => {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)

@@ -3,17 +3,14 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::app::Side;
-use crate::tcp::{Gap, Turn};
+use crate::tcp::Gap;
 
 /// All but the round trip that a prompt answer would have taken.
 ///
 /// The header asked for it, no interim response came, and the body followed by the client's
 /// own patience (curl: 1 s).
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let waits = gap.expects_continue
-        && gap.sender == Side::Client
-        && gap.turn == Turn::Continues
-        && gap.retransmission.is_none();
+    let waits = gap.expects_continue && gap.sender == Side::Client && gap.retransmission.is_none();
     let lost_ns = rest_ns.saturating_sub(gap.rtt_base_ns);
     waits.then(|| Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
 }

@@ -25,8 +25,7 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
         // The answers went the way that was not captured.
         return;
     }
-    let mut firsts = std::mem::take(&mut tally.firsts);
-    firsts.sort_by_key(|first| (first.start_ns, first.frame));
+    let firsts = tally.take_firsts();
     let mut followed = vec![false; lookups.len()];
     for first in &firsts {
         if let Some(index) = waited_for(&lookups, first) {

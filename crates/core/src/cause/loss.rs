@@ -58,8 +58,7 @@ pub fn may_be_timer(gap: &Gap) -> bool {
 
 /// New data in the middle of a recovery: the sender was held back by it.
 pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    (gap.in_recovery && gap.turn == Turn::Continues && gap.ack_triggered())
-        .then(|| slice(Recovery::Fast, rest_ns))
+    (gap.in_recovery && gap.ack_triggered()).then(|| slice(Recovery::Fast, rest_ns))
 }
 
 /// What a packet owns that came late though nothing was lost.

@@ -106,17 +106,26 @@ impl Slices {
 /// Says which part of `rest_ns` of a silence is this mechanism's.
 type Recogniser = fn(&Gap, u64) -> Option<Slice>;
 
+/// Which silences a mechanism is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// All of them.
+    Always,
+    /// Those within a message: an answer waits for none of these.
+    Within,
+}
+
 /// Most specific first: each may rely on what stands above it having declined.
-const RECOGNISERS: &[Recogniser] = &[
-    loss::repair,
-    loss::unseen,
-    http_100_continue::recognise,
-    zero_window::recognise,
-    receive_window::recognise,
-    nagle_delayed_ack::recognise,
-    delayed_ack::recognise,
-    loss::recovery,
-    flight::recognise,
+const RECOGNISERS: &[(Asked, Recogniser)] = &[
+    (Asked::Always, loss::repair),
+    (Asked::Always, loss::unseen),
+    (Asked::Within, http_100_continue::recognise),
+    (Asked::Always, zero_window::recognise),
+    (Asked::Always, receive_window::recognise),
+    (Asked::Within, nagle_delayed_ack::recognise),
+    (Asked::Within, delayed_ack::recognise),
+    (Asked::Within, loss::recovery),
+    (Asked::Within, flight::recognise),
 ];
 
 /// Cuts a silence into slices with their owners.
@@ -135,9 +144,12 @@ pub fn judge(gap: &Gap) -> Slices {
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
     }
-    for recogniser in RECOGNISERS {
+    for (asked, recogniser) in RECOGNISERS {
         if slices.rest_ns == 0 {
             return slices;
+        }
+        if *asked == Asked::Within && gap.turn == Turn::Answers {
+            continue;
         }
         if let Some(slice) = recogniser(gap, slices.rest_ns) {
             slices.take(slice);

@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape, Turn};
+use crate::tcp::{Gap, Shape};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 const HOLD_FLOOR_NS: u64 = 1_000_000;
@@ -18,8 +18,7 @@ const KNOWN_HOLDS: u32 = 3;
 /// others while *anything* is; either way the held segment leaves with the ACK that covers all.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let ack = gap.ack?;
-    let held = gap.turn == Turn::Continues
-        && gap.retransmission.is_none()
+    let held = gap.retransmission.is_none()
         && gap.next_small()
         && gap.next_len > 0
         && ack.acked_all

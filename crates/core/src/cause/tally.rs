@@ -96,10 +96,7 @@ impl Sink for Tally {
                 answered: exchange.response_seen || exchange.is_complete(),
                 frame: exchange.first_frame,
             });
-            // A quarter more, so that they are rarely sorted.
-            if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
-                self.keep_earliest();
-            }
+            self.bound_firsts();
         }
         if let Outcome::Reset { by } = exchange.outcome
             && exchange.request_seen
@@ -126,10 +123,22 @@ impl Sink for Tally {
 }
 
 impl Tally {
-    /// Drops the first exchanges that are too many: the same ones, whatever shard they were in.
-    fn keep_earliest(&mut self) {
-        self.firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
-        self.firsts.truncate(FIRSTS_MAX);
+    /// Drops the first exchanges that are too many, once there are a quarter more: so they are
+    /// rarely sorted.
+    fn bound_firsts(&mut self) {
+        if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
+            self.firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
+            self.firsts.truncate(FIRSTS_MAX);
+        }
+    }
+
+    /// The first exchanges that are kept, earliest first: the same ones, whatever shard they were
+    /// in.
+    pub(super) fn take_firsts(&mut self) -> Vec<First> {
+        let mut firsts = std::mem::take(&mut self.firsts);
+        firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
+        firsts.truncate(FIRSTS_MAX);
+        firsts
     }
 
     /// What `cause` cost at `server`, ns.
@@ -225,7 +234,7 @@ impl Tally {
             self.causes.entry(key).or_default().merge(&theirs);
         }
         self.firsts.extend(other.firsts);
-        self.keep_earliest();
+        self.bound_firsts();
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.connections += other.connections;

@@ -8,11 +8,18 @@ use crate::cause::Owner;
 pub struct Shares {
     /// Owners with their time; what does not fit is in `all`.
     few: [Share; FEW],
+    /// Where in `few` an owner stands: [`PLACE_BITS`] each, 0 for nowhere, else one more than the
+    /// place.
+    places: u64,
     all: Option<Box<Ledger>>,
 }
 
 /// Most exchanges have time of set-up, path, both applications and the link at most.
 const FEW: usize = 5;
+
+/// Enough for a place, and few enough for those of all owners.
+const PLACE_BITS: u32 = 3;
+const _: () = assert!(FEW < 1 << PLACE_BITS && Owner::ALL.len() as u32 * PLACE_BITS <= u64::BITS);
 
 /// One owner's time, ns, below 2^56 (two years), and above it one more than the owner's number;
 /// zero where there is none.
@@ -23,12 +30,13 @@ const NS_BITS: u32 = 56;
 const NS_MAX: u64 = (1 << NS_BITS) - 1;
 
 impl Share {
-    fn of(self, owner: Owner) -> Option<u64> {
-        (self.0 >> NS_BITS == owner as u64 + 1).then_some(self.0 & NS_MAX)
+    fn ns(self) -> u64 {
+        self.0 & NS_MAX
     }
 
-    fn owner(self) -> Option<Owner> {
-        Owner::ALL.get((self.0 >> NS_BITS).checked_sub(1)? as usize).copied()
+    /// The owner's number, where there is one.
+    fn number(self) -> Option<usize> {
+        (self.0 >> NS_BITS).checked_sub(1).map(|number| number as usize)
     }
 }
 
@@ -36,38 +44,60 @@ impl Shares {
     /// Adds `ns` to what `owner` has.
     #[inline]
     pub fn add(&mut self, owner: Owner, ns: u64) {
-        if let Some(all) = &mut self.all {
-            return all.add(owner, ns);
+        if let Some(share) = self.share(owner as usize)
+            && share.ns() + ns.min(NS_MAX + 1) <= NS_MAX
+        {
+            share.0 += ns;
+        } else {
+            self.begin(owner as usize, ns);
         }
+    }
+
+    /// The share of the owner with that number, where it has one among the few.
+    #[inline]
+    fn share(&mut self, number: usize) -> Option<&mut Share> {
+        let place = self.places >> (number as u32 * PLACE_BITS) & ((1 << PLACE_BITS) - 1);
+        self.few.get_mut((place as usize).wrapping_sub(1))
+    }
+
+    /// Adds `ns` to what an owner has that has none of the few shares, or too much for one.
+    fn begin(&mut self, number: usize, ns: u64) {
         if ns == 0 {
             return;
         }
-        let mine = |share: &&mut Share| share.0 == 0 || share.of(owner).is_some();
-        if let Some(share) = self.few.iter_mut().find(mine)
-            && let Some(sum) = share.of(owner).unwrap_or(0).checked_add(ns)
-            && sum <= NS_MAX
-        {
-            *share = Share((owner as u64 + 1) << NS_BITS | sum);
-            return;
+        if self.all.is_none() {
+            let free = self.few.iter().position(|share| share.0 == 0);
+            if let Some(free) = free.filter(|_| ns <= NS_MAX && self.share(number).is_none()) {
+                self.few[free] = Share((number as u64 + 1) << NS_BITS | ns);
+                self.places |= (free as u64 + 1) << (number as u32 * PLACE_BITS);
+                return;
+            }
+            self.all = Some(Box::new(self.ledger()));
+            (self.few, self.places) = ([Share::default(); FEW], 0);
         }
-        let mut all = self.ledger();
-        all.add(owner, ns);
-        self.all = Some(Box::new(all));
+        if let Some(all) = &mut self.all {
+            all.0[number] += ns;
+        }
     }
 
     /// What `owner` has, ns.
+    #[inline]
     pub fn of(&self, owner: Owner) -> u64 {
         match &self.all {
             Some(all) => all.of(owner),
-            None => self.few.iter().find_map(|share| share.of(owner)).unwrap_or(0),
+            None => {
+                let place = self.places >> (owner as u32 * PLACE_BITS) & ((1 << PLACE_BITS) - 1);
+                self.few.get((place as usize).wrapping_sub(1)).map_or(0, |share| share.ns())
+            }
         }
     }
 
     /// The sum over all owners, ns.
+    #[inline]
     pub fn total_ns(&self) -> u64 {
         match &self.all {
             Some(all) => all.total_ns(),
-            None => self.few.iter().map(|share| share.0 & NS_MAX).sum(),
+            None => self.few.iter().map(|share| share.ns()).sum(),
         }
     }
 
@@ -77,18 +107,28 @@ impl Shares {
             return all.transfer(from, to, ns);
         }
         let moved = ns.min(self.of(from));
-        if let Some(share) = self.few.iter_mut().find(|share| share.of(from).is_some()) {
+        if let Some(share) = self.share(from as usize) {
             share.0 -= moved;
         }
         self.add(to, moved);
         moved
     }
 
-    /// Owners with time.
-    pub fn iter(&self) -> impl Iterator<Item = (Owner, u64)> + '_ {
-        let few = if self.all.is_some() { &[] } else { &self.few[..] };
-        let few = few.iter().filter_map(|share| Some((share.owner()?, share.0 & NS_MAX)));
-        few.chain(self.all.iter().flat_map(|all| all.iter()))
+    /// Adds all of `other`.
+    #[inline]
+    pub fn merge(&mut self, other: &Self) {
+        match &other.all {
+            Some(all) => all.iter().for_each(|(owner, ns)| self.add(owner, ns)),
+            None => {
+                for share in &other.few {
+                    let Some(number) = share.number() else { return };
+                    match self.share(number).filter(|mine| mine.ns() + share.ns() <= NS_MAX) {
+                        Some(mine) => mine.0 += share.ns(),
+                        None => self.begin(number, share.ns()),
+                    }
+                }
+            }
+        }
     }
 
     /// The same as a ledger.
@@ -105,12 +145,13 @@ impl Ledger {
     pub fn take(&mut self, shares: &Shares) {
         match &shares.all {
             Some(all) => self.merge(all),
-            None => shares.few.iter().for_each(|share| {
-                let index = (share.0 >> NS_BITS).wrapping_sub(1) as usize;
-                if let Some(mine) = self.0.get_mut(index) {
-                    *mine += share.0 & NS_MAX;
+            None => {
+                for share in &shares.few {
+                    if let Some(mine) = share.number().and_then(|number| self.0.get_mut(number)) {
+                        *mine += share.ns();
+                    }
                 }
-            }),
+            }
         }
     }
 }
@@ -135,6 +176,10 @@ mod tests {
                 prop_assert_eq!(shares.total_ns(), ledger.total_ns());
                 prop_assert_eq!(shares.of(to), ledger.of(to));
             }
+            let (mut twice, mut doubled) = (shares.clone(), ledger);
+            twice.merge(&shares);
+            doubled.merge(&ledger);
+            prop_assert_eq!(twice.ledger(), doubled);
         }
     }
 }

@@ -6,7 +6,7 @@ mod feed;
 mod opening;
 mod silence;
 
-use crate::app::{Framer, KnownHeaders, Mark, Protocol, Side};
+use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Owner};
 use crate::report::{Shares, Vantage};
@@ -18,6 +18,7 @@ use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
+use crate::tcp::shared::Shared;
 use crate::tcp::timeline::{At, Timeline, open_ended};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
@@ -243,7 +244,7 @@ impl Connection {
         &mut self,
         segment: &Segment,
         payload: &[u8],
-        known: &mut KnownHeaders,
+        shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
         let steady;
@@ -271,10 +272,10 @@ impl Connection {
             self.echo(side, segment);
         }
         if segment.flags.has(TcpFlags::ACK) {
-            self.acknowledge(side, segment, known);
+            self.acknowledge(side, segment, shared);
         }
         if segment.payload_len > 0 {
-            self.data(side, segment, payload, known);
+            self.data(side, segment, payload, shared);
         } else if self.is_probe(side, segment) {
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
@@ -295,7 +296,7 @@ impl Connection {
         if segment.flags.has(TcpFlags::RST) && self.ending().reset.is_none() {
             self.reset(side, segment);
         }
-        self.hand_over(sink);
+        self.hand_over(shared, sink);
     }
 
     fn stepped_ns(&self) -> u64 {
@@ -327,7 +328,7 @@ impl Connection {
         position < half.nxt && position + 1 == half.una_seen && half.closed()
     }
 
-    fn acknowledge(&mut self, side: Side, segment: &Segment, known: &mut KnownHeaders) {
+    fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
         if !self.halves[peer].started() {
             return;
@@ -344,7 +345,7 @@ impl Connection {
             self.faults.get_or_insert_default().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
             let position = self.halves[peer].in_order();
-            self.skip(side.peer(), position, segment, known);
+            self.skip(side.peer(), position, segment, shared);
         }
         if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -357,7 +358,7 @@ impl Connection {
         }
     }
 
-    fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], known: &mut KnownHeaders) {
+    fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
@@ -426,7 +427,7 @@ impl Connection {
             self.timeline.move_to(segment.time_ns);
             self.timeline.active = Some(side);
         }
-        self.stream(side, start, segment, payload, known);
+        self.stream(side, start, segment, payload, shared);
         if maybe_idle && !self.timeline.request_began {
             // Not a request (a closing alert, say): nobody waits for it.
             self.timeline.cursor_ns = cursor_ns;

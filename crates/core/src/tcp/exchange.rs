@@ -6,6 +6,7 @@ use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::Shares;
 use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::Gap;
+use std::num::NonZeroU64;
 
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -96,7 +97,7 @@ pub struct Exchange {
     /// The framer lost the thread: the end of the response will not be told.
     pub(super) endless: bool,
     /// Position of the server's stream at which the response is complete.
-    pub(super) response_end: Option<u64>,
+    pub(super) response_end: Option<NonZeroU64>,
     /// Bytes of both streams, by who sent them: where they stood at its beginning.
     pub began_at: [u64; 2],
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
@@ -121,6 +122,11 @@ impl Exchange {
     /// Whether its response was complete.
     pub fn is_complete(&self) -> bool {
         self.response_end.is_some()
+    }
+
+    /// The causes that had a part in it, one bit each.
+    pub fn causes(&self) -> u64 {
+        self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
     }
 
     /// Whether it is an exchange at all: something was asked and answered, or time went by

@@ -129,6 +129,8 @@ pub struct Half {
     smss_announced: u16,
     /// Length of consecutive full segments, below the announced.
     smss_seen: u16,
+    /// What follows from both; 0 before either is known.
+    smss: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
     /// Highest position acknowledged as seen here.
@@ -306,16 +308,21 @@ impl Half {
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
         let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
         self.smss_announced = mss.saturating_sub(options).max(1);
+        self.settle_smss();
+    }
+
+    /// What was seen or announced of the segment size has changed.
+    fn settle_smss(&mut self) {
+        self.smss = match (self.smss_seen, self.smss_announced) {
+            (0, announced) => announced,
+            (seen, 0) => seen,
+            (seen, announced) => seen.min(announced),
+        };
     }
 
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
     pub fn smss(&self) -> u64 {
-        u64::from(match (self.smss_seen, self.smss_announced) {
-            (0, 0) => SMSS_DEFAULT,
-            (0, announced) => announced,
-            (seen, 0) => seen,
-            (seen, announced) => seen.min(announced),
-        })
+        u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
     }
 
     /// Whether a departure of `len` bytes ends in a segment below the SMSS.

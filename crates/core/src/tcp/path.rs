@@ -8,14 +8,11 @@ use crate::report::Vantage;
 /// The handshake gives the first samples (SYN to SYN-ACK is the server's side, SYN-ACK to ACK
 /// the client's), data to ACK keeps refining them. A minimum, because everything that adds to a
 /// sample (queues, delayed ACKs) only makes it longer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
-    client_ns: u64,
-    server_ns: u64,
+    /// By side: one more than the least sample, ns; 0 where there is none.
+    legs: [u64; 2],
 }
-
-/// No sample yet.
-const UNKNOWN: u64 = u64::MAX;
 
 /// No path is longer: a sample beyond it is a clock that stepped or a missing packet.
 const RTT_MAX_NS: u64 = 60_000_000_000;
@@ -23,40 +20,26 @@ const RTT_MAX_NS: u64 = 60_000_000_000;
 /// Below this a leg is as good as none: the vantage is on that host.
 const NEAR_NS: u64 = 60_000;
 
-impl Default for Path {
-    fn default() -> Self {
-        Self { client_ns: UNKNOWN, server_ns: UNKNOWN }
-    }
-}
-
 impl Path {
     /// Takes a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns > RTT_MAX_NS {
             return;
         }
-        let leg = match side {
-            Side::Client => &mut self.client_ns,
-            Side::Server => &mut self.server_ns,
-        };
-        *leg = (*leg).min(rtt_ns);
+        let leg = &mut self.legs[side as usize];
+        if *leg == 0 || rtt_ns < *leg {
+            *leg = rtt_ns + 1;
+        }
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 where there is no sample.
     pub fn rtt_ns(&self, side: Side) -> u64 {
-        let leg = match side {
-            Side::Client => self.client_ns,
-            Side::Server => self.server_ns,
-        };
-        if leg == UNKNOWN { 0 } else { leg }
+        self.legs[side as usize].saturating_sub(1)
     }
 
     /// Whether there is a sample for `side`.
     pub fn knows(&self, side: Side) -> bool {
-        match side {
-            Side::Client => self.client_ns != UNKNOWN,
-            Side::Server => self.server_ns != UNKNOWN,
-        }
+        self.legs[side as usize] > 0
     }
 
     /// Minimum round trip between client and server, ns.
@@ -72,10 +55,10 @@ impl Path {
 
     /// Where the capture was taken, as far as this connection shows.
     pub fn vantage(&self) -> Vantage {
-        if self.client_ns == UNKNOWN || self.server_ns == UNKNOWN {
+        if !Side::ALL.into_iter().all(|side| self.knows(side)) {
             return Vantage::Unknown;
         }
-        let (client, server) = (self.client_ns, self.server_ns);
+        let [client, server] = Side::ALL.map(|side| self.rtt_ns(side));
         let near = |leg: u64, other: u64| leg <= NEAR_NS || leg.saturating_mul(8) <= other;
         match (near(client, server), near(server, client)) {
             (true, true) => Vantage::Local,

@@ -7,6 +7,8 @@ use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::Gap;
 use crate::tcp::setup::Setup;
+use crate::tcp::shared::Spare;
+use std::num::NonZeroU64;
 
 /// Requests in flight on one connection beyond this count are one exchange.
 const PIPELINED_MAX: usize = 64;
@@ -104,7 +106,7 @@ impl Timeline {
         for exchange in self.open.iter_mut() {
             let arrived = match (exchange.response_end, repaired_end) {
                 (None, _) => false,
-                (Some(end), Some(repaired)) => gap.sender != Side::Server || repaired > end,
+                (Some(end), Some(repaired)) => gap.sender != Side::Server || repaired > end.get(),
                 (Some(_), None) => true,
             };
             if arrived {
@@ -146,9 +148,9 @@ impl Timeline {
     }
 
     /// A framer's mark.
-    pub fn mark(&mut self, mark: Mark<'_>, at: At, setup: &mut Setup) {
+    pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup, spare: &mut Spare) {
         match mark {
-            Mark::RequestStart => self.request_start(at, setup),
+            Mark::RequestStart => self.request_start(at, setup, spare),
             Mark::Kind(kind) => {
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.kind = *kind;
@@ -164,7 +166,7 @@ impl Timeline {
                     exchange.awaits_continue = false;
                 }
             }
-            Mark::ResponseStart => self.response_start(at, setup),
+            Mark::ResponseStart => self.response_start(at, setup, spare),
             Mark::Interim { .. } => {
                 if let Some(exchange) = self.answered() {
                     exchange.response_seen = false;
@@ -173,7 +175,7 @@ impl Timeline {
             }
             Mark::ResponseEnd => self.response_end(at),
             Mark::HandshakeStart => {
-                self.open(at, setup);
+                self.open(at, setup, spare);
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.in_handshake = true;
                     exchange.kind = "TLS handshake".into();
@@ -192,7 +194,7 @@ impl Timeline {
         }
     }
 
-    fn request_start(&mut self, at: At, setup: &mut Setup) {
+    fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         let after_handshake = self.open.back().is_some_and(|exchange| {
             exchange.handshake.is_some()
                 && !exchange.request_seen
@@ -207,7 +209,7 @@ impl Timeline {
                 self.retire_endless(at.rtt_client_ns);
             }
             if self.open.len() < PIPELINED_MAX {
-                self.open(at, setup);
+                self.open(at, setup, spare);
             }
         }
         if let Some(exchange) = self.open.back_mut() {
@@ -217,11 +219,11 @@ impl Timeline {
         }
     }
 
-    fn response_start(&mut self, at: At, setup: &mut Setup) {
+    fn response_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
         if self.answered().is_none() && setup.waited_for(at.time_ns, at.rtt_client_ns) {
             self.retire_all(at.rtt_client_ns, Outcome::Complete);
-            self.open(at, setup);
+            self.open(at, setup, spare);
             if let Some(exchange) = self.open.back_mut() {
                 exchange.kind = "greeting".into();
             }
@@ -236,20 +238,20 @@ impl Timeline {
         self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
     }
 
-    fn response_end(&mut self, at: At) {
+    fn response_end(&mut self, at: &At) {
         let retire_at = &mut self.retire_at;
         let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
         else {
             return;
         };
-        exchange.response_end = Some(at.position);
+        exchange.response_end = NonZeroU64::new(at.position);
         exchange.end_ns = at.time_ns;
         exchange.last_frame = at.frame;
         *retire_at = (*retire_at).min(at.position);
     }
 
-    fn open(&mut self, at: At, setup: &mut Setup) {
-        let mut exchange = Box::new(Exchange {
+    fn open(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+        let mut exchange = spare.place(Exchange {
             start_ns: at.time_ns,
             first_ns: at.time_ns,
             end_ns: at.time_ns,
@@ -279,7 +281,7 @@ impl Timeline {
     /// later than that.
     pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: [Slice; 2]) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
-            if end > una {
+            if end.get() > una {
                 break;
             }
             if let Some(exchange) = self.open.front_mut() {
@@ -292,8 +294,8 @@ impl Timeline {
             }
             self.retire_front(rtt_client_ns, Outcome::Complete);
         }
-        self.retire_at =
-            self.open.front().and_then(|exchange| exchange.response_end).unwrap_or(u64::MAX);
+        let next = self.open.front().and_then(|exchange| exchange.response_end);
+        self.retire_at = next.map_or(u64::MAX, NonZeroU64::get);
     }
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {

@@ -1,8 +1,8 @@
 //! The table of connections of one shard.
 
-use crate::app::KnownHeaders;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
+use crate::tcp::shared::Shared;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: VecDeque<(u64, u64, FlowKey)>,
     half_open: VecDeque<(u64, FlowKey)>,
-    known: KnownHeaders,
+    shared: Shared,
     /// Kinds of requests show the values in them.
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
@@ -43,7 +43,8 @@ impl Tracker {
     /// Looks at the connections that `segments` are about to change, without waiting for one before
     /// asking for the next: with many open, each has to come from memory, in many pieces.
     pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
-        if self.table.len() <= CACHED_MAX {
+        // Those that are closed are kept for a while, and hardly ever looked at again.
+        if self.table.len().saturating_sub(self.closed.len()) <= CACHED_MAX {
             return;
         }
         let find = |segment: &Segment| {
@@ -63,7 +64,7 @@ impl Tracker {
                 connection.over_ns().is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
             if !forgotten && !connection.reused_by(segment) {
                 let was_over = connection.is_over();
-                connection.segment(segment, payload, &mut self.known, sink);
+                connection.segment(segment, payload, &mut self.shared, sink);
                 if !was_over && connection.is_over() {
                     connection.set_over(segment.time_ns);
                     self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
@@ -86,7 +87,7 @@ impl Tracker {
         if self.shows_values {
             connection.show_values();
         }
-        connection.segment(segment, payload, &mut self.known, sink);
+        connection.segment(segment, payload, &mut self.shared, sink);
         if syn {
             self.half_open.push_back((segment.flow_hash, segment.flow));
         }
@@ -126,7 +127,7 @@ impl Tracker {
     fn remove(&mut self, hash: u64, key: &FlowKey, sink: &mut impl Sink) {
         if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
             let (mut connection, _) = entry.remove();
-            connection.finish(sink);
+            connection.finish(&mut self.shared, sink);
         }
     }
 
@@ -135,7 +136,7 @@ impl Tracker {
         let mut rest: Vec<_> = self.table.drain().collect();
         rest.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
         for mut connection in rest {
-            connection.finish(sink);
+            connection.finish(&mut self.shared, sink);
         }
     }
 

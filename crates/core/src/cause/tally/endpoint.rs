@@ -31,10 +31,10 @@ pub struct Group {
 }
 
 impl Group {
-    fn add(&mut self, ledger: &Ledger, wall_ns: u64) {
+    fn add(&mut self, exchange: &Exchange) {
         self.exchanges += 1;
-        self.ledger.merge(ledger);
-        self.latency.record(wall_ns);
+        self.ledger.take(&exchange.ledger);
+        self.latency.record(exchange.wall_ns());
     }
 
     /// Adds all of `other`.
@@ -87,15 +87,14 @@ pub struct EndpointTally {
 impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        let (ledger, wall_ns) = (exchange.ledger.ledger(), exchange.wall_ns());
         self.connects += u64::from(exchange.connects);
-        self.sample(connection, exchange, &ledger);
+        self.sample(connection, exchange);
         if let Some(handshake) = exchange.handshake {
             self.handshakes[usize::from(handshake.resumed)] += 1;
-            self.tls.record(ledger.of(Owner::Tls));
+            self.tls.record(exchange.ledger.of(Owner::Tls));
             self.certificate_bytes = self.certificate_bytes.max(handshake.certificate_bytes);
         }
-        self.kind(&exchange.kind).add(&ledger, wall_ns);
+        self.kind(&exchange.kind).add(exchange);
     }
 
     /// Counts a connection to the endpoint.
@@ -134,10 +133,10 @@ impl EndpointTally {
     }
 
     /// Keeps the exchange as evidence of the costs that mattered more to it than to others.
-    fn sample(&mut self, connection: &Connection, exchange: &Exchange, ledger: &Ledger) {
+    fn sample(&mut self, connection: &Connection, exchange: &Exchange) {
         for &(cause, owners) in COSTS {
             let Some(place) = Sample::place(cause) else { continue };
-            let ns = owners.iter().map(|&owner| ledger.of(owner)).sum();
+            let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
                 Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
             }

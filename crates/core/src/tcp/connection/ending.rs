@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// Causes that the end of an exchange may give another name, or another share of its time.
+const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
+    | 1 << Cause::FastRecovery as u64
+    | 1 << Cause::CongestionWindow as u64
+    | 1 << Cause::NagleDelayedAck as u64
+    | 1 << Cause::SendBuffer as u64
+    | 1 << Cause::ReceiveWindow as u64;
+
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         self.ending.get_or_insert_default().reset = Some((side, segment.frame, segment.time_ns));
@@ -56,7 +64,7 @@ impl Connection {
     }
 
     /// Hands what is over to the sink.
-    pub(super) fn hand_over(&mut self, sink: &mut impl Sink) {
+    pub(super) fn hand_over(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         if self.timeline.done.is_empty() {
             return;
         }
@@ -64,17 +72,17 @@ impl Connection {
         while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
             if !exchange.counts() {
+                shared.spare.keep(exchange);
                 continue;
             }
             self.totals.exchanges += 1;
-            for (owner, ns) in exchange.ledger.iter() {
-                self.totals.ledger.add(owner, ns);
-            }
+            self.totals.ledger.merge(&exchange.ledger);
             self.totals.lost_ns += exchange.fault_ns();
             for chain in &exchange.chains {
                 self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             }
             sink.exchange(self, &exchange);
+            shared.spare.keep(exchange);
         }
         self.timeline.shrink();
     }
@@ -87,8 +95,8 @@ impl Connection {
                 (Owner::Connect, Cause::AcceptQueueOverflow),
             );
         }
-        for side in Side::ALL {
-            self.name_losses(side, exchange);
+        if exchange.causes() & REVISED != 0 {
+            Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
         }
         if exchange.repeated_setup_ns > 0 {
             let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
@@ -97,6 +105,9 @@ impl Connection {
             };
             exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
             exchange.set_up_cost(cause, self.first_frame);
+        }
+        if exchange.causes() & REVISED == 0 {
+            return;
         }
         for side in Side::ALL {
             if self.nagle_refuted(side) > 0 {
@@ -153,7 +164,7 @@ impl Connection {
     }
 
     /// The connection or the capture is over: ends what is under way and reports.
-    pub fn finish(&mut self, sink: &mut impl Sink) {
+    pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.resume();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         if self.timeline.front().is_some() {
@@ -179,7 +190,7 @@ impl Connection {
             self.timeline.close(rtt_client_ns, outcome);
         }
         self.attempt(rtt_client_ns);
-        self.hand_over(sink);
+        self.hand_over(shared, sink);
         sink.connection(self);
     }
 

@@ -3,92 +3,79 @@
 use super::*;
 
 impl Connection {
+    /// Gives the data of `segment`, which begins at `start` of its stream, to the framer as far as
+    /// it is in order.
     pub(super) fn stream(
         &mut self,
         side: Side,
         start: u64,
         segment: &Segment,
         payload: &[u8],
-        known: &mut KnownHeaders,
+        shared: &mut Shared,
     ) {
-        let positions = self.halves.each_ref().map(|half| half.nxt);
-        let Self { streams, framer, timeline, setup, software, path, .. } = self;
-        let rtt_client_ns = path.rtt_ns(Side::Client);
-        streams[side as usize].push(
-            side,
-            start,
-            segment.payload_len,
-            payload,
-            &mut |side, bytes, missing, end| {
-                feed(
-                    framer,
-                    timeline,
-                    setup,
-                    software,
-                    Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
-                    known,
-                );
-            },
-        );
+        let (streams, mut feed) = self.feed(segment, shared);
+        let len = segment.payload_len;
+        streams[side as usize].push(side, start, len, payload, &mut |side, bytes, missing, end| {
+            feed.push(side, bytes, missing, end);
+        });
     }
 
+    /// What lies before `position` of a stream and was not seen will not come.
     pub(super) fn skip(
         &mut self,
         side: Side,
         position: u64,
         segment: &Segment,
-        known: &mut KnownHeaders,
+        shared: &mut Shared,
     ) {
-        let positions = self.halves.each_ref().map(|half| half.nxt);
-        let Self { streams, framer, timeline, setup, software, path, .. } = self;
-        let rtt_client_ns = path.rtt_ns(Side::Client);
+        let (streams, mut feed) = self.feed(segment, shared);
         streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
-            feed(
-                framer,
-                timeline,
-                setup,
-                software,
-                Push { side, bytes, missing, end, rtt_client_ns, positions, segment },
-                known,
-            );
+            feed.push(side, bytes, missing, end);
         });
+    }
+
+    /// The streams, and where their bytes go when `segment` completes them.
+    fn feed<'a>(
+        &'a mut self,
+        segment: &Segment,
+        shared: &'a mut Shared,
+    ) -> (&'a mut [Reassembly; 2], Feed<'a>) {
+        let at = At {
+            time_ns: segment.time_ns,
+            frame: segment.frame,
+            position: 0,
+            rtt_client_ns: self.path.rtt_ns(Side::Client),
+            open_ended: open_ended(self.framer.protocol()),
+            positions: self.halves.each_ref().map(|half| half.nxt),
+        };
+        let Self { streams, framer, timeline, setup, software, .. } = self;
+        (streams, Feed { framer, timeline, setup, software, shared, at })
     }
 }
 
-/// Bytes in order, with the segment that completed them.
-struct Push<'a> {
-    side: Side,
-    bytes: &'a [u8],
-    missing: u32,
-    end: u64,
-    rtt_client_ns: u64,
-    positions: [u64; 2],
-    segment: &'a Segment,
+/// The way of bytes in order to the exchanges.
+struct Feed<'a> {
+    framer: &'a mut Framer,
+    timeline: &'a mut Timeline,
+    setup: &'a mut Setup,
+    software: &'a mut Option<Box<Software>>,
+    shared: &'a mut Shared,
+    at: At,
 }
 
-fn feed(
-    framer: &mut Framer,
-    timeline: &mut Timeline,
-    setup: &mut Setup,
-    software: &mut Option<Box<Software>>,
-    push: Push<'_>,
-    known: &mut KnownHeaders,
-) {
-    let begin = push.end - push.bytes.len() as u64 - u64::from(push.missing);
-    let open_ended = open_ended(framer.protocol());
-    framer.push(push.side, push.bytes, push.missing, known, &mut |offset, mark| {
-        if let Mark::Software(name) = mark {
-            let software = software.get_or_insert_default();
-            software[push.side as usize].get_or_insert_with(|| name.into());
-        }
-        let at = At {
-            time_ns: push.segment.time_ns,
-            frame: push.segment.frame,
-            position: begin + u64::from(offset),
-            rtt_client_ns: push.rtt_client_ns,
-            open_ended,
-            positions: push.positions,
-        };
-        timeline.mark(mark, at, setup);
-    });
+impl Feed<'_> {
+    fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
+        let begin = end - bytes.len() as u64 - u64::from(missing);
+        let Self { framer, timeline, setup, software, shared, at } = self;
+        let Shared { known, spare } = shared;
+        at.open_ended = open_ended(framer.protocol());
+        framer.push(side, bytes, missing, known, &mut |offset, mark| {
+            if let Mark::Software(name) = mark {
+                let software = software.get_or_insert_default();
+                software[side as usize].get_or_insert_with(|| name.into());
+            }
+            at.position = begin + u64::from(offset);
+            timeline.mark(mark, at, setup, spare);
+        });
+    }
 }

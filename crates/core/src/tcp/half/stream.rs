@@ -202,6 +202,7 @@ impl Half {
             && len >= 500
         {
             self.smss_seen = self.smss_seen.max(len);
+            self.settle_smss();
         }
     }
 
