@@ -30,6 +30,7 @@ impl Default for Floors {
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settle_nagle(&mut tally);
     settle_set_up(&mut tally);
+    settle_repeats(&mut tally);
     overflow::compare(&mut tally);
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
@@ -131,6 +132,29 @@ fn settle_set_up(tally: &mut Tally) {
     }
 }
 
+/// That a repetition was needless may be known only when its exchange is over. Where most were, what
+/// was taken for losses before is of the same kind.
+fn settle_repeats(tally: &mut Tally) {
+    let suspects: Vec<_> = tally
+        .causes
+        .keys()
+        .filter(|key| key.cause == Cause::FastRecovery)
+        .filter_map(|key| {
+            let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
+            let of = |cause| {
+                tally.causes.get(&Key { cause, ..key.clone() }).map(|known| (known.lost_ns, cause))
+            };
+            let (_, kind) = of(Cause::Reordering)
+                .max(of(Cause::SpuriousRetransmission))
+                .filter(|_| 2 * needless >= again)?;
+            Some((key.clone(), kind))
+        })
+        .collect();
+    for (key, kind) in suspects {
+        move_cause(tally, &key, kind, None);
+    }
+}
+
 /// `key` turned out to be `to`.
 pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
     let Some(moved) = tally.causes.remove(key) else { return };
@@ -143,7 +167,13 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     };
     let culprit = culprit(to, key.sender, client, key.server);
     let target = Key { cause: to, culprit, ..key.clone() };
-    tally.causes.entry(target).or_default().merge(&moved);
+    let target = tally.causes.entry(target).or_default();
+    target.merge(&moved);
+    // An exchange that suffered from both is one.
+    if let Some(endpoint) = tally.endpoints.get(&key.server) {
+        target.exchanges = target.exchanges.min(endpoint.all.exchanges);
+        target.connections = target.connections.min(endpoint.connections);
+    }
 }
 
 /// A window that stood in the way fewer times at one height is one that still opens.

@@ -39,10 +39,15 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.ack_triggered() {
         return Some(of_hold(rest_ns));
     }
-    // A host that stalls for a moment after the ACK: where this sender is known to hold, it
-    // held until then.
-    let after_ns = gap.after_ack_ns();
-    (gap.nagle_holds >= KNOWN_HOLDS && after_ns <= rest_ns / 4).then(|| of_hold(rest_ns - after_ns))
+    // A host that stalls after the ACK: what this sender is known to hold, it held until then.
+    let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+    (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
+}
+
+/// Whether the sender is known to hold what it has, rather than to have nothing: what it went on
+/// with after the ACK of all came with that ACK some times, and less often later.
+fn holds(gap: &Gap) -> bool {
+    gap.nagle_holds >= KNOWN_HOLDS && gap.nagle_holds > gap.nagle_missed
 }
 
 /// Whether the flight filled the send buffer, as it has before, so that what followed did not fit.

@@ -375,7 +375,7 @@ impl Connection {
         if let Some(trace) = &mut self.trace {
             trace.kind = Some(kind);
         }
-        if kind == Kind::Probe {
+        if matches!(kind, Kind::Probe | Kind::Late) {
             self.halves[index].depart(segment, (start, kind), &since, true);
             return;
         }
@@ -424,8 +424,7 @@ impl Connection {
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind, arrived) {
-            self.timeline.move_to(segment.time_ns);
-            self.timeline.active = Some(side);
+            self.move_cursor(side, segment.time_ns);
         }
         self.stream(side, start, segment, payload, shared);
         if maybe_idle && !self.timeline.request_began {

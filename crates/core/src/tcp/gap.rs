@@ -133,6 +133,8 @@ pub struct Gap {
     pub nagle_refuted: u32,
     /// Times this sender's small segments left with the ACK that they had waited for.
     pub nagle_holds: u32,
+    /// Times this sender went on with a small segment only after that ACK.
+    pub nagle_missed: u32,
     /// The sender has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
     /// What the flight looked like round by round.
@@ -189,6 +191,7 @@ impl Gap {
             after_loss: false,
             nagle_refuted: 0,
             nagle_holds: 0,
+            nagle_missed: 0,
             steps: false,
             shape: Shape::Opening,
             expects_continue: false,
@@ -229,7 +232,7 @@ impl Gap {
     }
 
     /// Whether it looks like Nagle's algorithm, but what followed did not follow the ACK.
-    pub fn nagle_missed(&self) -> bool {
+    pub fn misses_ack(&self) -> bool {
         let ack_of_all = self.ack.is_some_and(|ack| ack.acked_all);
         self.turn == Turn::Continues
             && self.retransmission.is_none()

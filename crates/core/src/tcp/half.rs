@@ -56,6 +56,8 @@ pub enum Kind {
     Fill(Recovery),
     /// Fills a hole with data that was overtaken.
     Reordered,
+    /// Data that was overtaken by its own repetition.
+    Late,
     /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
     Probe,
 }

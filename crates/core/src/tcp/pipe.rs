@@ -20,6 +20,8 @@ pub struct Pipe {
     busy_until_ns: u64,
     /// What was sent from then on, before there was evidence of a rate.
     unrated_bytes: u64,
+    /// How long it has run dry since the last [`Pipe::mark`], ns.
+    dry_ns: u64,
 }
 
 /// Four classes an octave.
@@ -37,6 +39,7 @@ impl Default for Pipe {
             rate: 0,
             busy_until_ns: 0,
             unrated_bytes: 0,
+            dry_ns: 0,
         }
     }
 }
@@ -89,6 +92,7 @@ impl Pipe {
             return;
         };
         self.rate_the_unrated(rate);
+        self.dry_ns += now_ns.saturating_sub(self.busy_until_ns);
         let queued = self.busy_until_ns.max(now_ns) + serialise_ns(bytes, rate);
         self.busy_until_ns = queued.min(now_ns + serialise_ns(flight_bytes, rate));
     }
@@ -98,14 +102,21 @@ impl Pipe {
         self.busy_until_ns += serialise_ns(std::mem::take(&mut self.unrated_bytes), rate);
     }
 
-    /// How much of `start_ns..end_ns` the pipe was busy with what had been sent, ns.
+    /// What was sent last begins what [`Self::busy_ns`] will be asked for.
+    pub fn mark(&mut self) {
+        self.dry_ns = 0;
+    }
+
+    /// How much of `start_ns..end_ns` the pipe was busy with what had been sent, ns; nothing
+    /// that counts was sent between. It may have run dry before a needless repetition.
     pub fn busy_ns(&mut self, start_ns: u64, end_ns: u64) -> u64 {
         if self.unrated_bytes > 0
             && let Some(rate) = self.rate()
         {
             self.rate_the_unrated(rate);
         }
-        self.busy_until_ns.clamp(start_ns, end_ns.max(start_ns)) - start_ns
+        let until_ns = self.busy_until_ns.clamp(start_ns, end_ns.max(start_ns));
+        (until_ns - start_ns).saturating_sub(self.dry_ns)
     }
 }
 

@@ -44,7 +44,7 @@ impl Trace {
         match self.kind.take() {
             Some(Kind::Retransmission(_)) => " again",
             Some(Kind::Fill(_)) => " again (first not seen)",
-            Some(Kind::Reordered) => " overtaken",
+            Some(Kind::Reordered | Kind::Late) => " overtaken",
             Some(Kind::Probe) => " probe",
             Some(Kind::New) | None => "",
         }

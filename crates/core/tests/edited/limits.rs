@@ -24,6 +24,8 @@ const KNOWN: &[&str] = &[
     "http_100_continue-healthy snap_54: invents retransmission_timeout",
     "ipv6_python-healthy snap_68: invents retransmission_timeout",
     "receive_window_lan snap_54: invents retransmission_timeout",
+    "reordering snap_54: invents fast_recovery",
+    "reordering snap_54: misses reordering",
     "zero_window-healthy snap_54: invents retransmission_timeout",
     // Without the window scale a window's height is a guess.
     "receive_window snap_54: invents send_buffer",
@@ -32,11 +34,10 @@ const KNOWN: &[&str] = &[
     // A query, a SYN-ACK or an ACK that was not captured may as well have been lost.
     "accept_queue drops: invents retransmission_timeout",
     "dns_slow-healthy drops: invents dns_timeout",
-    "reordering drops: invents idle_reset",
     // A clock that jumps every few milliseconds.
     "healthy_redis clock_steps: invents bufferbloat",
     "receive_window_lan clock_steps: invents receive_window",
-    "reordering clock_steps: misses fast_recovery",
+    "reordering clock_steps: misses reordering",
     "zero_window clock_steps: invents send_buffer",
 ];
 

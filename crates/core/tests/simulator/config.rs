@@ -9,8 +9,8 @@ pub const AMPLE_BYTES: usize = 1 << 20;
 /// Requests per connection.
 pub const REQUESTS: usize = 5;
 
-/// The request whose response is hit by a loss.
-pub const HIT_REQUEST: usize = 2;
+/// The longest packet of an Ethernet; 1460 bytes of it are payload.
+const ETHERNET_BYTES: usize = 1_500;
 
 /// Which segment the link loses; its repetition passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,12 @@ pub struct Config {
     pub think_ms: u64,
     /// Rate of the link, Mbit/s.
     pub rate_mbps: u64,
+    /// Longest packet of the link.
+    pub mtu_bytes: usize,
+    /// The request whose response is hit by a loss.
+    pub hit_request: usize,
+    /// Where in the response [`Loss::Middle`] is, hundredths of it.
+    pub hit_percent: u64,
 }
 
 impl Default for Config {
@@ -66,6 +72,9 @@ impl Default for Config {
             body_bytes: SMALL_BYTES,
             think_ms: 0,
             rate_mbps: 1_000,
+            mtu_bytes: ETHERNET_BYTES,
+            hit_request: 2,
+            hit_percent: 50,
         }
     }
 }
@@ -151,6 +160,10 @@ impl fmt::Display for Config {
             format!("{:?}", self.loss).to_lowercase(),
             buffer,
             self.rate_mbps,
-        )
+        )?;
+        match self.mtu_bytes {
+            ETHERNET_BYTES => Ok(()),
+            bytes => write!(f, " mtu {bytes:>4}"),
+        }
     }
 }

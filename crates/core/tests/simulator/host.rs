@@ -6,12 +6,9 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
-/// Maximum transmission unit, bytes; 1460 of them are payload.
-const MTU_BYTES: usize = 1_500;
-
 /// Packets on their way between interface and link.
-#[derive(Default)]
 struct Card {
+    mtu_bytes: usize,
     received: Option<Vec<u8>>,
     sent: Vec<Vec<u8>>,
 }
@@ -49,7 +46,7 @@ impl Device for Card {
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        capabilities.max_transmission_unit = MTU_BYTES;
+        capabilities.max_transmission_unit = self.mtu_bytes;
         capabilities.medium = Medium::Ip;
         capabilities.checksum = ChecksumCapabilities::default();
         capabilities
@@ -62,6 +59,7 @@ pub struct Options {
     pub ack_delay_ms: u64,
     pub send_bytes: usize,
     pub receive_bytes: usize,
+    pub mtu_bytes: usize,
 }
 
 /// One end of the connection.
@@ -75,7 +73,8 @@ pub struct Host {
 impl Host {
     /// A host at `10.0.0.last` with one socket.
     pub fn new(last: u8, options: &Options) -> Self {
-        let mut card = Card::default();
+        let mtu_bytes = options.mtu_bytes;
+        let mut card = Card { mtu_bytes, received: None, sent: Vec::new() };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = u64::from(last);
         let mut interface = Interface::new(config, &mut card, Instant::ZERO);

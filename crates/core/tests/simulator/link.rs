@@ -21,8 +21,9 @@ pub struct Link {
     rate_mbps: u64,
     loss: Loss,
     lost: bool,
-    /// Stream range of the response that a loss hits.
+    /// Stream range of the response that a loss hits, and how far it comes in it, hundredths.
     hit: (u64, u64),
+    hit_percent: u64,
     isn: Option<u32>,
     free_us: [u64; 2],
     /// What is on its way to each end.
@@ -40,6 +41,7 @@ impl Link {
             loss: config.loss,
             lost: false,
             hit,
+            hit_percent: config.hit_percent,
             isn: None,
             free_us: [0; 2],
             under_way: Default::default(),
@@ -90,7 +92,10 @@ impl Link {
         let hit = match self.loss {
             Loss::None => false,
             Loss::Syn => end == CLIENT && tcp.syn(),
-            Loss::Middle => end == SERVER && carried.contains(&((hit_start + hit_end) / 2)),
+            Loss::Middle => {
+                let middle = hit_start + (hit_end - hit_start) * self.hit_percent / 100;
+                end == SERVER && carried.contains(&middle)
+            }
             Loss::Tail => end == SERVER && carried.contains(&(hit_end - 1)),
         };
         let now_lost = hit && !self.lost;

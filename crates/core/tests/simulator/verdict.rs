@@ -1,6 +1,6 @@
 //! Holds what tcpwhy says at both ends against the truth.
 
-use crate::config::{Config, Injected, LARGE_BYTES, Loss};
+use crate::config::{Config, Injected, Loss, SMALL_BYTES};
 use crate::diagnosis::diagnose;
 use crate::frames::pcap_with_link;
 use crate::link::{CLIENT, IP_HEADER_BYTES, SERVER};
@@ -151,7 +151,7 @@ impl Verdict {
                 false
             }
             // A whole write that did not come here may as well have been written late.
-            Cause::RetransmissionTimeout => end == SERVER || self.config.body_bytes >= LARGE_BYTES,
+            Cause::RetransmissionTimeout => end == SERVER || self.config.body_bytes > SMALL_BYTES,
             // One quick repair is an observation, see `unnamed`.
             Cause::FastRecovery => false,
             _ => true,

@@ -1,6 +1,6 @@
 //! Runs a configuration: several requests on one connection, one after the other.
 
-use crate::config::{AMPLE_BYTES, Config, HIT_REQUEST, REQUESTS};
+use crate::config::{AMPLE_BYTES, Config, REQUESTS};
 use crate::host::{Host, Options};
 use crate::link::{CLIENT, Link, SERVER};
 use smoltcp::wire::IpAddress;
@@ -98,12 +98,14 @@ impl<'a> World<'a> {
             ack_delay_ms: config.ack_delay_ms,
             send_bytes: AMPLE_BYTES,
             receive_bytes: config.receive_bytes,
+            mtu_bytes: config.mtu_bytes,
         };
         let server = Options {
             nagle: config.nagle && !config.request_in_two,
             ack_delay_ms: config.ack_delay_ms,
             send_bytes: config.send_bytes,
             receive_bytes: AMPLE_BYTES,
+            mtu_bytes: config.mtu_bytes,
         };
         let mut server = Server {
             host: Host::new(2, &server),
@@ -121,7 +123,7 @@ impl<'a> World<'a> {
             done: Vec::new(),
         };
         let response_bytes = len(&response(config)) as u64;
-        let hit_start = response_bytes * HIT_REQUEST as u64;
+        let hit_start = response_bytes * config.hit_request as u64;
         let link = Link::new(config, (hit_start, hit_start + response_bytes));
         Self { config, now_us: 0, link, client, server }
     }

@@ -80,6 +80,8 @@ pub struct EndpointTally {
     pub nagle_refuted: [u64; 2],
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: [u64; 2],
+    /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
+    pub repeats: [[u64; 2]; 2],
     /// How often in a row one height of the offered window stood in the way, by who sends.
     pub window_levels: [u32; 2],
 }
@@ -121,7 +123,11 @@ impl EndpointTally {
                 self.rates[side as usize].record(rate);
             }
             let half = &connection.halves[side as usize];
-            let (height, levels) = half.trouble().window_level_max;
+            let trouble = half.trouble();
+            let [again, needless] = &mut self.repeats[side as usize];
+            *again += trouble.rexmt_data_packets;
+            *needless += u64::from(trouble.dsacks);
+            let (height, levels) = trouble.window_level_max;
             // A window that was twice as wide in the end is none that a buffer limits.
             let levels =
                 if half.window().is_some_and(|end| end >= 2 * height) { 0 } else { levels };
@@ -203,6 +209,9 @@ impl EndpointTally {
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.rates[index].merge(&other.rates[index]);
+            for (mine, theirs) in self.repeats[index].iter_mut().zip(other.repeats[index]) {
+                *mine += theirs;
+            }
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
             self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);

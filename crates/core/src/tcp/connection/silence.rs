@@ -172,6 +172,7 @@ impl Connection {
             after_loss: half.trouble().after_loss,
             nagle_refuted: self.nagle_refuted(side),
             nagle_holds: half.trouble().nagle_holds,
+            nagle_missed: half.trouble().nagle_missed,
             steps: half.steps,
             shape,
             expects_continue,
@@ -195,8 +196,16 @@ impl Connection {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
         self.own(&gap, end);
-        self.timeline.cursor_ns = self.timeline.cursor_ns.max(gap.end_ns);
-        self.timeline.active = Some(gap.sender);
+        self.move_cursor(gap.sender, gap.end_ns);
+    }
+
+    /// `side` sent what was waited for.
+    pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
+        self.timeline.move_to(time_ns);
+        self.timeline.active = Some(side);
+        if let Some(bulk) = &mut self.halves[side as usize].bulk {
+            bulk.pipe.mark();
+        }
     }
 
     /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
@@ -228,10 +237,10 @@ impl Connection {
         }
         self.doubt(gap, &slices);
         let half = &mut self.halves[gap.sender as usize];
-        if owned_by(Cause::NagleDelayedAck) {
-            half.trouble_mut().nagle_holds += 1;
-        } else if gap.nagle_missed() {
+        if gap.misses_ack() {
             half.trouble_mut().nagle_missed += 1;
+        } else if owned_by(Cause::NagleDelayedAck) {
+            half.trouble_mut().nagle_holds += 1;
         }
         if owned_by(Cause::ReceiveWindow) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));

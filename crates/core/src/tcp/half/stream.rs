@@ -19,6 +19,7 @@ impl Half {
         }
         match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
             Some(hole) => self.fills(hole, segment, rtt_base_ns),
+            None if self.sent_before_repair(segment) => Kind::Late,
             None => self.repeats(segment),
         }
     }
@@ -38,6 +39,16 @@ impl Half {
             waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000)
         };
         if overtaken { Kind::Reordered } else { Kind::Fill(self.recovery_kind(segment.time_ns)) }
+    }
+
+    /// Whether the sender sent `segment` earlier than what it sent again last: its timestamps do
+    /// not go backward (RFC 7323 §5.4), nor does its count of packets.
+    fn sent_before_repair(&self, segment: &Segment) -> bool {
+        let Some((tsval, ip_id)) = self.trouble().repair else { return false };
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let counted = segment.facts.has(SegmentFlags::IPV4) && self.counts_packets();
+        stamped && (segment.tsval.wrapping_sub(tsval) as i32) < 0
+            || counted && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
     }
 
     pub(super) fn repeats(&self, segment: &Segment) -> Kind {
@@ -65,7 +76,8 @@ impl Half {
     }
 
     /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said, `since`
-    /// what happened after the departure before. A repetition of what has `arrived` repairs nothing.
+    /// what happened after the departure before. A repetition of what has `arrived` repairs nothing,
+    /// and is no more of a departure than a probe is: what is known since the last one stays so.
     pub fn depart(
         &mut self,
         segment: &Segment,
@@ -79,7 +91,12 @@ impl Half {
         self.count(segment, kind, start, end);
         match kind {
             Kind::New => self.extend(segment, start, end),
-            Kind::Retransmission(_) if arrived => self.time_no_more(start),
+            Kind::Retransmission(_) if arrived && self.last.time_ns > 0 => {
+                self.time_no_more(start);
+                self.keep_since(*since);
+                return self.fill_pipe(segment.time_ns, len);
+            }
+            Kind::Late => return self.keep_since(*since),
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
                 self.time_no_more(start);
                 self.note_repeated(segment, end);
@@ -117,7 +134,7 @@ impl Half {
         self.fill_pipe(segment.time_ns, len);
     }
 
-    /// A probe is no departure: what is known since the last one stays so.
+    /// A probe is no departure.
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
         let closed = self.closed();
@@ -242,6 +259,7 @@ impl Half {
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
                 let trouble = self.trouble_mut();
+                trouble.repair = Some((segment.tsval, segment.ip_id));
                 trouble.rexmt_data_packets += 1;
                 match recovery {
                     // It had arrived: it repaired nothing, whatever made the sender repeat it.
@@ -250,7 +268,7 @@ impl Half {
                     Recovery::Fast => trouble.fast_retransmissions += 1,
                 }
             }
-            Kind::Reordered => self.trouble_mut().out_of_order_packets += 1,
+            Kind::Reordered | Kind::Late => self.trouble_mut().out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
         let flight = self.nxt.max(end).saturating_sub(self.una);

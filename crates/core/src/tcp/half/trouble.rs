@@ -52,6 +52,8 @@ pub struct Trouble {
     pub recovery: Option<Recovery>,
     /// What was repeated last, until it is known to have been needed.
     pub repeated: Option<Repeated>,
+    /// Timestamp and IP identification of the last segment that was sent again.
+    pub repair: Option<(u32, u16)>,
     /// Something was lost on this direction.
     pub after_loss: bool,
     /// Greatest flight since the last loss, bytes.
@@ -124,6 +126,7 @@ impl Trouble {
         recovery_end: 0,
         recovery: None,
         repeated: None,
+        repair: None,
         after_loss: false,
         flight_after_loss: 0,
         all_but_hole_ns: None,
