@@ -76,7 +76,7 @@ pub struct Tally {
 impl Sink for Tally {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         let server = connection.server();
-        self.endpoints.entry(server).or_default().exchange(connection, exchange);
+        self.endpoints.entry_ref(&server).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -154,15 +154,14 @@ impl Tally {
 
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let key = Key::of(chain.cause, chain.sender, connection);
-        let blame = key.culprit;
-        let tally = self.causes.entry(key).or_default();
+        let tally = self.causes.entry_ref(&key).or_default();
         tally.add(exchange, chain);
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
         let gap = &chain.gap;
         let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next_frame)));
         if tally.wants(rank) && (chain.cause.class() == Class::Fault || tally.worst.is_none()) {
-            let side = if blame.role == Role::Client { Side::Client } else { Side::Server };
+            let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
             tally.worst = Some(Instance {
                 rank,
                 proof: scene.proof(),

@@ -417,7 +417,10 @@ impl Connection {
                 self.halves[index].follow_rounds();
                 return;
             }
-            Some(gap) if !maybe_idle => self.own(gap, end),
+            Some(gap) if !maybe_idle => {
+                self.timeline.lend(&mut shared.spare);
+                self.own(gap, end);
+            }
             _ => {}
         }
         self.halves[index].follow_rounds();

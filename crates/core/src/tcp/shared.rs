@@ -1,7 +1,7 @@
 //! What the connections of one shard have in common, so that none has to make or keep it alone.
 
 use crate::app::KnownHeaders;
-use crate::tcp::exchange::Exchange;
+use crate::tcp::exchange::{Chain, Exchange};
 
 /// What connections that are followed together share.
 #[derive(Default)]
@@ -12,19 +12,24 @@ pub struct Shared {
     pub(super) spare: Spare,
 }
 
-/// Exchanges that are over, for the memory in them: there is one for every few segments.
+/// The memory of exchanges that are over: there is one for every few segments.
 #[derive(Default)]
-#[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
-pub struct Spare(Vec<Box<Exchange>>);
+pub struct Spare {
+    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
+    exchanges: Vec<Box<Exchange>>,
+    /// Apart, because exchanges need none before there is a silence in them.
+    chains: Vec<Vec<Chain>>,
+}
 
-/// Exchanges kept.
+/// Exchanges kept, and as many rooms for chains; and what one of these holds at most.
 const SPARE_MAX: usize = 32;
+const CHAINS_MAX: usize = 4;
 
 impl Spare {
     /// `exchange`, in the room of another where there is some.
     #[inline]
     pub fn place(&mut self, exchange: Exchange) -> Box<Exchange> {
-        match self.0.pop() {
+        match self.exchanges.pop() {
             Some(mut spare) => {
                 *spare = exchange;
                 spare
@@ -33,13 +38,26 @@ impl Spare {
         }
     }
 
-    /// This one is over. What it holds beside itself is given back: connections with a request
-    /// under way are to take little.
+    /// Room for the chains of an exchange that has none.
+    #[inline]
+    pub fn lend(&mut self, exchange: &mut Exchange) {
+        if exchange.chains.capacity() == 0
+            && let Some(chains) = self.chains.pop()
+        {
+            exchange.chains = chains;
+        }
+    }
+
+    /// This one is over.
     #[inline]
     pub fn keep(&mut self, mut exchange: Box<Exchange>) {
-        if self.0.len() < SPARE_MAX {
-            exchange.chains = Vec::new();
-            self.0.push(exchange);
+        let mut chains = std::mem::take(&mut exchange.chains);
+        if self.exchanges.len() < SPARE_MAX {
+            self.exchanges.push(exchange);
+        }
+        if (1..=CHAINS_MAX).contains(&chains.capacity()) && self.chains.len() < SPARE_MAX {
+            chains.clear();
+            self.chains.push(chains);
         }
     }
 }

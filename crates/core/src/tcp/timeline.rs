@@ -99,6 +99,14 @@ impl Timeline {
         }
     }
 
+    /// Lends room for causes to the exchange in progress.
+    #[inline]
+    pub fn lend(&mut self, spare: &mut Spare) {
+        if let Some(exchange) = self.open.front_mut() {
+            spare.lend(exchange);
+        }
+    }
+
     /// Gives the slices of a silence to the exchanges that lived through it. A repaired loss
     /// (of data before `repaired_end`) also concerns an exchange whose last byte has passed but
     /// not yet arrived.

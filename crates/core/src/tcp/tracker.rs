@@ -21,6 +21,9 @@ const LINGER_NS: u64 = 3_000_000_000;
 /// Most connections without a completed handshake that are kept: a flood must not fill memory.
 const HALF_OPEN_MAX: usize = 2048;
 
+/// Connections that are over of which the room is kept.
+const SPARE_MAX: usize = 32;
+
 /// Follows the connections of one shard.
 #[derive(Default)]
 pub struct Tracker {
@@ -28,6 +31,9 @@ pub struct Tracker {
     closed: VecDeque<(u64, u64, FlowKey)>,
     half_open: VecDeque<(u64, FlowKey)>,
     shared: Shared,
+    /// Room of connections that are over.
+    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
+    spare: Vec<Box<Connection>>,
     /// Kinds of requests show the values in them.
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
@@ -83,7 +89,7 @@ impl Tracker {
             return;
         }
         self.expire(segment.time_ns, sink);
-        let mut connection = Box::new(Connection::new(segment));
+        let mut connection = self.place(Connection::new(segment));
         if self.shows_values {
             connection.show_values();
         }
@@ -128,6 +134,20 @@ impl Tracker {
         if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
             let (mut connection, _) = entry.remove();
             connection.finish(&mut self.shared, sink);
+            if self.spare.len() < SPARE_MAX {
+                self.spare.push(connection);
+            }
+        }
+    }
+
+    /// `connection`, in the room of another where there is some.
+    fn place(&mut self, connection: Connection) -> Box<Connection> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = connection;
+                spare
+            }
+            None => Box::new(connection),
         }
     }
 

@@ -152,7 +152,14 @@ impl EndpointTally {
     /// The group of a kind of request.
     fn kind(&mut self, kind: &Label) -> &mut Group {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind);
-        self.kinds.entry(if full { KIND_OTHER.into() } else { *kind }).or_default()
+        let other;
+        let kind = if full {
+            other = KIND_OTHER.into();
+            &other
+        } else {
+            kind
+        };
+        self.kinds.entry_ref(kind).or_default()
     }
 
     /// All exchanges, and those of the kind with this digest ([`Label::digest`]).
