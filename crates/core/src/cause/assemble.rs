@@ -221,14 +221,16 @@ pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64
     let endpoint = tally.endpoints.get(&key.server);
     let all = endpoint.map(|endpoint| endpoint.all.latency.clone()).unwrap_or_default();
     let of_exchanges = endpoint.map_or(0, |endpoint| endpoint.all.exchanges);
+    let of_connections = endpoint.map_or(0, |endpoint| endpoint.connections);
     let worst = cause.worst.as_ref();
     Finding {
         cause: key.cause,
         culprit: key.culprit,
+        // A cause that was moved to another one met that on some of its exchanges.
         affected: Affected {
-            exchanges: cause.exchanges,
+            exchanges: cause.exchanges.min(of_exchanges),
             of_exchanges,
-            connections: cause.connections,
+            connections: cause.connections.min(of_connections),
         },
         lost_ns: cause.lost_ns,
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,

@@ -162,15 +162,17 @@ impl Exchange {
 
     /// The sender turned out not to use Nagle's algorithm: its holds were its application's.
     pub fn refute_nagle(&mut self, sender: Side) {
-        for chain in &mut self.chains {
-            if chain.cause == Cause::NagleDelayedAck && chain.sender == sender {
-                let (cause, owner) = match sender {
-                    Side::Client => (Cause::ClientThink, Owner::Client),
-                    Side::Server => (Cause::ServerThink, Owner::Server),
-                };
-                chain.cause = cause;
-                self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
-            }
+        let (cause, owner) = match sender {
+            Side::Client => (Cause::ClientThink, Owner::Client),
+            Side::Server => (Cause::ServerThink, Owner::Server),
+        };
+        let held = self
+            .chains
+            .iter()
+            .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
+        if let Some(chain) = held {
+            self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
+            self.rename(sender, Cause::NagleDelayedAck, cause);
         }
     }
 

@@ -173,6 +173,8 @@ fn plausible(report: &Report) -> Result<(), TestCaseError> {
     for finding in &report.findings {
         prop_assert!((0.0..=1.0).contains(&finding.confidence), "{finding:?}");
         prop_assert!(finding.lost_ns <= report.totals.wall_ns, "{finding:?}");
+        let affected = finding.affected;
+        prop_assert!(affected.exchanges <= affected.of_exchanges, "{finding:?}");
         prop_assert!((0.0..=1.0).contains(&finding.share), "{finding:?}");
         prop_assert!(finding.counterfactual.max_ns <= finding.latency.max_ns, "{finding:?}");
         for (name, fact) in &finding.facts {
