@@ -15,9 +15,16 @@ const RESTART_NS: u64 = 200_000_000;
 /// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let held_back =
-        gap.retransmission.is_none() && gap.flight_before > gap.smss && gap.ack_triggered();
-    held_back.then(|| match gap.shape {
+    let held_back = gap.retransmission.is_none() && gap.flight_before > gap.smss;
+    if !held_back {
+        return None;
+    }
+    if !gap.ack_triggered() {
+        let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+        let held = fills_buffer(gap) && 2 * held_ns >= rest_ns;
+        return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
+    }
+    Some(match gap.shape {
         Shape::Ceiling { drained: true, .. } => {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
         }
@@ -25,6 +32,17 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
     })
+}
+
+/// Whether the flight fills a buffer that has stood in the way before: until an ACK, the
+/// application could not have gone on, whatever it did then. Linux wakes one that waits for room
+/// when a third of its buffer is free.
+fn fills_buffer(gap: &Gap) -> bool {
+    let level = match gap.shape {
+        Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => Some(bytes),
+        _ => None,
+    };
+    gap.ack.is_some() && level.is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
 }
 
 /// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.

@@ -5,6 +5,7 @@
 //! ended, to an address it answered. A look-up that no connection followed is an exchange of
 //! its own, with the resolver.
 
+use super::distance::Distances;
 use super::tally::{CauseTally, First, Instance, Key, Tally};
 use super::{Cause, Owner, Role, lookup_proof};
 use crate::app::{Protocol, Side};
@@ -26,19 +27,20 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
         return;
     }
     let firsts = tally.take_firsts();
+    let known = Known { answering, distances: Distances::of(&firsts) };
     let mut followed = vec![false; lookups.len()];
     for first in &firsts {
         if let Some(index) = waited_for(&lookups, first) {
             followed[index] = true;
             // What was never answered was waited for until the client went on without it.
             lookups[index].end_ns = lookups[index].end_ns.min(first.start_ns);
-            hold_up(&lookups[index], first, &answering, tally);
+            hold_up(&lookups[index], first, &known, tally);
         }
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
-            Some(first) => within(lookup, first, &answering, tally),
-            None => stand_alone(lookup, &answering, tally),
+            Some(first) => within(lookup, first, &known, tally),
+            None => stand_alone(lookup, &known, tally),
         }
     }
     tally.firsts = firsts;
@@ -69,6 +71,12 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
         && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
 }
 
+/// What all look-ups and connections show of resolvers.
+struct Known {
+    answering: Answering,
+    distances: Distances,
+}
+
 /// How many queries of a type each server answered.
 type Answering = HashMap<(Endpoint, u16), u64>;
 
@@ -91,25 +99,28 @@ fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First>
     })
 }
 
-fn hold_up(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
+fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
     let wall_ns = first.wall_ns + ledger.total_ns();
     let endpoint = tally.endpoints.entry(first.server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
-    blame(lookup, first.server, wall_ns, first.rtt_base_ns, answering, tally);
+    // An answer's way on to the client, which the vantage did not see, is in the pause after it.
+    let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
+    let unseen_ns = unseen_ns.saturating_sub(first.start_ns - lookup.end_ns);
+    blame(lookup, first.server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
 }
 
 /// The server's time was the resolver's.
-fn within(lookup: &Lookup, first: &First, answering: &Answering, tally: &mut Tally) {
+fn within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let endpoint = tally.endpoints.entry(first.server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
     endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
-    blame(lookup, first.server, first.wall_ns, 0, answering, tally);
+    blame(lookup, first.server, (first.wall_ns, 0), 0, known, tally);
 }
 
-fn stand_alone(lookup: &Lookup, answering: &Answering, tally: &mut Tally) {
+fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {
     let wall_ns = lookup.end_ns - lookup.start_ns;
     let resolver = lookup.queries[0].server;
     let endpoint = tally.endpoints.entry(resolver).or_default();
@@ -118,18 +129,22 @@ fn stand_alone(lookup: &Lookup, answering: &Answering, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, wall_ns);
     endpoint.add(kind, &ledger);
-    blame(lookup, resolver, wall_ns, 0, answering, tally);
+    blame(lookup, resolver, (wall_ns, 0), 0, known, tally);
 }
 
+/// Gives what the look-up lost to its causes: of an exchange of `wall_ns`, to which belongs a way
+/// of `unseen_ns` beyond the vantage and back.
 fn blame(
     lookup: &Lookup,
     server: Endpoint,
-    wall_ns: u64,
+    (wall_ns, unseen_ns): (u64, u64),
     rtt_base_ns: u64,
-    answering: &Answering,
+    known: &Known,
     tally: &mut Tally,
 ) {
-    let parts = lookup.split();
+    let answering = &known.answering;
+    let rtt_ns = known.distances.to(&lookup.queries[0].server);
+    let parts = lookup.split(rtt_ns.map(|rtt_ns| rtt_ns + unseen_ns));
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
         if ns == 0 {
             continue;

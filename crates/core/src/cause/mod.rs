@@ -11,6 +11,7 @@ mod bufferbloat;
 mod costs;
 mod culprit;
 mod delayed_ack;
+mod distance;
 mod facts;
 mod flight;
 mod http_100_continue;
@@ -95,6 +96,15 @@ impl Slices {
     pub fn causes(&self) -> u64 {
         let causes = self.iter().filter_map(|slice| slice.cause);
         causes.fold(0, |all, cause| all | 1 << cause as u64)
+    }
+
+    /// What was put down to `from` is `to`'s doing, with the same owner.
+    pub fn rename(&mut self, from: Cause, to: Cause) {
+        for slice in &mut self.slices[..self.len] {
+            if slice.cause == Some(from) {
+                slice.cause = Some(to);
+            }
+        }
     }
 
     /// The slices.

@@ -14,14 +14,16 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 }
 
 /// A sender leaves up to a third of a small window unused rather than send it in small pieces,
-/// so a flight that stands still just below the window is the window's.
+/// so a flight that stands still just below the window is the window's; so is one below which a
+/// window of this height has stood in the way before, and that the sender has exceeded.
 fn fills_window(gap: &Gap) -> bool {
-    let just_below = match (gap.shape, gap.window_before) {
-        (Shape::Ceiling { bytes, .. }, Some(window)) => {
-            bytes + (3 * gap.smss).min(window / 3) >= window
-        }
-        _ => false,
+    let stands_at = match gap.shape {
+        Shape::Ceiling { bytes, .. } => Some(bytes),
+        Shape::Opening => (gap.window_met && gap.flight_free()).then_some(gap.flight_before),
     };
+    let just_below = stands_at
+        .zip(gap.window_before)
+        .is_some_and(|(bytes, window)| bytes + (3 * gap.smss).min(window / 3) >= window);
     gap.window_limited() || just_below
 }
 

@@ -34,6 +34,8 @@ pub struct First {
     pub wall_ns: u64,
     /// Base round trip to the server, ns.
     pub rtt_base_ns: u64,
+    /// Least round trip from the vantage to the server, ns; 0 if unknown.
+    pub rtt_server_ns: u64,
     /// What of it went to repeating the set-up, ns.
     pub set_up_again_ns: u64,
     /// What of it went to repeating a request to a server that had not said anything yet, ns.
@@ -88,6 +90,7 @@ impl Sink for Tally {
                 kind: exchange.kind.digest(),
                 wall_ns: exchange.wall_ns(),
                 rtt_base_ns: connection.path.base_rtt_ns(),
+                rtt_server_ns: connection.path.rtt_ns(Side::Server),
                 set_up_again_ns: exchange.set_up_again_ns(),
                 unheard_ns: match connection.setup.ignored_data {
                     0 => 0,

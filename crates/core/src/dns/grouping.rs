@@ -151,12 +151,19 @@ impl Open {
             }
             None => None,
             Some(_) if last.is_failure() || last.flags.is_truncated => Some(fit),
+            // A library that keeps its identifiers when it asks again does so each time.
+            Some(_) if self.keeps_ids() && !self.knows(asked.id) => None,
             // Libraries repeat the whole pair when one half stays unanswered.
             Some(_) => {
                 let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
-                (repeats && !self.is_settled()).then_some(fit)
+                (repeats && (same_query || !self.is_settled())).then_some(fit)
             }
         }
+    }
+
+    /// Whether a query has been asked again with the same identifier.
+    fn keeps_ids(&self) -> bool {
+        self.ids.iter().enumerate().any(|(at, id)| self.ids[..at].contains(id))
     }
 
     /// Whether one of its queries has this identifier.

@@ -13,8 +13,8 @@ const SLOW_FACTOR: u64 = 3;
 /// A server whose fastest answer took longer has shown nothing: a resolver that is always slow is
 /// not excused by that.
 const BASELINE_MAX_NS: u64 = 10_000_000;
-/// What an answer may take where the server has shown no better: as long as from a cache nearby,
-/// which is the fix.
+/// What an answer may take where neither the server has shown better nor the way to it is known:
+/// as long as from a cache nearby, which is the fix.
 const NEARBY_NS: u64 = 1_000_000;
 /// When a client gives up on its only query, if the capture does not show it: the timeout of
 /// resolv.conf(5).
@@ -96,11 +96,12 @@ impl Query {
         self.is_conclusive() && self.flags.has_answers
     }
 
-    /// What the answer should have taken, if it took too long.
-    fn exceeded_baseline_ns(&self) -> Option<u64> {
+    /// What the answer should have taken, if it took too long: `fair_ns` where the server has shown
+    /// no better.
+    fn exceeded_baseline_ns(&self, fair_ns: u64) -> Option<u64> {
         let taken_ns = self.answered_ns?.saturating_sub(self.sent_ns);
         let shown_ns = self.baseline_ns.filter(|&fastest_ns| fastest_ns <= BASELINE_MAX_NS);
-        let baseline_ns = shown_ns.unwrap_or(NEARBY_NS);
+        let baseline_ns = shown_ns.unwrap_or(fair_ns);
         let is_slow = taken_ns >= SLOW_MIN_NS && taken_ns >= SLOW_FACTOR * baseline_ns;
         is_slow.then_some(baseline_ns)
     }
@@ -141,8 +142,10 @@ type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {
     /// Splits `end_ns - start_ns` exactly: what was lost to each cause, and with `None` what a
-    /// healthy look-up takes. Causes that took nothing are there with 0.
-    pub fn split(&self) -> [(Option<Cause>, u64); 5] {
+    /// healthy look-up takes: no less than the way to the server and back, `rtt_ns` if that is
+    /// known. Causes that took nothing are there with 0.
+    pub fn split(&self, rtt_ns: Option<u64>) -> [(Option<Cause>, u64); 5] {
+        let fair_ns = rtt_ns.unwrap_or(NEARBY_NS);
         let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),
@@ -152,7 +155,7 @@ impl Lookup {
             (Some(Cause::DnsSlow), 0),
         ];
         let mut rest_ns = self.end_ns - self.start_ns;
-        for (from_ns, to_ns, cause) in self.spans(timeout) {
+        for (from_ns, to_ns, cause) in self.spans(timeout, fair_ns) {
             let slot = split.iter_mut().find(|(slot, _)| *slot == cause);
             let taken_ns = to_ns.saturating_sub(from_ns).min(rest_ns);
             if let Some((_, sum_ns)) = slot {
@@ -161,11 +164,17 @@ impl Lookup {
             }
         }
         split[0].1 += rest_ns;
+        let [(_, healthy_ns), lost @ ..] = &mut split;
+        if let Some((_, most_ns)) = lost.iter_mut().max_by_key(|(_, ns)| *ns) {
+            let missing_ns = fair_ns.saturating_sub(*healthy_ns).min(*most_ns);
+            *healthy_ns += missing_ns;
+            *most_ns -= missing_ns;
+        }
         split
     }
 
     /// Stretches without overlap, of the chain of queries that was waited for.
-    fn spans(&self, timeout: Cause) -> Vec<Span> {
+    fn spans(&self, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut spans = Vec::new();
         let last = self.queries.last().map_or(0, |query| query.step);
         for step in 0..=last {
@@ -175,7 +184,7 @@ impl Lookup {
             };
             let next = self.queries.iter().find(|query| query.step > step);
             let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
-            let mut inner = self.step_spans(step, end_ns, timeout);
+            let mut inner = self.step_spans(step, end_ns, timeout, fair_ns);
             if next.is_some() {
                 in_vain(&mut inner, first.sent_ns, end_ns);
             }
@@ -186,7 +195,7 @@ impl Lookup {
 
     /// The stretches of one step, latest first: each moment belongs to the query type whose
     /// answer was still to come, the last one first.
-    fn step_spans(&self, step: u16, end_ns: u64, timeout: Cause) -> Vec<Span> {
+    fn step_spans(&self, step: u16, end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
         let mut chains: Vec<(u64, Vec<&Query>)> = Vec::new();
         for &qtype in &self.qtypes {
             let attempts: Vec<_> = self.attempts(step, qtype).collect();
@@ -199,7 +208,7 @@ impl Lookup {
         let mut open_until_ns = end_ns;
         for (chain_end_ns, attempts) in chains {
             let limit_ns = open_until_ns.min(chain_end_ns);
-            for (from_ns, to_ns, cause) in chain_spans(&attempts, chain_end_ns, timeout) {
+            for (from_ns, to_ns, cause) in chain_spans(&attempts, chain_end_ns, timeout, fair_ns) {
                 spans.push((from_ns, to_ns.min(limit_ns), cause));
             }
             open_until_ns = open_until_ns.min(attempts[0].sent_ns);
@@ -290,7 +299,7 @@ pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
 }
 
 /// The stretches of the attempts for one type.
-fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
+fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
     let mut spans = Vec::new();
     for (at, query) in attempts.iter().enumerate() {
         let next_ns = attempts.get(at + 1).map_or(end_ns, |next| next.sent_ns.min(end_ns));
@@ -307,7 +316,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause) -> Vec<Span> {
             }
             false => Some(timeout),
         };
-        match query.exceeded_baseline_ns().filter(|_| answered && cause.is_none()) {
+        match query.exceeded_baseline_ns(fair_ns).filter(|_| answered && cause.is_none()) {
             Some(baseline_ns) => {
                 let fair_ns = from_ns.saturating_add(baseline_ns).min(next_ns);
                 spans.push((from_ns, fair_ns, None));

@@ -8,7 +8,7 @@ mod silence;
 
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::FrameId;
-use crate::cause::{self, Cause, Owner};
+use crate::cause::{self, Cause, Owner, Slice};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
@@ -428,6 +428,9 @@ impl Connection {
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         if self.moves_cursor(side, kind, arrived) {
             self.move_cursor(side, segment.time_ns);
+        }
+        if side == Side::Client && kind == Kind::New {
+            self.timeline.go_on();
         }
         self.stream(side, start, segment, payload, shared);
         if maybe_idle && !self.timeline.request_began {

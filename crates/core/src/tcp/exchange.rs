@@ -4,7 +4,6 @@ use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::Shares;
-use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::Gap;
 use std::num::NonZeroU64;
 
@@ -177,19 +176,18 @@ impl Exchange {
     }
 
     /// Without a ceiling over its flight the sender would still have had to open its congestion
-    /// window from there: that wait is not lost to the ceiling.
+    /// window: what it would have waited for that, beyond what it did, is not lost to the ceiling.
     pub fn uncover_opening(&mut self, sender: Side, opening: &Opening) {
-        let ceilings = [Cause::SendBuffer, Cause::ReceiveWindow];
-        for chain in &mut self.chains {
-            if chain.sender != sender || !ceilings.contains(&chain.cause) {
-                continue;
+        let of_sender = |chain: &&mut Chain| chain.sender == sender;
+        let waited = self.chains.iter_mut().filter(of_sender);
+        let opened = waited.filter(|chain| chain.cause == Cause::SlowStart).map(|chain| chain.ns);
+        let mut uncovered_ns = opening.wait_ns().saturating_sub(opened.sum());
+        for chain in self.chains.iter_mut().filter(of_sender) {
+            if matches!(chain.cause, Cause::SendBuffer | Cause::ReceiveWindow) {
+                let ns = uncovered_ns.min(chain.ns);
+                chain.ns -= ns;
+                uncovered_ns -= ns;
             }
-            let height = match (chain.cause, chain.gap.shape, chain.gap.window_before) {
-                (Cause::SendBuffer, Shape::Ceiling { bytes, .. }, _) => bytes,
-                (Cause::ReceiveWindow, _, Some(window)) => window,
-                _ => chain.gap.flight_before,
-            };
-            chain.ns -= opening.wait_ns(height).min(chain.ns / 2);
         }
     }
 
@@ -328,10 +326,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// How long it waits for ACKs when its flight begins at `height` or the window before and
-    /// doubles with each round trip (RFC 5681 §3.1), until it fills the path, ns.
-    fn wait_ns(&self, height: u64) -> u64 {
-        let mut flight = height.max(self.window).max(1);
+    /// How long it waits for ACKs when its flight begins at the window before and doubles with
+    /// each round trip (RFC 5681 §3.1), until it fills the path, ns.
+    fn wait_ns(&self) -> u64 {
+        let mut flight = self.window.max(1);
         let (mut sent, mut waited_ns) = (flight, 0);
         while sent < self.bytes {
             let busy_ns = self

@@ -91,6 +91,8 @@ pub struct Gap {
     pub room_before: Option<i64>,
     /// Offered window just before that ACK, bytes.
     pub window_before: Option<u64>,
+    /// A window of that height has stood in the way before.
+    pub window_met: bool,
     /// For how long of it the receiver offered (almost) no window, by the receiver's own ACKs.
     pub closed_ns: u64,
     /// Window probes in it.
@@ -172,6 +174,7 @@ impl Gap {
             flight_before: 0,
             room_before: None,
             window_before: None,
+            window_met: false,
             closed_ns: 0,
             probes: 0,
             probes_answered: 0,

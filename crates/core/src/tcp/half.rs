@@ -1,23 +1,25 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
+mod bulk;
 mod copies;
 mod effect;
 mod losses;
+mod restart;
 mod stream;
 mod trouble;
+mod unread;
 
 pub(super) use losses::too_early;
 
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, PendingAcks};
-use crate::tcp::ceiling::Rounds;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
-use crate::tcp::pipe::Pipe;
 use crate::tcp::sent::{SentLog, Sighting};
 use crate::tcp::sequence::{ORIGIN, Sequence};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
+pub use bulk::Bulk;
 use copies::{Copies, LastPacket};
 use std::num::NonZeroU64;
 use trouble::{Hole, Trouble};
@@ -177,22 +179,6 @@ pub struct Half {
     flight_max: u64,
     /// FIN was sent: its position.
     fin: Option<NonZeroU64>,
-}
-
-/// State of a sender that has sent more than a few segments.
-#[derive(Debug, Default)]
-pub struct Bulk {
-    /// The bottleneck.
-    pub pipe: Pipe,
-    /// The flight, round by round.
-    pub rounds: Rounds,
-    /// The same before the last repetition.
-    rounds_before: Rounds,
-    /// Last acknowledged position, window and time for rate samples.
-    rate_mark: Option<(u64, u64, u64)>,
-    /// The last round trip to the receiver that was taken while more was under way, so that no
-    /// timer held the ACK back, ns.
-    pub rtt_clocked_ns: u64,
 }
 
 impl SinceDeparture {
@@ -458,11 +444,18 @@ impl Half {
         self.clock.queued_ns()
     }
 
+    /// Whether an offered window of about `bytes` was the last to stand in the way.
+    pub fn window_met(&self, bytes: u64) -> bool {
+        let (height, times) = self.trouble().window_level;
+        times > 0 && bytes.abs_diff(height) <= height / 5
+    }
+
     /// The offered window of `bytes` stood in the way.
     pub fn level_window(&mut self, bytes: u64) {
+        let met = self.window_met(bytes);
         let trouble = self.trouble_mut();
         let (height, times) = &mut trouble.window_level;
-        if bytes.abs_diff(*height) <= *height / 5 {
+        if met {
             *times += 1;
         } else {
             (*height, *times) = (bytes, 1);

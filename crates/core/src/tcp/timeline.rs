@@ -155,6 +155,14 @@ impl Timeline {
         }
     }
 
+    /// The client goes on: it waits for no 100 Continue any more.
+    #[inline]
+    pub fn go_on(&mut self) {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.awaits_continue = false;
+        }
+    }
+
     /// A framer's mark.
     pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup, spare: &mut Spare) {
         match mark {

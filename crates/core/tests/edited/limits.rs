@@ -38,7 +38,6 @@ const KNOWN: &[&str] = &[
     "healthy_redis clock_steps: invents bufferbloat",
     "receive_window_lan clock_steps: invents receive_window",
     "reordering clock_steps: misses reordering",
-    "zero_window clock_steps: invents send_buffer",
 ];
 
 /// Every frame again after `delay_ns`.

@@ -188,7 +188,7 @@ fn a_late_answer_is_slow_from_the_repetition_on() {
          5.0 q 4001 10.0.0.54 2 A db.example.com
          5.2 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1",
     );
-    assert_eq!(lost(&lookup), "dns_timeout 5000, dns_slow 200");
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 4999, dns_slow 200");
 }
 
 #[test]
@@ -198,14 +198,14 @@ fn an_address_whose_name_nobody_knows_costs_the_timeout() {
          5.0 q 4000 10.0.0.53 1 PTR 1.1.1.10.in-addr.arpa
          40.0 end",
     );
-    assert_eq!(lost(&lookup), "reverse_dns_timeout 10000");
+    assert_eq!(lost(&lookup), "- 1, reverse_dns_timeout 9999");
     assert_eq!((lookup.outcome, lookup.is_reverse), (Outcome::Timeout, true));
 }
 
 #[test]
 fn the_end_of_the_capture_ends_the_wait() {
     let lookup = lookup("0.0 q 4000 10.0.0.53 1 A db.example.com\n 2.0 end");
-    assert_eq!(lost(&lookup), "dns_timeout 2000");
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 1999");
 }
 
 #[test]
@@ -288,4 +288,41 @@ fn open_lookups_are_bounded() {
     }
     assert!(tracker.open_count <= 8192);
     assert_eq!(tracker.finish(1).len(), 20_000);
+}
+
+#[test]
+fn a_library_that_keeps_its_identifiers_begins_another_lookup_with_new_ones() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.000 q 4000 10.0.0.53 1 A db.example.com
+         1.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.010 q 4000 10.0.0.53 2 AAAA db.example.com
+         2.030 q 4001 10.0.0.53 3 A db.example.com
+         2.030 q 4001 10.0.0.53 4 AAAA db.example.com
+         2.040 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         2.041 r 4001 10.0.0.53 4 AAAA db.example.com -",
+    );
+    assert_eq!(lookups.len(), 2);
+    assert_eq!(lookups[1].queries.len(), 2);
+}
+
+#[test]
+fn both_halves_are_asked_again_where_one_was_lost() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.010 r 4000 10.0.0.53 2 AAAA db.example.com -
+         2.000 q 4000 10.0.0.53 1 A db.example.com
+         2.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.010 q 4000 10.0.0.53 2 AAAA db.example.com
+         2.020 r 4000 10.0.0.53 2 AAAA db.example.com -
+         2.060 q 4001 10.0.0.53 3 A db.example.com
+         2.060 q 4001 10.0.0.53 4 AAAA db.example.com
+         2.070 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         2.070 r 4001 10.0.0.53 4 AAAA db.example.com -",
+    );
+    assert_eq!(lookups.iter().map(|lookup| lookup.queries.len()).collect::<Vec<_>>(), [4, 2]);
+    assert_eq!(lost(&lookups[0]), "- 10, dns_timeout 2000");
 }

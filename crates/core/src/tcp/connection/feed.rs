@@ -75,6 +75,8 @@ impl Feed<'_> {
                 software[side as usize].get_or_insert_with(|| name.into());
             }
             at.position = begin + u64::from(offset);
+            // Of what its own segment brought, the mark stands at a byte.
+            at.positions[side as usize] = at.position;
             timeline.mark(mark, at, setup, spare);
         });
     }

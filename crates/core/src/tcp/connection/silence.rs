@@ -127,6 +127,7 @@ impl Connection {
         let no_ack = since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
         let height = if no_ack { flight } else { since.flight_before };
+        let window_before = if no_ack { window } else { since.window_before };
         let drained = half.drained();
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
             bulk.rounds.shape_with(height, drained, half.una, half.smss())
@@ -152,7 +153,8 @@ impl Connection {
             ack_trains: since.ack_trains,
             flight_before: height,
             room_before: if no_ack { room } else { since.room_before },
-            window_before: if no_ack { window } else { since.window_before },
+            window_before,
+            window_met: window_before.is_some_and(|bytes| half.window_met(bytes)),
             closed_ns,
             probes: since.probes,
             probes_answered: since.probes_answered,
@@ -223,7 +225,8 @@ impl Connection {
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
             return;
         }
-        let slices = cause::judge(gap);
+        let mut slices = cause::judge(gap);
+        self.halves[gap.sender as usize].blame_restart(gap, &mut slices);
         if let Some(trace) = &mut self.trace {
             trace.gap(gap, &slices);
         }
@@ -250,8 +253,17 @@ impl Connection {
             let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
         }
+        self.halves[gap.sender as usize].restart(gap, &slices);
         let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);
+        if owned_by(Cause::ZeroWindow) {
+            let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
+            for was in self.halves[gap.sender as usize].take_unread() {
+                self.timeline.revise(gap.sender, gap.next_frame, was, reader(was.ns));
+            }
+        } else {
+            self.halves[gap.sender as usize].note_unread(gap, &slices);
+        }
     }
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.

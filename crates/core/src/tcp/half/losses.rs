@@ -3,9 +3,6 @@
 use super::trouble::Repeated;
 use super::*;
 
-/// Segments that a connection begins with (RFC 6928).
-const INITIAL_WINDOW_SEGMENTS: u64 = 10;
-
 /// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
 /// trip is known to within a little.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
@@ -24,18 +21,6 @@ impl Half {
     pub fn flight_reached(&self) -> u64 {
         let trouble = self.trouble();
         if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max }
-    }
-
-    /// The congestion window of a sender with nothing else in its way once it has sent `bytes`
-    /// without a loss (RFC 5681 §3.1, RFC 6928), bytes.
-    pub fn window_opened_by(&self, bytes: u64) -> u64 {
-        let mut window = INITIAL_WINDOW_SEGMENTS * self.smss();
-        let mut sent = window;
-        while sent <= bytes {
-            window *= 2;
-            sent += window;
-        }
-        if bytes > 0 { window } else { 0 }
     }
 
     /// Whether a loss is being repaired, as far as the sender knows.

@@ -67,6 +67,9 @@ pub struct Trouble {
     pub late_arrivals: u32,
     /// How the last loss was repaired, as a cause.
     pub loss_cause: Option<Cause>,
+    /// The fault that kept it silent so long that its congestion window was closed again, and how
+    /// far that had been open, bytes.
+    pub restarted: Option<(Cause, u64)>,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
     /// See [`crate::tcp::Gap::nagle_holds`].
@@ -133,6 +136,7 @@ impl Trouble {
         hole_filled_ns: 0,
         late_arrivals: 0,
         loss_cause: None,
+        restarted: None,
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,

@@ -1,0 +1,53 @@
+//! Congestion windows that a long silence closes again (RFC 5681 §4.1).
+
+use super::*;
+use crate::cause::{Cause, Class, Slices};
+use crate::tcp::gap::Gap;
+
+/// Segments that a connection begins with (RFC 6928).
+const INITIAL_WINDOW_SEGMENTS: u64 = 10;
+
+/// The least retransmission timeout beyond the round trip, ns: Linux's `TCP_RTO_MIN`. A sender
+/// that was idle for that long starts over.
+const RTO_MIN_NS: u64 = 200_000_000;
+
+impl Half {
+    /// The congestion window that a connection or a restart begins with, bytes.
+    pub fn initial_window(&self) -> u64 {
+        INITIAL_WINDOW_SEGMENTS * self.smss()
+    }
+
+    /// The congestion window of a sender with nothing else in its way once it has sent `bytes`
+    /// without a loss, bytes: by as much as is acknowledged it grows (RFC 5681 §3.1, RFC 3465
+    /// §2.1).
+    pub fn window_opened_by(&self, bytes: u64) -> u64 {
+        self.initial_window() + bytes
+    }
+
+    /// A fault that kept the sender silent with nothing under way, longer than its retransmission
+    /// timeout, has closed its window as well.
+    pub fn restart(&mut self, gap: &Gap, slices: &Slices) {
+        let idle = gap.retransmission.is_none() && gap.ack.is_none_or(|ack| ack.acked_all);
+        let rto_ns = RTO_MIN_NS + gap.rtt_base_ns;
+        let fault = slices.iter().find_map(|slice| {
+            let fault = slice.cause.filter(|cause| cause.class() == Class::Fault)?;
+            (slice.ns >= rto_ns).then_some(fault)
+        });
+        let Some(cause) = fault.filter(|_| idle) else { return };
+        let window = self.window_opened_by(self.una.saturating_sub(ORIGIN));
+        self.trouble_mut().restarted = Some((cause, window));
+        if let Some(bulk) = &mut self.bulk {
+            bulk.rounds.reset();
+        }
+    }
+
+    /// Until the window is as open as it was, waiting for it to open is that fault's doing.
+    pub fn blame_restart(&mut self, gap: &Gap, slices: &mut Slices) {
+        let Some((cause, window)) = self.trouble().restarted else { return };
+        if gap.after_loss || gap.flight_before + gap.smss > window {
+            self.trouble_mut().restarted = None;
+            return;
+        }
+        slices.rename(Cause::SlowStart, cause);
+    }
+}
