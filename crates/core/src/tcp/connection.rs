@@ -13,7 +13,7 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind, SinceDeparture, too_early};
+use crate::tcp::half::{Half, Kind, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
@@ -23,6 +23,7 @@ use crate::tcp::timeline::{At, Timeline, open_ended};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use silence::Suspended;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
@@ -97,8 +98,8 @@ pub struct Connection {
     /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
     /// only where the handshake was not captured.
     echoes: Option<Box<Echoes>>,
-    /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<Box<(Gap, u64)>>,
+    /// A repetition by timer whose need is not yet known.
+    suspended: Option<Box<Suspended>>,
     /// The last silence that may turn out to be another's.
     doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.
@@ -340,7 +341,7 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        self.settle_suspended(side, segment.time_ns, dsack);
+        self.settle_suspended(side, segment, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.get_or_insert_default().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
@@ -385,10 +386,10 @@ impl Connection {
             || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
         match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
-            Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
-            Some((gap, _)) if gap.sender != side => {}
+            Some(held) if held.gap.sender != side && kind == Kind::New => self.suspended = None,
+            Some(held) if held.gap.sender != side => {}
             // All that is outstanding is repeated at once, and the first of it not yet settled.
-            Some((gap, _)) if by_timer && segment.time_ns < gap.end_ns + rtt_peer_ns => {
+            Some(held) if by_timer && segment.time_ns < held.gap.end_ns + rtt_peer_ns => {
                 self.halves[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
@@ -413,7 +414,8 @@ impl Connection {
             && self.timeline.may_be_over();
         match &silence {
             Some(gap) if by_timer => {
-                self.suspended = Some(Box::new((*gap, end)));
+                let stamp = Stamp::of(segment);
+                self.suspended = Some(Box::new(Suspended { gap: *gap, end, stamp }));
                 self.halves[index].follow_rounds();
                 return;
             }

@@ -9,7 +9,7 @@ mod stream;
 mod trouble;
 mod unread;
 
-pub(super) use losses::too_early;
+pub(super) use losses::{Stamp, too_early};
 
 use crate::capture::FrameId;
 use crate::report::DirectionReport;

@@ -2,21 +2,33 @@
 
 use super::*;
 
+/// A repetition by timer whose need is not yet known.
+#[derive(Debug)]
+pub(super) struct Suspended {
+    /// The silence that it ended.
+    pub gap: Gap,
+    /// Where it ends in its stream.
+    pub end: u64,
+    /// Its timestamp.
+    pub stamp: Stamp,
+}
+
 impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
-    pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+    /// had arrived, nor if the acknowledgment is of the first sending.
+    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, dsack: bool) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.halves[side.peer() as usize].settle_repeated(now_ns, rtt_ns, dsack);
-        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
-        let Some((gap, end)) = held else {
+        self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
+        let held = self.suspended.as_deref().filter(|held| held.gap.sender != side);
+        let Some(held) = held else {
             return;
         };
-        let early = too_early(now_ns, gap.end_ns, rtt_ns);
-        let acked = self.halves[side.peer() as usize].una_seen >= *end;
-        if dsack || early && acked {
+        let of_first =
+            held.stamp.precedes(segment) || too_early(segment.time_ns, held.gap.end_ns, rtt_ns);
+        let acked = self.halves[side.peer() as usize].una_seen >= held.end;
+        if dsack || of_first && acked {
             self.suspended = None;
-        } else if !early {
+        } else if !of_first {
             self.resume();
         }
     }
@@ -193,7 +205,7 @@ impl Connection {
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
         let Some(held) = self.suspended.take() else { return };
-        let (mut gap, end) = *held;
+        let Suspended { mut gap, end, .. } = *held;
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
