@@ -23,7 +23,7 @@ use crate::dns::{self, Lookup};
 use crate::filter::Filter;
 use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
-use crate::wire::{DecodeCounts, FlowHasher, FlowKey, Packet, decode};
+use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -91,19 +91,22 @@ impl Decoder {
         self.filter.matches_flow(flow)
     }
 
+    fn datagram(&self, it: &Datagram<'_>, is_beginning: bool) -> Option<Aside> {
+        let (flow, _) = FlowKey::new(it.source, it.destination);
+        self.wants(&flow).then(|| Aside::Datagram {
+            time_ns: it.time_ns,
+            frame: it.frame,
+            source: it.source,
+            destination: it.destination,
+            payload: it.payload.into(),
+            is_beginning,
+        })
+    }
+
     /// What is kept of a packet that concerns no single connection.
     fn aside(&self, packet: &Packet<'_>) -> Option<Aside> {
         match packet {
-            Packet::Udp(it) => {
-                let (flow, _) = FlowKey::new(it.source, it.destination);
-                self.wants(&flow).then(|| Aside::Datagram {
-                    time_ns: it.time_ns,
-                    frame: it.frame,
-                    source: it.source,
-                    destination: it.destination,
-                    payload: it.payload.into(),
-                })
-            }
+            Packet::Udp(it) => self.datagram(it, false),
             Packet::IcmpError(error) => self.wants(&error.flow).then_some(Aside::Error(*error)),
             Packet::Tcp | Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => None,
         }
@@ -178,8 +181,11 @@ impl Control {
 
     fn aside(&mut self, aside: &Aside) {
         match aside {
-            Aside::Datagram { time_ns, frame, source, destination, payload } => {
-                self.dns.datagram(*time_ns, *frame, source, destination, payload);
+            Aside::Datagram { time_ns, frame, source, destination, payload, is_beginning } => {
+                match is_beginning {
+                    true => self.dns.beginning(*time_ns, *frame, source, destination, payload),
+                    false => self.dns.datagram(*time_ns, *frame, source, destination, payload),
+                }
             }
             Aside::Error(error) if error.protocol == UDP => {
                 let FlowKey { low, high } = error.flow;

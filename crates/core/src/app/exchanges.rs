@@ -53,6 +53,9 @@ pub(super) struct Exchanges {
     responding: bool,
     response_header_given: bool,
     software_given: [bool; 2],
+    /// Of the push: something in it belongs to an exchange, and something to none.
+    pub spoke: bool,
+    pub set_aside: bool,
 }
 
 /// Bytes of one push in the hands of a parser, and where its marks go.
@@ -124,6 +127,7 @@ impl<'a> Feed<'a> {
 
     /// Bytes of an unknown protocol: a turn of direction begins a request or a response.
     pub fn turn(&mut self, from: Side) {
+        self.exchanges.spoke = true;
         let waiting = !self.exchanges.waiting.is_empty();
         match from {
             Side::Client if !waiting => self.request_start(),
@@ -136,7 +140,13 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// What passes keeps the connection going or ends it, and belongs to no exchange.
+    pub fn aside(&mut self) {
+        self.exchanges.set_aside = true;
+    }
+
     pub fn request_start(&mut self) {
+        self.exchanges.spoke = true;
         if self.was_anticipated(Side::Client) {
             return;
         }
@@ -181,6 +191,7 @@ impl<'a> Feed<'a> {
     }
 
     pub fn response_start(&mut self) {
+        self.exchanges.spoke = true;
         if self.was_anticipated(Side::Server) {
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
+use super::frames::Frames;
 use super::http::Http;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
@@ -20,6 +21,8 @@ pub(super) enum Next {
     Skip(u64),
     /// The connection changes to a protocol that is not followed.
     Turns,
+    /// The connection changes to WebSocket.
+    WebSocket,
     /// The connection becomes a tunnel: what follows is to be recognised afresh.
     Tunnel,
 }
@@ -30,6 +33,7 @@ enum Machine {
     Turns,
     Http(Box<Http>),
     Tls(Box<Tls>),
+    Frames(Box<Frames>),
     Redis(Box<Redis>),
     Postgres(Box<Packets<Postgres>>),
     Mysql(Box<Packets<Mysql>>),
@@ -41,6 +45,7 @@ impl Machine {
         match self {
             Self::Http(http) => http.feed(from, feed),
             Self::Tls(tls) => tls.feed(from, feed),
+            Self::Frames(frames) => frames.feed(from, feed),
             Self::Redis(redis) => redis.feed(from, feed),
             Self::Postgres(postgres) => postgres.feed(from, feed),
             Self::Mysql(mysql) => mysql.feed(from, feed),
@@ -57,6 +62,7 @@ impl Machine {
             Self::Sniff(it) => size_of_val(&**it),
             Self::Http(it) => size_of_val(&**it),
             Self::Tls(it) => size_of_val(&**it),
+            Self::Frames(it) => size_of_val(&**it),
             Self::Redis(it) => size_of_val(&**it),
             Self::Postgres(it) => size_of_val(&**it),
             Self::Mysql(it) => size_of_val(&**it),
@@ -123,6 +129,20 @@ impl Framer {
         self.protocol
     }
 
+    /// Whether exchanges end only with the next request, for all that can be told.
+    pub fn is_open_ended(&self) -> bool {
+        match &self.machine {
+            Machine::Sniff(_) | Machine::Turns | Machine::Tls(_) => true,
+            Machine::Frames(frames) => frames.is_open_ended(),
+            _ => false,
+        }
+    }
+
+    /// Whether what was pushed last belongs to no exchange: nobody asked for it or waits for it.
+    pub fn is_set_aside(&self) -> bool {
+        self.exchanges.set_aside && !self.exchanges.spoke
+    }
+
     /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
     /// the wire but not captured. `on` gets each mark with the number of bytes of this push,
     /// missing ones included, that lie before it. `known` may be shared by many connections.
@@ -137,6 +157,7 @@ impl Framer {
     ) {
         let total = bytes.len() as u64 + u64::from(missing);
         let skip = &mut self.skip[from as usize];
+        (self.exchanges.spoke, self.exchanges.set_aside) = (*skip > 0, false);
         if *skip > total {
             *skip -= total;
             return;
@@ -200,6 +221,10 @@ impl Framer {
                 Ok(Next::Skip(bytes)) => self.skip[side] = bytes,
                 Ok(Next::More) if moved => {}
                 Ok(Next::Turns) => self.become_turns(),
+                Ok(Next::WebSocket) => {
+                    self.become_turns();
+                    self.machine = Machine::Frames(Box::new(Frames::web_socket()));
+                }
                 Ok(Next::Tunnel) => {
                     self.become_turns();
                     self.last = None;
@@ -263,6 +288,8 @@ impl Framer {
                 let expected = client_hello && !self.exchanges.is_handshake_over();
                 Machine::Tls(Box::new(Tls::new(expected)))
             }
+            Protocol::Http2 => Machine::Frames(Box::new(Frames::http2())),
+            Protocol::Mqtt => Machine::Frames(Box::new(Frames::mqtt())),
             Protocol::Redis => Machine::Redis(Box::default()),
             Protocol::Postgres => {
                 let is_startup = sniffer.prefix().first() == Some(&0);

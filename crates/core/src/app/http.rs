@@ -197,7 +197,15 @@ impl Half {
                 let tunnel = feed.answering() == RequestFlags::CONNECT && header.status < 300;
                 if tunnel || header.status == 101 {
                     feed.response_end();
-                    return if tunnel { Next::Tunnel } else { Next::Turns };
+                    return match (tunnel, header.is_web_socket) {
+                        (true, _) => Next::Tunnel,
+                        (false, true) => Next::WebSocket,
+                        (false, false) => Next::Turns,
+                    };
+                }
+                if header.is_event_stream {
+                    // The answer is that there will be events; nobody waits for the last of them.
+                    feed.response_end();
                 }
                 let head = feed.answering() == RequestFlags::HEAD;
                 if head || matches!(header.status, 204 | 304) {

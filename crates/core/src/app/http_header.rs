@@ -13,6 +13,10 @@ pub(super) struct Header {
     pub other_coding: bool,
     /// `Expect: 100-continue`.
     pub expects_continue: bool,
+    /// The body is a stream of events (`text/event-stream`): its server sends each when it happens.
+    pub is_event_stream: bool,
+    /// `Upgrade: websocket`.
+    pub is_web_socket: bool,
 }
 
 /// A field that means something to the framer.
@@ -38,6 +42,16 @@ impl Header {
             }
             Some(b'c') if is(line, b"Content-Length") => {
                 self.content_length = decimal(value(14));
+                Field::Other
+            }
+            Some(b'c') if is(line, b"Content-Type") => {
+                const EVENTS: &[u8] = b"text/event-stream";
+                let begins = value(12).get(..EVENTS.len());
+                self.is_event_stream = begins.is_some_and(|it| it.eq_ignore_ascii_case(EVENTS));
+                Field::Other
+            }
+            Some(b'u') if is(line, b"Upgrade") => {
+                self.is_web_socket = value(7).eq_ignore_ascii_case(b"websocket");
                 Field::Other
             }
             Some(b't') if is(line, b"Transfer-Encoding") => {

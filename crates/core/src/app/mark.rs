@@ -42,6 +42,10 @@ pub enum Protocol {
     Mysql,
     /// DNS over TCP (RFC 7766).
     Dns,
+    /// HTTP/2 without TLS (RFC 9113); what is asked is not read.
+    Http2,
+    /// MQTT 3.1 to 5.0.
+    Mqtt,
 }
 
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie

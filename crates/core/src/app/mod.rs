@@ -32,6 +32,7 @@
 mod dns;
 mod exchanges;
 mod framer;
+mod frames;
 mod http;
 mod http_header;
 mod kind;

@@ -37,9 +37,10 @@ type Test = fn(&[u8], Hint) -> Verdict;
 
 /// Tests in order of precedence; the first that says yes wins, once none before it is undecided.
 const CLIENT_TESTS: &[(Protocol, Test)] = &[
-    (Protocol::Turns, http2_preface),
+    (Protocol::Http2, http2_preface),
     (Protocol::Http1, http_request),
     (Protocol::Tls, tls_record),
+    (Protocol::Mqtt, mqtt_connect),
     (Protocol::Postgres, postgres_startup),
     (Protocol::Postgres, postgres_message),
     (Protocol::Dns, dns_query),
@@ -109,7 +110,7 @@ fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
     }
 }
 
-/// RFC 9113 §3.4: HTTP/2 with prior knowledge is not followed.
+/// RFC 9113 §3.3: HTTP/2 with prior knowledge.
 fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"PRI * HTTP/2.0")
 }
@@ -150,6 +151,20 @@ fn http_request(prefix: &[u8], _: Hint) -> Verdict {
         Some(b'/' | b'*' | b'h' | b'H') => Verdict::Yes,
         Some(_) if method == b"CONNECT" => Verdict::Yes,
         Some(_) => Verdict::No,
+    }
+}
+
+/// CONNECT, a length of one to four bytes, and the protocol's name with its length.
+fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
+    let [0x10, rest @ ..] = prefix else { return Verdict::No };
+    let Some(last) = rest.iter().take(4).position(|byte| byte & 0x80 == 0) else {
+        return if rest.len() < 4 { Verdict::Maybe } else { Verdict::No };
+    };
+    let name = &rest[last + 1..];
+    match (begins(name, b"\0\x04MQTT"), begins(name, b"\0\x06MQIsdp")) {
+        (Verdict::Yes, _) | (_, Verdict::Yes) => Verdict::Yes,
+        (Verdict::No, Verdict::No) => Verdict::No,
+        _ => Verdict::Maybe,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Framer, KnownHeaders, Mark, Protocol, Side};
 
 mod databases;
+mod frames;
 mod http;
 mod order;
 mod tls;
@@ -95,13 +96,4 @@ fn turns_are_changes_of_direction() {
 fn a_server_that_greets_answers_no_request() {
     let pushes: &[Push] = &[(S, b"220 ready\r\n", 0), (C, b"EHLO x\r\n", 0), (S, b"250 x\r\n", 0)];
     assert_eq!(story(25, pushes), "response, request, /request, response");
-}
-
-#[test]
-fn http2_with_prior_knowledge_is_turns() {
-    let mut framer = Framer::new(80, false);
-    let story =
-        marks_with(&mut framer, &[(C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0), (S, b"\0", 0)]);
-    assert_eq!(story, ["C0 request", "S0 /request", "S0 response"]);
-    assert_eq!(framer.protocol(), Protocol::Turns);
 }

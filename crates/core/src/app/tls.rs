@@ -123,7 +123,7 @@ impl Tls {
             HANDSHAKE if !self.done => self.handshake(from, length, feed),
             APPLICATION_DATA if !self.done => self.encrypted_handshake(from, length, feed),
             APPLICATION_DATA => self.application_data(from, length, feed),
-            CHANGE_CIPHER_SPEC | ALERT | HANDSHAKE | HEARTBEAT => {}
+            CHANGE_CIPHER_SPEC | ALERT | HANDSHAKE | HEARTBEAT => feed.aside(),
             _ => return Err(Lost),
         }
         Ok(())
@@ -199,6 +199,7 @@ impl Tls {
     fn application_data(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
         let alert = self.tls13 && length == ALERT_RECORD;
         if alert || from == Side::Server && self.is_ticket(length, feed) {
+            feed.aside();
             return;
         }
         if from == Side::Client {

@@ -2,7 +2,7 @@
 
 use super::culprit::culprit;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
-use super::{Cause, Class, Owner, Role, costs, facts, overflow, syn_flood};
+use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, syn_flood};
 use crate::app::Side;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
 use crate::wire::Endpoint;
@@ -146,7 +146,7 @@ fn settle_repeats(tally: &mut Tally) {
             };
             let (_, kind) = of(Cause::Reordering)
                 .max(of(Cause::SpuriousRetransmission))
-                .filter(|_| 2 * needless > again)?;
+                .filter(|_| 2 * needless >= again)?;
             Some((key.clone(), kind))
         })
         .collect();
@@ -157,7 +157,10 @@ fn settle_repeats(tally: &mut Tally) {
 
 /// `key` turned out to be `to`.
 pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option<(Owner, Owner)>) {
-    let Some(moved) = tally.causes.remove(key) else { return };
+    let Some(mut moved) = tally.causes.remove(key) else { return };
+    if let (Some((_, into)), Class::Fault) = (owners, to.class()) {
+        moved.covers.add(into, moved.lost_ns);
+    }
     if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
         endpoint.all.ledger.transfer(from, into, moved.lost_ns);
     }
@@ -181,6 +184,10 @@ const WINDOW_LEVELS: u32 = 6;
 
 fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
     if matches!(key.cause, Cause::Refused | Cause::Reset | Cause::IdleReset) {
+        return true;
+    }
+    // However quickly it was said: whoever asked got nothing.
+    if key.cause == Cause::DnsFailure && cause.shown.count(lookup_proof::FAILED) > 0 {
         return true;
     }
     let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
@@ -248,17 +255,15 @@ pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64
 
 fn floods(tally: &Tally) -> Vec<Finding> {
     let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
-        let repeated = |(key, _): &(&Key, &CauseTally)| {
-            key.cause == Cause::SynRetransmit && key.server == server
+        // Whoever has to wait for a listener under a flood waits because of it.
+        let waits = |(key, _): &(&Key, &CauseTally)| {
+            let of_set_up = matches!(key.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow);
+            of_set_up && key.server == server
         };
-        let exchanges =
-            tally.causes.iter().filter(repeated).map(|(_, cause)| cause.exchanges).sum();
-        syn_flood::recognise(
-            server,
-            endpoint,
-            exchanges,
-            tally.cost_of(Cause::SynRetransmit, server),
-        )
+        let waiting = || tally.causes.iter().filter(waits).map(|(_, cause)| cause);
+        let exchanges = waiting().map(|cause| cause.exchanges).sum();
+        let lost_ns = waiting().map(|cause| cause.lost_ns).sum();
+        syn_flood::recognise(server, endpoint, exchanges, lost_ns)
     });
     floods.collect()
 }

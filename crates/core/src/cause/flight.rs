@@ -24,7 +24,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         let held = fills_buffer(gap) && 2 * held_ns >= rest_ns;
         return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
-    Some(match gap.shape {
+    // Who is far below a ceiling was not held back by it.
+    let at_height = match gap.shape {
+        Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes,
+        _ => true,
+    };
+    at_height.then(|| match gap.shape {
         Shape::Ceiling { drained: true, .. } => {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
         }

@@ -4,12 +4,21 @@ use super::Cause;
 use super::scene::{Proof, Shown, at};
 use super::tally::Instance;
 use crate::app::{Protocol, Side};
-use crate::dns::{Lookup, Query};
+use crate::dns::{Lookup, Outcome, Query};
 use crate::report::{Fact, Vantage};
 use crate::wire::Endpoint;
 
+/// Look-ups that came to nothing, of all that a cause had a part in.
+pub(super) const FAILED: &str = "failed";
+
 /// Adds up how long answers took.
 pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
+    if lookup.conntrack_race_suspected {
+        shown.add("pairs", 1);
+    }
+    if matches!(lookup.outcome, Outcome::Failure { .. }) {
+        shown.add(FAILED, 1);
+    }
     for query in &lookup.queries {
         if let Some(answered_ns) = query.answered_ns {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));

@@ -9,7 +9,7 @@ use super::distance::Distances;
 use super::tally::{CauseTally, First, Instance, Key, Tally};
 use super::{Cause, Owner, Role, lookup_proof};
 use crate::app::{Protocol, Side};
-use crate::dns::{Lookup, Query};
+use crate::dns::{Lookup, Outcome, Query};
 use crate::report::{Culprit, Ledger};
 use crate::wire::Endpoint;
 use std::collections::HashMap;
@@ -28,6 +28,7 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
     }
     let firsts = tally.take_firsts();
     let known = Known { answering, distances: Distances::of(&firsts) };
+    lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let mut followed = vec![false; lookups.len()];
     for first in &firsts {
         if let Some(index) = waited_for(&lookups, first) {
@@ -44,6 +45,16 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
         }
     }
     tally.firsts = firsts;
+}
+
+/// A look-up that was given up, nobody knows when, was so before its client turned to something
+/// else.
+fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
+    let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
+    let from = firsts.partition_point(|first| first.start_ns < asked_ns);
+    let soon = firsts[from..].iter().take_while(|first| first.start_ns < lookup.end_ns);
+    let next_ns = soon.filter(|it| it.client == lookup.client).map(|it| it.start_ns).min();
+    lookup.end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
 }
 
 /// The last look-up of the same client that answered this server's address just before.
@@ -146,10 +157,18 @@ fn blame(
     let rtt_ns = known.distances.to(&lookup.queries[0].server);
     let parts = lookup.split(rtt_ns.map(|rtt_ns| rtt_ns + unseen_ns));
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
-        if ns == 0 {
+        // What failed, failed, however quickly that was said.
+        let failed =
+            cause == Cause::DnsFailure && matches!(lookup.outcome, Outcome::Failure { .. });
+        if ns == 0 && !failed {
             continue;
         }
         let Some(query) = guilty(lookup, cause) else { continue };
+        let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
+        if lookup.is_abandoned && in_time {
+            // Its client went on though its server answers: the answer was not captured.
+            continue;
+        }
         let taken_ns = query.answered_ns.map_or(0, |answered_ns| answered_ns - query.sent_ns);
         if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
             // No slower than the way to the server itself: distance, not the resolver.

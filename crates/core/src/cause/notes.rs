@@ -22,6 +22,7 @@ pub struct Notes {
     duplicate_acks: u64,
     zero_windows: u64,
     keep_alives: u64,
+    unasked: u64,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
@@ -37,6 +38,7 @@ impl Notes {
         self.truncated += faults.truncated;
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
+        self.unasked += connection.unasked();
         let halves = &connection.halves;
         let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
         let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
@@ -75,6 +77,7 @@ impl Notes {
         self.duplicate_acks += other.duplicate_acks;
         self.zero_windows += other.zero_windows;
         self.keep_alives += other.keep_alives;
+        self.unasked += other.unasked;
         self.port_reuses += other.port_reuses;
     }
 
@@ -107,6 +110,7 @@ impl Notes {
             ("reordering", "count", self.reordered),
             ("zero_windows", "count", self.zero_windows),
             ("keep_alives", "count", self.keep_alives),
+            ("unasked_messages", "count", self.unasked),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);

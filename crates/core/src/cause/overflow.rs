@@ -3,6 +3,7 @@
 //! came to it; without, it waits once more after it got in.
 
 use super::assemble::move_cause;
+use super::syn_flood::is_flooded;
 use super::tally::{CauseTally, First, Key, Tally};
 use super::{Cause, Owner};
 use crate::app::Side;
@@ -17,7 +18,10 @@ const ANSWERS_MAX: usize = 4096;
 /// Compares the waits at overflowing queues with those that room in them would leave.
 pub(super) fn compare(tally: &mut Tally) {
     let overflows = |key: &&Key| key.cause == Cause::AcceptQueueOverflow;
-    let keys: Vec<_> = tally.causes.keys().filter(overflows).cloned().collect();
+    // Under a flood it is not the queue of connections that is full.
+    let flooded = |key: &&Key| tally.endpoints.get(&key.server).is_some_and(is_flooded);
+    let keys = tally.causes.keys().filter(overflows).filter(|key| !flooded(key));
+    let keys: Vec<_> = keys.cloned().collect();
     for key in keys {
         join_unheard(tally, &key);
         let firsts: Vec<_> =

@@ -95,7 +95,14 @@ impl Flood {
     }
 }
 
-/// Many SYNs in a short time, hardly any of them completed. `repeated` exchanges of others had
+/// Many SYNs in a short time, hardly any of them completed.
+pub(super) fn is_flooded(endpoint: &EndpointTally) -> bool {
+    let flood = &endpoint.flood;
+    let many = flood.count >= HALF_OPEN_FLOOR && flood.per_second() >= RATE_FLOOR;
+    many && endpoint.established < flood.count / 4
+}
+
+/// A flood, if there is one. `repeated` exchanges of others had
 /// to repeat their SYN meanwhile, which cost them `lost_ns`.
 pub(super) fn recognise(
     server: Endpoint,
@@ -104,9 +111,7 @@ pub(super) fn recognise(
     lost_ns: u64,
 ) -> Option<Finding> {
     let flood = &endpoint.flood;
-    let many = flood.count >= HALF_OPEN_FLOOR && flood.per_second() >= RATE_FLOOR;
-    let hardly_completed = endpoint.established < flood.count / 4;
-    if !many || !hardly_completed {
+    if !is_flooded(endpoint) {
         return None;
     }
     let latency = endpoint.all.latency.latency();

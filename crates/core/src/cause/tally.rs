@@ -9,7 +9,7 @@ pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
-use super::{Cause, Class, Role};
+use super::{Cause, Role};
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
@@ -163,7 +163,7 @@ impl Tally {
         scene.add_to(&mut tally.shown);
         let gap = &chain.gap;
         let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next_frame)));
-        if tally.wants(rank) && (chain.cause.class() == Class::Fault || tally.worst.is_none()) {
+        if tally.wants(rank) {
             let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
             tally.worst = Some(Instance {
                 rank,

@@ -2,6 +2,7 @@
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
+use crate::capture::FrameId;
 use crate::wire::Endpoint;
 
 /// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
@@ -28,7 +29,24 @@ pub(super) struct Open {
     name: String,
     /// Identifiers, one per query of the look-up.
     ids: Vec<u16>,
+    /// Answers of which the rest is missing in the capture.
+    begun: Vec<Begun>,
     last_activity_ns: u64,
+    /// When its client asked for the same in another look-up, though nothing shows for how long
+    /// it waits.
+    pub superseded_ns: Option<u64>,
+    /// When its client next asked for something else.
+    pub went_on_ns: Option<u64>,
+}
+
+/// The first IP fragment of an answer.
+struct Begun {
+    /// Which query it answers.
+    at: usize,
+    time_ns: u64,
+    frame: FrameId,
+    rcode: u8,
+    has_answers: bool,
 }
 
 /// How a query continues a look-up, best first.
@@ -59,12 +77,21 @@ impl Open {
             is_reverse,
             search_steps: 0,
             by_resolver: false,
+            is_abandoned: false,
             conntrack_race_suspected: false,
             queries: Vec::new(),
         };
         let last_activity_ns = query.sent_ns;
-        let mut open =
-            Self { lookup, name: asked.name.to_owned(), ids: Vec::new(), last_activity_ns };
+        let (name, ids, begun) = (asked.name.to_owned(), Vec::new(), Vec::new());
+        let mut open = Self {
+            lookup,
+            name,
+            ids,
+            begun,
+            last_activity_ns,
+            superseded_ns: None,
+            went_on_ns: None,
+        };
         open.ids.push(asked.id);
         open.lookup.queries.push(query);
         open
@@ -145,25 +172,67 @@ impl Open {
             && self.ids_of(query.qtype).any(|id| id == asked.id)
             && last.flags.over_tcp == query.flags.over_tcp;
         match last.answered_ns {
-            None if waited_ns >= RETRY_MIN_NS => Some(fit),
+            None if waited_ns >= RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
             _ if same_query && waited_ns < RETRY_MIN_NS && !last.is_failure() => {
                 Some(Fit::Duplicate)
             }
             None => None,
-            Some(_) if last.is_failure() || last.flags.is_truncated => Some(fit),
-            // A library that keeps its identifiers when it asks again does so each time.
-            Some(_) if self.keeps_ids() && !self.knows(asked.id) => None,
+            Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
+            Some(_) if last.flags.is_truncated => Some(fit),
             // Libraries repeat the whole pair when one half stays unanswered.
             Some(_) => {
                 let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
-                (repeats && (same_query || !self.is_settled())).then_some(fit)
+                let goes_on = !self.is_settled() && self.asks_again(asked, last);
+                (repeats && (same_query || goes_on)).then_some(fit)
             }
         }
     }
 
-    /// Whether a query has been asked again with the same identifier.
-    fn keeps_ids(&self) -> bool {
-        self.ids.iter().enumerate().any(|(at, id)| self.ids[..at].contains(id))
+    /// Whether `asked` comes in place of `last`, which was in vain, and not for another look-up
+    /// of the same name. glibc, musl, c-ares, systemd-resolved and Windows send the same message
+    /// once more. Go and Netty number it anew, and then it is told by its time: after a whole
+    /// timeout, or at once after a failure.
+    fn asks_again(&self, asked: &Asked<'_>, last: &Query) -> bool {
+        let waited_ns = asked.query.sent_ns.saturating_sub(last.sent_ns);
+        let in_time = last.is_failure() || is_timeout(waited_ns);
+        self.knows(asked.id) || in_time && !self.keeps_ids(asked.query.client_port)
+    }
+
+    /// How long the client waited before it asked for the same once more.
+    pub fn waited_ns(&self, asked: &Asked<'_>) -> Option<u64> {
+        let attempts = self.attempts(asked.query.qtype);
+        let last = attempts.last().filter(|last| last.answered_ns.is_none())?;
+        let again = self.name == asked.name && self.knows(asked.id);
+        again.then(|| asked.query.sent_ns.saturating_sub(last.sent_ns))
+    }
+
+    /// Its client begins another look-up. If that is for the same, it does not wait for this one
+    /// any more.
+    pub fn supersede(&mut self, asked: &Asked<'_>) {
+        self.went_on_ns.get_or_insert(asked.query.sent_ns);
+        let attempts = self.attempts(asked.query.qtype);
+        if let [only] = attempts[..]
+            && self.name == asked.name
+            && only.answered_ns.is_none()
+        {
+            self.superseded_ns.get_or_insert(asked.query.sent_ns);
+        }
+    }
+
+    /// Whether this look-up's resolver library keeps the identifier of a query that it repeats: it
+    /// has done so, or it asked for both types from one socket, which is not `port`. Who makes a
+    /// socket for each look-up, makes the messages with it.
+    fn keeps_ids(&self, port: u16) -> bool {
+        let queries = || self.lookup.queries.iter().zip(&self.ids);
+        let kept = queries().enumerate().any(|(at, (query, id))| {
+            queries().skip(at + 1).any(|(later, same)| same == id && later.qtype == query.qtype)
+        });
+        let is_pair = |one: &Query, other: &Query| {
+            one.client_port == other.client_port && one.qtype != other.qtype
+        };
+        let on_socket = |query: &&Query| query.client_port != port;
+        let others = || self.lookup.queries.iter().filter(on_socket);
+        kept || others().any(|one| others().any(|other| is_pair(one, other)))
     }
 
     /// Whether one of its queries has this identifier.
@@ -225,6 +294,50 @@ impl Open {
                 && question.is_none_or(|question| question.qtype == query.qtype)
         });
         hits.next().map(|(query, _)| query)
+    }
+
+    /// Takes the first fragment of an answer: the rest may follow, be lost on the way, or only be
+    /// missing in the capture. Whether it was there to be begun.
+    pub fn begin_answer(
+        &mut self,
+        (time_ns, frame): (u64, FrameId),
+        server: &Endpoint,
+        client_port: u16,
+        message: &Message,
+    ) -> bool {
+        let Some(query_frame) =
+            self.answered_by(server, client_port, message).map(|query| query.query_frame)
+        else {
+            return false;
+        };
+        let asked = |query: &Query| query.query_frame == query_frame;
+        if let Some(at) = self.lookup.queries.iter().position(asked) {
+            let (rcode, has_answers) = (message.rcode, has_answers(message));
+            self.begun.push(Begun { at, time_ns, frame, rcode, has_answers });
+            self.note_answer(time_ns, message);
+        }
+        true
+    }
+
+    /// What was begun and not asked again had arrived.
+    pub fn settle_begun(&mut self) {
+        for begun in std::mem::take(&mut self.begun) {
+            let Some(&id) = self.ids.get(begun.at) else { continue };
+            let Some(qtype) = self.lookup.queries.get(begun.at).map(|query| query.qtype) else {
+                continue;
+            };
+            let mut later = self.lookup.queries.iter().zip(&self.ids).skip(begun.at + 1);
+            if later.any(|(query, &other)| other == id && query.qtype == qtype) {
+                continue;
+            }
+            let query = &mut self.lookup.queries[begun.at];
+            if query.answered_ns.is_none() {
+                query.answered_ns = Some(begun.time_ns);
+                query.answer_frame = Some(begun.frame);
+                query.rcode = Some(begun.rcode);
+                query.flags.has_answers = begun.has_answers;
+            }
+        }
     }
 
     /// Keeps what the answer to a query of this look-up says.

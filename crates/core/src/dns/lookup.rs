@@ -18,7 +18,7 @@ const BASELINE_MAX_NS: u64 = 10_000_000;
 const NEARBY_NS: u64 = 1_000_000;
 /// When a client gives up on its only query, if the capture does not show it: the timeout of
 /// resolv.conf(5).
-const TIMEOUT_NS: u64 = 5_000_000_000;
+pub(super) const TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// How a look-up ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,8 @@ pub struct Lookup {
     pub search_steps: u16,
     /// Sent by a name server on behalf of others: no application waits for it directly.
     pub by_resolver: bool,
+    /// Its client, which asks again after a while, did not: it gave up before, or was ended.
+    pub is_abandoned: bool,
     /// Of an A and an AAAA query sent together from one port exactly one was answered: the
     /// mark of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,
@@ -221,9 +223,18 @@ impl Lookup {
         self.queries.iter().filter(move |query| query.step == step && query.qtype == qtype)
     }
 
+    /// Whether its last queries were not asked again within `wait_ns`, though there was no answer.
+    pub(super) fn was_asked_once(&self, wait_ns: u64, now_ns: u64) -> bool {
+        let step = self.queries.last().map_or(0, |query| query.step);
+        let last_ns = self.queries.last().map_or(0, |query| query.sent_ns);
+        let once = self.qtypes.iter().all(|&qtype| self.attempts(step, qtype).count() <= 1);
+        let silent = self.queries.iter().any(|it| it.step == step && it.answered_ns.is_none());
+        once && silent && now_ns.saturating_sub(last_ns) > wait_ns
+    }
+
     /// Fills in the end, the outcome and the suspicion once no more can come. `known_until_ns`
-    /// is the end of what the capture shows.
-    pub(super) fn conclude(&mut self, known_until_ns: u64) {
+    /// is the end of what the capture shows, `timeout_ns` after how long the client asks again.
+    pub(super) fn conclude(&mut self, known_until_ns: u64, timeout_ns: u64) {
         let last = self.queries.last().map_or(0, |query| query.step);
         self.search_steps = last;
         let mut ends_ns = Vec::new();
@@ -242,7 +253,7 @@ impl Lookup {
         let answered_ns = ends_ns.iter().max().copied();
         self.end_ns = match answered_ns {
             Some(end_ns) if !given_up => end_ns,
-            _ => self.given_up_ns(last).min(known_until_ns),
+            _ => self.given_up_ns(last, timeout_ns).min(known_until_ns),
         };
         self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
         self.outcome = self.final_outcome(last);
@@ -250,7 +261,7 @@ impl Lookup {
     }
 
     /// When the client gave up: one more retry interval after its last query.
-    fn given_up_ns(&self, step: u16) -> u64 {
+    fn given_up_ns(&self, step: u16, timeout_ns: u64) -> u64 {
         let times_ns: Vec<_> =
             self.queries.iter().filter(|q| q.step == step).map(|q| q.sent_ns).collect();
         let (first, last) = (times_ns.first(), times_ns.last());
@@ -258,7 +269,7 @@ impl Lookup {
         // The other half of a pair is no retry.
         let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
-        base_ns.saturating_add(interval_ns.unwrap_or(TIMEOUT_NS))
+        base_ns.saturating_add(interval_ns.unwrap_or(timeout_ns))
     }
 
     fn final_outcome(&self, step: u16) -> Outcome {
@@ -277,11 +288,16 @@ impl Lookup {
 
     fn has_lone_half(&self) -> bool {
         const TOGETHER_NS: u64 = 5_000_000;
+        // musl asks every server for both, at once: one of those that is down is no race.
+        let only_two = |one: &Query| {
+            let together = |it: &&Query| it.sent_ns.abs_diff(one.sent_ns) < TOGETHER_NS;
+            self.queries.iter().filter(together).count() == 2
+        };
         let is_pair = |one: &Query, other: &Query| {
             one.qtype == qtype::A
                 && other.qtype == qtype::AAAA
                 && one.client_port == other.client_port
-                && one.server == other.server
+                && (one.server == other.server || only_two(one))
                 && one.step == other.step
                 && one.sent_ns.abs_diff(other.sent_ns) < TOGETHER_NS
                 && one.answered_ns.is_some() != other.answered_ns.is_some()

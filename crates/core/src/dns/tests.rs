@@ -1,7 +1,7 @@
 //! Traffic as timed text: `seconds q|r client-port server id type name [answer]`.
 //!
 //! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA`
-//! or `TC`. `icmp` in their place is a port unreachable about the query's datagram.
+//! or `TC`; `r1` is the first IP fragment of one. `icmp` in their place is a port unreachable about the query's datagram.
 
 use super::message::{Answer, Message, MessageError, qtype, rcode};
 use super::{Lookup, Outcome, Tracker};
@@ -91,6 +91,7 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         match words[1] {
             "q" => tracker.datagram(time_ns, frame, &client, &server, &bytes),
             "r" => tracker.datagram(time_ns, frame, &server, &client, &bytes),
+            "r1" => tracker.beginning(time_ns, frame, &server, &client, &bytes),
             "tq" => tracker.segment(time_ns, frame, &client, &server, &with_length(&bytes)),
             "tr" => tracker.segment(time_ns, frame, &server, &client, &with_length(&bytes)),
             other => panic!("{other} is no event"),

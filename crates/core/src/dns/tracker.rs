@@ -1,7 +1,7 @@
 //! Follows DNS messages in time order and puts look-ups together.
 
 use super::grouping::{Asked, Fit, Open, has_answers};
-use super::lookup::{Lookup, Query, QueryFlags};
+use super::lookup::{Lookup, Query, QueryFlags, TIMEOUT_NS};
 use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
@@ -13,6 +13,8 @@ const DNS_PORT: u16 = 53;
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
 const SERVERS_MAX: usize = 65_536;
+/// The shortest timeout that resolv.conf(5) knows.
+const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 /// How often look-ups that ended in silence are closed, nanoseconds of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -28,6 +30,8 @@ pub struct Tracker {
     pub(super) open_count: usize,
     /// The fastest answer of each server, nanoseconds.
     baselines_ns: BTreeMap<[u8; 16], u64>,
+    /// After how long each client asks again: its shortest wait, nanoseconds.
+    timeouts_ns: BTreeMap<[u8; 16], u64>,
     finished: Vec<Lookup>,
     swept_ns: u64,
 }
@@ -39,6 +43,8 @@ struct Carried<'a> {
     source: &'a Endpoint,
     destination: &'a Endpoint,
     over_tcp: bool,
+    /// The rest of it came in other IP fragments.
+    is_beginning: bool,
 }
 
 impl Tracker {
@@ -56,8 +62,27 @@ impl Tracker {
         destination: &Endpoint,
         payload: &[u8],
     ) {
-        let carried = Carried { time_ns, frame, source, destination, over_tcp: false };
+        let carried =
+            Carried { time_ns, frame, source, destination, over_tcp: false, is_beginning: false };
         self.message(&carried, payload);
+    }
+
+    /// Takes the beginning of a datagram, from the first of its IP fragments; the whole of it may
+    /// follow. A capture filter that knows ports sees no other fragment.
+    pub fn beginning(
+        &mut self,
+        time_ns: u64,
+        frame: FrameId,
+        source: &Endpoint,
+        destination: &Endpoint,
+        payload: &[u8],
+    ) {
+        let over_tcp = false;
+        let is_beginning = source.port == DNS_PORT;
+        let carried = Carried { time_ns, frame, source, destination, over_tcp, is_beginning };
+        if is_beginning {
+            self.message(&carried, payload);
+        }
     }
 
     /// Takes the payload of one TCP segment from or to port 53. Best effort: messages that do
@@ -70,7 +95,8 @@ impl Tracker {
         destination: &Endpoint,
         payload: &[u8],
     ) {
-        let carried = Carried { time_ns, frame, source, destination, over_tcp: true };
+        let carried =
+            Carried { time_ns, frame, source, destination, over_tcp: true, is_beginning: false };
         // A length of two bytes comes first (RFC 7766 §8), sometimes in a segment of its own.
         match payload {
             [high, low, message @ ..]
@@ -162,8 +188,17 @@ impl Tracker {
         let rank = |at, open: &Open| Some((open.fit(&asked)?, !open.knows(asked.id), Reverse(at)));
         match fits.filter_map(|(at, open)| rank(at, open)).min() {
             Some((Fit::Duplicate, ..)) => {}
-            Some((_, _, Reverse(at))) => lookups[at].add(asked),
+            Some((_, _, Reverse(at))) => {
+                if let Some(waited_ns) = lookups[at].waited_ns(&asked)
+                    && self.timeouts_ns.len() < SERVERS_MAX
+                {
+                    let least_ns = self.timeouts_ns.entry(client.address).or_insert(waited_ns);
+                    *least_ns = waited_ns.min(*least_ns);
+                }
+                lookups[at].add(asked);
+            }
             None => {
+                lookups.iter_mut().for_each(|open| open.supersede(&asked));
                 let mut open = Open::new(client, asked, self.keep_names);
                 open.lookup.by_resolver = by_resolver;
                 lookups.push(open);
@@ -203,6 +238,12 @@ impl Tracker {
         let Some(lookups) = self.open.get_mut(&client.address) else {
             return;
         };
+        if carried.is_beginning {
+            let seen = (time_ns, carried.frame);
+            let mut latest = lookups.iter_mut().rev();
+            latest.any(|open| open.begin_answer(seen, server, client.port, message));
+            return;
+        }
         let baseline_ns = self.baselines_ns.get(&server.address).copied();
         for open in lookups.iter_mut().rev() {
             let Some(query) = open.answered_by(server, client.port, message) else {
@@ -224,10 +265,19 @@ impl Tracker {
         }
     }
 
-    fn close(&mut self, open: Open, now_ns: u64) {
+    fn close(&mut self, mut open: Open, now_ns: u64) {
+        open.settle_begun();
         let mut lookup = open.lookup;
         lookup.by_resolver |= self.baselines_ns.contains_key(&lookup.client);
-        lookup.conclude(now_ns);
+        let timeout_ns = self.timeouts_ns.get(&lookup.client).copied();
+        let unrepeated = timeout_ns.is_some_and(|wait_ns| lookup.was_asked_once(wait_ns, now_ns));
+        // What was not asked again was given up before, at the latest for something else.
+        let went_on_ns = open.went_on_ns.filter(|_| unrepeated);
+        let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
+        let too_early = |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < TIMEOUT_MIN_NS;
+        lookup.is_abandoned = unrepeated || superseded_ns.is_some_and(too_early);
+        let until_ns = [Some(now_ns), superseded_ns, went_on_ns].into_iter().flatten().min();
+        lookup.conclude(until_ns.unwrap_or(now_ns), timeout_ns.unwrap_or(TIMEOUT_NS));
         self.finished.push(lookup);
     }
 

@@ -14,6 +14,8 @@ pub(super) enum Aside {
         source: Endpoint,
         destination: Endpoint,
         payload: Box<[u8]>,
+        /// It is the first of several IP fragments, and nothing more.
+        is_beginning: bool,
     },
     Error(IcmpError),
     /// The frame of an IP fragment, to be put together with others in order.

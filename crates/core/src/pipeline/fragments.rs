@@ -71,6 +71,9 @@ impl Joiner {
         let Packet::Fragment(fragment) = decode(&frame, &self.decoder.hasher, &mut segment) else {
             return None;
         };
+        if let Some(datagram) = fragment.beginning() {
+            batch.asides.extend(self.decoder.datagram(&datagram, true));
+        }
         let mut whole = self.insert(&fragment)?;
         loop {
             let packet = whole.decode(&self.decoder.hasher, &mut segment);

@@ -40,6 +40,8 @@ pub fn protocol_id(protocol: Protocol) -> &'static str {
         Protocol::Postgres => "postgres",
         Protocol::Mysql => "mysql",
         Protocol::Dns => "dns",
+        Protocol::Http2 => "http2",
+        Protocol::Mqtt => "mqtt",
     }
 }
 

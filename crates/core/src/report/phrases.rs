@@ -215,7 +215,7 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
 }
 
 fn protocol(id: &str) -> Option<Protocol> {
-    const ALL: [Protocol; 7] = [
+    const ALL: [Protocol; 9] = [
         Protocol::Turns,
         Protocol::Http1,
         Protocol::Tls,
@@ -223,13 +223,15 @@ fn protocol(id: &str) -> Option<Protocol> {
         Protocol::Postgres,
         Protocol::Mysql,
         Protocol::Dns,
+        Protocol::Http2,
+        Protocol::Mqtt,
     ];
     ALL.into_iter().find(|protocol| super::protocol_id(*protocol) == id)
 }
 
 /// Protocols whose software can only be known by what it says of itself.
 fn web(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Http1 | Protocol::Tls | Protocol::Turns)
+    matches!(protocol, Protocol::Http1 | Protocol::Http2 | Protocol::Tls | Protocol::Turns)
 }
 
 /// Whether what a software says of itself (`BaseHTTP/0.6 Python/3.11.2`) means `term`.

@@ -13,17 +13,16 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind, SinceDeparture, Stamp, too_early};
+use crate::tcp::half::{Half, Kind, SinceDeparture, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Shared;
-use crate::tcp::timeline::{At, Timeline, open_ended};
+use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
-use silence::Suspended;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
@@ -98,8 +97,8 @@ pub struct Connection {
     /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
     /// only where the handshake was not captured.
     echoes: Option<Box<Echoes>>,
-    /// A repetition by timer whose need is not yet known.
-    suspended: Option<Box<Suspended>>,
+    /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
+    suspended: Option<Box<(Gap, u64)>>,
     /// The last silence that may turn out to be another's.
     doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.
@@ -199,6 +198,11 @@ impl Connection {
     /// What `side` says it is.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.software.as_ref()?[side as usize].as_deref()
+    }
+
+    /// Messages that its server sent unasked.
+    pub fn unasked(&self) -> u64 {
+        self.timeline.manner.unasked.into()
     }
 
     /// What is spoken on it.
@@ -341,7 +345,7 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        self.settle_suspended(side, segment, dsack);
+        self.settle_suspended(side, segment.time_ns, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults.get_or_insert_default().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
@@ -386,10 +390,10 @@ impl Connection {
             || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
         match self.suspended.as_deref() {
             // It was still on its way when its peer went on: the first one had arrived.
-            Some(held) if held.gap.sender != side && kind == Kind::New => self.suspended = None,
-            Some(held) if held.gap.sender != side => {}
+            Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
+            Some((gap, _)) if gap.sender != side => {}
             // All that is outstanding is repeated at once, and the first of it not yet settled.
-            Some(held) if by_timer && segment.time_ns < held.gap.end_ns + rtt_peer_ns => {
+            Some((gap, _)) if by_timer && segment.time_ns < gap.end_ns + rtt_peer_ns => {
                 self.halves[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
@@ -408,14 +412,14 @@ impl Connection {
             bulk.rounds.restart();
         }
         self.halves[index].depart(segment, (start, kind), &since, arrived);
-        self.timeline.open_ended = open_ended(self.framer.protocol());
+        self.timeline.open_ended = self.framer.is_open_ended();
+        self.timeline.paused_now = false;
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over();
         match &silence {
             Some(gap) if by_timer => {
-                let stamp = Stamp::of(segment);
-                self.suspended = Some(Box::new(Suspended { gap: *gap, end, stamp }));
+                self.suspended = Some(Box::new((*gap, end)));
                 self.halves[index].follow_rounds();
                 return;
             }
@@ -435,10 +439,14 @@ impl Connection {
             self.timeline.go_on();
         }
         self.stream(side, start, segment, payload, shared);
-        if maybe_idle && !self.timeline.request_began {
-            // Not a request (a closing alert, say): nobody waits for it.
+        let unasked = self.timeline.paused_now && self.is_unasked();
+        if maybe_idle && !self.timeline.request_began || unasked {
+            // Not a request, nor an answer (a closing alert, say): nobody waits for it.
             self.timeline.cursor_ns = cursor_ns;
             self.timeline.active = active;
+            if unasked {
+                self.timeline.end_before_pause();
+            }
             return;
         }
         self.timeline.touch(segment.time_ns, segment.frame);

@@ -5,6 +5,7 @@ use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::Shares;
 use crate::tcp::gap::Gap;
+use crate::tcp::pause::Pauses;
 use std::num::NonZeroU64;
 
 /// How an exchange ended.
@@ -99,6 +100,8 @@ pub struct Exchange {
     pub(super) response_end: Option<NonZeroU64>,
     /// Bytes of both streams, by who sent them: where they stood at its beginning.
     pub began_at: [u64; 2],
+    /// Pauses of its server after which it is not known who waited.
+    pub(super) pauses: Option<Box<Pauses>>,
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
     pub(super) provisional_ns: u64,
 }
@@ -189,6 +192,21 @@ impl Exchange {
                 uncovered_ns -= ns;
             }
         }
+    }
+
+    /// Takes the client's pauses out, where it went on after several.
+    pub(super) fn drop_pauses(&mut self) -> bool {
+        let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
+        let paused = self.chains.iter().any(several);
+        if paused {
+            let mut ledger = Shares::default();
+            let all = self.ledger.ledger();
+            let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
+            others.for_each(|(owner, ns)| ledger.add(owner, ns));
+            self.ledger = ledger;
+            self.chains.retain(|chain| chain.cause != Cause::ClientThink);
+        }
+        paused
     }
 
     /// Names what the repeated part of the set-up was.

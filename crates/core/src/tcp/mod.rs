@@ -23,6 +23,7 @@ mod exchange;
 mod gap;
 mod half;
 mod path;
+mod pause;
 mod pipe;
 mod reassembly;
 mod sent;

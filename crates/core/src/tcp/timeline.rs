@@ -1,11 +1,12 @@
 //! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
 
-use crate::app::{Label, Mark, Protocol, Side};
+use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
 use crate::cause::{Owner, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::Gap;
+use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 use std::num::NonZeroU64;
@@ -52,6 +53,12 @@ pub struct Timeline {
     pub open_ended: bool,
     /// Position of the server's stream at which the oldest exchange can be retired.
     pub retire_at: u64,
+    /// What was pushed last came after a pause of the server.
+    pub paused_now: bool,
+    /// How the server answers.
+    pub manner: Manner,
+    /// See [`Timeline::is_one_way`].
+    one_way: bool,
 }
 
 impl Timeline {
@@ -79,6 +86,52 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// The server was silent for `all_ns` since `since_ns`, `own_ns` of which are its own, and goes
+    /// on from `position`.
+    pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), since_ns: u64, position: u64) {
+        let is_over = self.may_be_over();
+        self.paused_now = own_ns >= PAUSE_MIN_NS && is_over;
+        if own_ns < PAUSE_MIN_NS && all_ns >= PAUSE_MIN_NS && is_over {
+            self.manner.held();
+        }
+        if let Some(exchange) = self.open.back_mut().filter(|_| self.paused_now) {
+            exchange.pause(own_ns, since_ns, position);
+        }
+    }
+
+    /// When the last pause of the exchange under way began, ns.
+    pub fn paused_since_ns(&self) -> Option<u64> {
+        let pauses = self.open.back()?.pauses.as_ref()?;
+        Some(pauses.last_since_ns)
+    }
+
+    /// What came after the last pause belongs to no exchange.
+    pub fn end_before_pause(&mut self) {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.end_before_pause();
+            self.manner.unasked = self.manner.unasked.saturating_add(1);
+        }
+    }
+
+    /// The client went on at `next_ns`, or never did (`None`); the server's stream stands at
+    /// `position`.
+    pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
+        let Self { open, manner, open_ended, .. } = self;
+        for exchange in open.iter_mut().filter(|it| *open_ended || it.endless) {
+            exchange.settle_pauses(next_ns, rtt_client_ns, position, manner);
+        }
+    }
+
+    /// The connection ends, and nothing was ever answered on it. Whether its client only ever sent,
+    /// when it had something to send: nobody waits then, neither between nor at the end.
+    pub fn is_one_way(&mut self) -> bool {
+        if let Some(exchange) = self.open.front_mut() {
+            let unanswered = exchange.request_seen && !exchange.response_seen;
+            self.one_way |= self.open_ended && unanswered && exchange.drop_pauses();
+        }
+        self.one_way
     }
 
     /// Data passed at `time_ns`.
@@ -218,6 +271,8 @@ impl Timeline {
         });
         self.request_began = !after_handshake;
         if !after_handshake {
+            let position = at.positions[Side::Server as usize];
+            self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
             if at.open_ended {
                 self.retire_all(at.rtt_client_ns, Outcome::Complete);
             } else {
@@ -363,9 +418,4 @@ impl Timeline {
         });
         self.open.heap_bytes() + self.done.heap_bytes() + boxes.sum::<usize>()
     }
-}
-
-/// Whether exchanges of `protocol` end only with the next request.
-pub fn open_ended(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Turns | Protocol::Tls)
 }

@@ -1,8 +1,8 @@
 //! IP fragments (RFC 791 §3.2, RFC 8200 §4.5) and whole packets from them.
 
 use super::ip::{Network, protocol};
-use super::walk::{Origin, Output, Walk};
-use super::{FlowHasher, Packet, Segment, SegmentFlags};
+use super::walk::{Origin, Output, Step, Walk};
+use super::{Datagram, FlowHasher, Packet, Segment, SegmentFlags, udp};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
@@ -42,6 +42,20 @@ impl Fragment<'_> {
         let mut hasher = DefaultHasher::new();
         (self.offset, self.more, self.payload).hash(&mut hasher);
         hasher.finish()
+    }
+
+    /// The DNS datagram of which it is the first part, if that holds the ports.
+    pub fn beginning(&self) -> Option<Datagram<'_>> {
+        if self.offset > 0 || self.network.protocol != protocol::UDP {
+            return None;
+        }
+        let end = (self.payload_len as usize).max(self.payload.len());
+        let facts = self.network.facts;
+        let mut walk = Walk { origin: self.origin, bytes: self.payload, at: 0, end, facts };
+        match udp::datagram(&mut walk, &self.network) {
+            Ok(Step::Done(Packet::Udp(datagram))) => Some(datagram),
+            _ => None,
+        }
     }
 
     /// Whether what it is part of could be of interest.

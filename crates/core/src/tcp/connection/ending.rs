@@ -21,6 +21,9 @@ impl Connection {
             if !over && !self.cut_off {
                 self.accrue_to(side, segment.time_ns, segment.frame);
             }
+            let position = self.halves[Side::Server as usize].nxt;
+            let rtt_client_ns = self.path.rtt_ns(Side::Client);
+            self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
     }
@@ -38,16 +41,28 @@ impl Connection {
         }
     }
 
+    /// When one of both said that there is nothing more to wait for, ns.
+    fn left_ns(&self) -> Option<u64> {
+        let reset_ns = self.ending().reset.map(|(_, _, at_ns)| at_ns);
+        self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
+    }
+
     /// The server closes while a request waits: its client learns now that no answer comes.
     pub(super) fn cut_off(&mut self, segment: &Segment) {
         let waiting = self.timeline.front().is_some_and(|exchange| {
             exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
         });
-        if waiting {
+        let closed = self.ending().fin_ns[Side::Client as usize].is_some();
+        if waiting && !(closed && self.is_one_way()) {
             self.resume();
             self.accrue_to(Side::Server, segment.time_ns, segment.frame);
             self.cut_off = true;
         }
+    }
+
+    /// Nothing was ever answered here, and its client did not wait for that.
+    fn is_one_way(&mut self) -> bool {
+        self.totals.exchanges == 0 && self.timeline.is_one_way()
     }
 
     /// When the client closed, if data of `sender` up to `end` has not reached it: nobody waits
@@ -139,7 +154,7 @@ impl Connection {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
         let trouble = half.trouble();
-        if trouble.repeats_for_nothing() {
+        if trouble.dsacks > 0 && u64::from(trouble.dsacks) * 2 >= trouble.rexmt_data_packets {
             let cause = if trouble.out_of_order_packets > 0 || trouble.late_arrivals > 0 {
                 Cause::Reordering
             } else {
@@ -174,9 +189,11 @@ impl Connection {
             }
             // A client that closes has waited until then.
             let cut_short = self.halves[Side::Server as usize].in_recovery();
-            let unanswered = self.timeline.front().is_some_and(|exchange| {
-                exchange.request_seen && (!exchange.response_seen || cut_short)
-            });
+            let one_way = self.is_one_way();
+            let unanswered = !one_way
+                && self.timeline.front().is_some_and(|exchange| {
+                    exchange.request_seen && (!exchange.response_seen || cut_short)
+                });
             if let Some(fin_ns) = self.ending().fin_ns[Side::Client as usize].filter(|_| unanswered)
             {
                 self.accrue_to(Side::Server, fin_ns, self.last_frame);
@@ -187,6 +204,8 @@ impl Connection {
                 (false, true) => Outcome::Closed,
                 (false, false) => Outcome::Unfinished,
             };
+            let position = self.halves[Side::Server as usize].nxt;
+            self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }
         self.attempt(rtt_client_ns);

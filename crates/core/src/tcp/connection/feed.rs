@@ -45,7 +45,7 @@ impl Connection {
             frame: segment.frame,
             position: 0,
             rtt_client_ns: self.path.rtt_ns(Side::Client),
-            open_ended: open_ended(self.framer.protocol()),
+            open_ended: self.framer.is_open_ended(),
             positions: self.halves.each_ref().map(|half| half.nxt),
         };
         let Self { streams, framer, timeline, setup, software, .. } = self;
@@ -68,7 +68,7 @@ impl Feed<'_> {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, shared, at } = self;
         let Shared { known, spare } = shared;
-        at.open_ended = open_ended(framer.protocol());
+        at.open_ended = framer.is_open_ended();
         framer.push(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
                 let software = software.get_or_insert_default();

@@ -2,33 +2,21 @@
 
 use super::*;
 
-/// A repetition by timer whose need is not yet known.
-#[derive(Debug)]
-pub(super) struct Suspended {
-    /// The silence that it ended.
-    pub gap: Gap,
-    /// Where it ends in its stream.
-    pub end: u64,
-    /// Its timestamp.
-    pub stamp: Stamp,
-}
-
 impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if the acknowledgment is of the first sending.
-    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, dsack: bool) {
+    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
+    pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
-        let held = self.suspended.as_deref().filter(|held| held.gap.sender != side);
-        let Some(held) = held else {
+        self.halves[side.peer() as usize].settle_repeated(now_ns, rtt_ns, dsack);
+        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let Some((gap, end)) = held else {
             return;
         };
-        let of_first =
-            held.stamp.precedes(segment) || too_early(segment.time_ns, held.gap.end_ns, rtt_ns);
-        let acked = self.halves[side.peer() as usize].una_seen >= held.end;
-        if dsack || of_first && acked {
+        let early = too_early(now_ns, gap.end_ns, rtt_ns);
+        let acked = self.halves[side.peer() as usize].una_seen >= *end;
+        if dsack || early && acked {
             self.suspended = None;
-        } else if !of_first {
+        } else if !early {
             self.resume();
         }
     }
@@ -205,7 +193,7 @@ impl Connection {
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
         let Some(held) = self.suspended.take() else { return };
-        let Suspended { mut gap, end, .. } = *held;
+        let (mut gap, end) = *held;
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }
@@ -220,6 +208,14 @@ impl Connection {
         if let Some(bulk) = &mut self.halves[side as usize].bulk {
             bulk.pipe.mark();
         }
+    }
+
+    /// Whether the server's data after a pause is no answer: it says so itself, or the client
+    /// had closed meanwhile.
+    pub(super) fn is_unasked(&self) -> bool {
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        self.framer.is_set_aside()
+            || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
     }
 
     /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
@@ -266,6 +262,12 @@ impl Connection {
             bulk.rounds.block(gap.flight_before, gap.drained);
         }
         self.halves[gap.sender as usize].restart(gap, &slices);
+        if gap.sender == Side::Server && gap.turn == Turn::Continues {
+            let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
+            let position = self.halves[Side::Server as usize].nxt - gap.next_len;
+            let own_ns = own.map(|slice| slice.ns).sum();
+            self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
+        }
         let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);
         if owned_by(Cause::ZeroWindow) {

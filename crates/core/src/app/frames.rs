@@ -1,0 +1,232 @@
+//! Frames of HTTP/2 (RFC 9113 §4.1) and WebSocket (RFC 6455 §5.2), packets of MQTT (§2 of its
+//! standard). Those that ask or answer make turns; those that only keep a connection going
+//! (SETTINGS, WINDOW_UPDATE, PING, pong), and what a broker delivers, belong to no exchange.
+//!
+//! Headers are not decompressed (RFC 7541): what is asked stays unknown.
+
+use super::exchanges::{Feed, Lost};
+use super::framer::Next;
+use super::mark::Side;
+
+/// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
+const PREFACE_BYTES: u64 = 24;
+/// The longest header: of a masked WebSocket frame with an extended length.
+const HEADER_MAX: usize = 14;
+/// An HTTP/2 frame's.
+const HTTP2_HEADER_BYTES: usize = 9;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const CONTINUATION: u8 = 9;
+/// Greater types are not assigned.
+const TYPE_MAX: u8 = 0x20;
+const END_STREAM: u8 = 1;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Http2,
+    WebSocket,
+    Mqtt,
+}
+
+/// Both directions of a connection that speaks in frames.
+pub(super) struct Frames {
+    format: Format,
+    halves: [Half; 2],
+    /// The client's preface has passed.
+    begun: bool,
+    /// The client's last stream.
+    last_stream: u32,
+    /// Requests that the server has not answered to the end.
+    open: u32,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Half {
+    header: [u8; HEADER_MAX],
+    have: u8,
+    /// With the frame under way ends what the client waits for.
+    ends_response: bool,
+}
+
+impl Half {
+    fn header(&self) -> &[u8] {
+        self.header.get(..usize::from(self.have)).unwrap_or_default()
+    }
+}
+
+impl Frames {
+    fn new(format: Format) -> Self {
+        Self { format, halves: Default::default(), begun: false, last_stream: 0, open: 0 }
+    }
+
+    /// From the client's preface on.
+    pub fn http2() -> Self {
+        Self::new(Format::Http2)
+    }
+
+    /// From the end of the server's `101 Switching Protocols` on.
+    pub fn web_socket() -> Self {
+        Self { begun: true, ..Self::new(Format::WebSocket) }
+    }
+
+    /// From the client's CONNECT on.
+    pub fn mqtt() -> Self {
+        Self { begun: true, ..Self::new(Format::Mqtt) }
+    }
+
+    /// Whether what answers a request has an end only with the next.
+    pub fn is_open_ended(&self) -> bool {
+        self.format != Format::Mqtt
+    }
+
+    /// Takes what `feed` has from one side.
+    pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
+        if from == Side::Client && !self.begun {
+            self.begun = true;
+            feed.exchanges.forget_anticipated();
+            return Ok(Next::Skip(PREFACE_BYTES));
+        }
+        loop {
+            let half = &mut self.halves[from as usize];
+            if std::mem::take(&mut half.ends_response) {
+                feed.response_end();
+            }
+            while half.header().len() < self.format.header_bytes(half.header()) {
+                let (Some(byte), Some(slot)) =
+                    (feed.byte(), half.header.get_mut(usize::from(half.have)))
+                else {
+                    return Ok(Next::More);
+                };
+                *slot = byte;
+                half.have += 1;
+            }
+            let (header, have) = (half.header, usize::from(half.have));
+            half.have = 0;
+            let payload_bytes = match self.format {
+                Format::Http2 => self.http2_frame(from, &header, feed)?,
+                Format::WebSocket => self.web_socket_frame(from, &header[..have], feed)?,
+                Format::Mqtt => self.mqtt_packet(from, &header[..have], feed)?,
+            };
+            // What the frame ends, ends with its payload.
+            if payload_bytes > 0 {
+                return Ok(Next::Skip(payload_bytes));
+            }
+        }
+    }
+
+    fn http2_frame(
+        &mut self,
+        from: Side,
+        header: &[u8; HEADER_MAX],
+        feed: &mut Feed<'_>,
+    ) -> Result<u64, Lost> {
+        let [l1, l2, l3, kind, flags, s1, s2, s3, s4, ..] = *header;
+        let stream = u32::from_be_bytes([s1, s2, s3, s4]);
+        // The highest bit is reserved.
+        if stream >> 31 != 0 || kind > TYPE_MAX {
+            return Err(Lost);
+        }
+        if kind == HEADERS && from == Side::Client && stream > self.last_stream {
+            self.last_stream = stream;
+            self.open += 1;
+        }
+        match kind {
+            DATA | HEADERS | CONTINUATION => feed.turn(from),
+            _ => feed.aside(),
+        }
+        let ends = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
+        if ends && from == Side::Server || kind == RST_STREAM {
+            self.open = self.open.saturating_sub(1);
+            self.halves[from as usize].ends_response = self.open == 0;
+        }
+        Ok(u64::from(u32::from_be_bytes([0, l1, l2, l3])))
+    }
+}
+
+/// Control packet types (MQTT 5.0 §2.1.2) that a client sends: which of them ask, and how they
+/// are called.
+const ASKING: [(u8, &str); 5] =
+    [(1, "CONNECT"), (3, "PUBLISH"), (8, "SUBSCRIBE"), (10, "UNSUBSCRIBE"), (12, "PINGREQ")];
+const PUBLISH: u8 = 3;
+/// CONNACK, PUBACK, PUBREC, SUBACK, UNSUBACK, PINGRESP.
+const ANSWERS: [u8; 6] = [2, 4, 5, 9, 11, 13];
+
+impl Frames {
+    /// The server's next message is what answers the client's last.
+    fn web_socket_frame(
+        &mut self,
+        from: Side,
+        header: &[u8],
+        feed: &mut Feed<'_>,
+    ) -> Result<u64, Lost> {
+        let &[first, second, ref rest @ ..] = header else { return Err(Lost) };
+        // A client masks what it sends, a server never does (RFC 6455 §5.1).
+        if (second & 0x80 != 0) != (from == Side::Client) {
+            return Err(Lost);
+        }
+        match first & 0x0f {
+            0..=2 => feed.turn(from),
+            8..=10 => feed.aside(),
+            _ => return Err(Lost),
+        }
+        let is_last = first & 0x88 == 0x80;
+        self.halves[from as usize].ends_response = from == Side::Server && is_last;
+        let extended = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+        Ok(match second & 0x7f {
+            126 => extended(rest.get(..2).unwrap_or_default()),
+            127 => extended(rest.get(..8).unwrap_or_default()),
+            length => u64::from(length),
+        })
+    }
+
+    fn mqtt_packet(&mut self, from: Side, header: &[u8], feed: &mut Feed<'_>) -> Result<u64, Lost> {
+        let &[first, ref length @ ..] = header else { return Err(Lost) };
+        let kind = first >> 4;
+        let asked = ASKING.iter().find(|(asking, _)| *asking == kind);
+        match (from, asked) {
+            // Quality of service 0 is not acknowledged.
+            (Side::Client, Some(_)) if kind == PUBLISH && first & 6 == 0 => feed.aside(),
+            (Side::Client, Some((_, name))) => {
+                feed.request_start();
+                feed.kind(&(*name).into());
+            }
+            (Side::Server, _) if ANSWERS.contains(&kind) => {
+                feed.request_end();
+                feed.response_start();
+                self.halves[from as usize].ends_response = true;
+            }
+            (_, _) if kind == 0 => return Err(Lost),
+            _ => feed.aside(),
+        }
+        let parts = length.iter().rev();
+        Ok(parts.fold(0, |sum, byte| sum << 7 | u64::from(byte & 0x7f)))
+    }
+}
+
+impl Format {
+    /// How long the frame header is that begins with `header`, as far as that tells.
+    fn header_bytes(self, header: &[u8]) -> usize {
+        match (self, header) {
+            (Self::Http2, _) => HTTP2_HEADER_BYTES,
+            (Self::WebSocket, [_, second, ..]) => {
+                let extended = match second & 0x7f {
+                    126 => 2,
+                    127 => 8,
+                    _ => 0,
+                };
+                2 + extended + if second & 0x80 == 0 { 0 } else { 4 }
+            }
+            (Self::WebSocket, _) => 2,
+            // Seven bits of the length a byte, the last without the highest bit.
+            (Self::Mqtt, [_, length @ ..]) if length.len() < 4 => {
+                let last = length.iter().position(|byte| byte & 0x80 == 0);
+                2 + last.unwrap_or(length.len())
+            }
+            (Self::Mqtt, [_, ..]) => 5,
+            (Self::Mqtt, []) => 2,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! HTTP/2, WebSocket and MQTT.
+
+use super::*;
+
+#[test]
+fn http2_exchanges_end_with_their_streams() {
+    let mut framer = Framer::new(80, false);
+    let pushes: &[Push] = &[
+        (C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 0),
+        (C, b"\0\0\x01\x01\x05\0\0\0\x01\x82", 0),
+        (S, b"\0\0\0\x04\0\0\0\0\0", 0),
+        (S, b"\0\0\x01\x01\x04\0\0\0\x01\x88", 0),
+        (S, b"\0\0\x02\0\x01\0\0\0\x01ok", 0),
+        (S, b"\0\0\x08\x06\0\0\0\0\x0012345678", 0),
+    ];
+    let places = marks_with(&mut framer, pushes);
+    assert_eq!(places, ["C0 request", "S18 /request", "S18 response", "S30 /response"]);
+    assert_eq!(framer.protocol(), Protocol::Http2);
+    assert!(framer.is_set_aside(), "a ping is part of no exchange");
+    let next = marks_with(&mut framer, &[(C, b"\0\0\x01\x01\x05\0\0\0\x03\x82", 0)]);
+    assert_eq!(next, ["C9 request"]);
+    assert!(!framer.is_set_aside());
+}
+
+#[test]
+fn http2_responses_at_once_end_with_the_last() {
+    let pushes: &[Push] = &[
+        (C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0),
+        (C, b"\0\0\x01\x01\x05\0\0\0\x01\x82\0\0\x01\x01\x05\0\0\0\x03\x82", 0),
+        (S, b"\0\0\x01\x01\x05\0\0\0\x03\x88", 0),
+        (S, b"\0\0\x01\x01\x05\0\0\0\x01\x88", 0),
+    ];
+    assert_eq!(marks(80, pushes), ["C0 request", "S9 /request", "S9 response", "S20 /response"]);
+}
+
+const UPGRADE: &[u8] = b"GET /feed HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n";
+const SWITCHED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
+
+#[test]
+fn web_socket_messages_are_turns_and_control_frames_are_not() {
+    let mut framer = Framer::new(80, false);
+    marks_with(&mut framer, &[(C, UPGRADE, 0), (S, SWITCHED, 0)]);
+    assert!(marks_with(&mut framer, &[(S, b"\x89\0", 0), (C, b"\x8a\x80\0\0\0\0", 0)]).is_empty());
+    assert!(framer.is_set_aside());
+    let pushes: &[Push] = &[
+        // A message in two frames, answered by one of 200 bytes.
+        (C, b"\x01\x81\0\0\0\0h", 0),
+        (C, b"\x80\x81\0\0\0\0i", 0),
+        (S, b"\x82\x7e\0\xc8", 200),
+        (S, b"\x81\x04tick", 0),
+        (C, b"\x81\x82\0\0\0\0yo", 0),
+    ];
+    let places = marks_with(&mut framer, pushes);
+    // Marks stand after the header of the frame that they are about.
+    let answered = ["C6 request", "S4 /request", "S4 response", "S204 /response"];
+    let unasked = ["S206 response", "S210 /response", "C20 request"];
+    assert_eq!(places, [&answered[..], &unasked].concat());
+}
+
+#[test]
+fn mqtt_deliveries_answer_nothing() {
+    let pushes: &[Push] = &[
+        (C, b"\x10\x0d\0\x04MQTT\x04\x02\0\x3c\0\x01a", 0),
+        (S, b"\x20\x02\0\0", 0),
+        (C, b"\x32\x06\0\x01t\0\x09w", 0),
+        (S, b"\x32\x06\0\x01t\0\x07v", 0),
+        (C, b"\x40\x02\0\x07", 0),
+        (S, b"\x40\x02\0\x09", 0),
+    ];
+    let told = "request, [CONNECT], /request, response, /response, \
+                request, [PUBLISH], /request, response, /response";
+    assert_eq!(story(1883, pushes), told);
+}
