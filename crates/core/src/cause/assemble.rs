@@ -220,6 +220,8 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         }
         // One late packet is a host that was busy; a queue that stands is met again.
         Cause::Bufferbloat => (broad || deep) && cause.exchanges >= 2,
+        // A reader that was late once or twice is a host that was busy.
+        Cause::ZeroWindow => broad && cause.count >= 3 || deep,
         _ => broad || deep,
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.flight_before > 0
         // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
         && gap.flight_before < 2 * gap.smss
-        && (!gap.next_small() || gap.after_loss)
+        && (!gap.next_small() || gap.after_loss || gap.steps)
         && !gap.flight_free()
         && gap.ack_triggered();
     (waited && delay_ns >= DELAY_FLOOR_NS && delay_ns >= rest_ns / 2)

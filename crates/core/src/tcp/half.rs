@@ -5,6 +5,7 @@ mod copies;
 mod effect;
 mod losses;
 mod restart;
+mod sizes;
 mod stream;
 mod trouble;
 mod unread;
@@ -23,13 +24,6 @@ pub use bulk::Bulk;
 use copies::{Copies, LastPacket};
 use std::num::NonZeroU64;
 use trouble::{Hole, Trouble};
-
-/// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
-/// less IP, TCP and timestamps.
-const SMSS_DEFAULT: u16 = 1448;
-
-/// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
-const TIMESTAMPS_BYTES: u16 = 12;
 
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
@@ -135,6 +129,8 @@ pub struct Half {
     smss_seen: u16,
     /// What follows from both; 0 before either is known.
     smss: u16,
+    /// Half of the greatest window that its receiver has offered, as far as it matters.
+    half_window: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
     /// Highest position acknowledged as seen here.
@@ -290,33 +286,6 @@ impl Half {
     /// Whether any segment of this direction was seen.
     pub fn started(&self) -> bool {
         self.sequence.is_some()
-    }
-
-    /// Announced maximum segment sizes; both sides' timestamps are in use or not.
-    pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
-        let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
-        self.smss_announced = mss.saturating_sub(options).max(1);
-        self.settle_smss();
-    }
-
-    /// What was seen or announced of the segment size has changed.
-    fn settle_smss(&mut self) {
-        self.smss = match (self.smss_seen, self.smss_announced) {
-            (0, announced) => announced,
-            (seen, 0) => seen,
-            (seen, announced) => seen.min(announced),
-        };
-    }
-
-    /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
-    pub fn smss(&self) -> u64 {
-        u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
-    }
-
-    /// Whether a departure of `len` bytes ends in a segment below the SMSS.
-    fn small(&self, len: u64) -> bool {
-        let smss = self.smss();
-        if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
     /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).

@@ -121,7 +121,10 @@ impl Half {
 
     pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
         let Some(edge) = ack.right_edge else { return };
-        let closed = edge.saturating_sub(ack.una) < self.smss().min(1024);
+        let window = edge.saturating_sub(ack.una);
+        self.note_window(window);
+        // What has less room than a full segment waits for more (RFC 9293 §3.8.6.2.1).
+        let closed = window < self.smss();
         match (self.trouble().closed_since_ns, closed) {
             (None, true) => {
                 let trouble = self.trouble_mut();

@@ -207,22 +207,6 @@ impl Half {
         }
     }
 
-    /// Two equal segments back to back below the announced size: the path's own size.
-    pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
-        let len = segment.payload_len;
-        let back_to_back = len == self.last.len
-            && segment.time_ns.saturating_sub(self.last.time_ns) < 200_000
-            && since.acks == 0;
-        if let Ok(len) = u16::try_from(len)
-            && back_to_back
-            && len <= self.smss_announced.max(SMSS_DEFAULT)
-            && len >= 500
-        {
-            self.smss_seen = self.smss_seen.max(len);
-            self.settle_smss();
-        }
-    }
-
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
         let (flight, smss) = (self.flight(), self.smss());
         if self.bulk.is_none() && flight > 3 * smss {
