@@ -115,6 +115,9 @@ pub struct Request {
     pub request_bytes: u64,
     /// Bytes of the response, header included.
     pub response_bytes: u64,
+    /// From its first packet to its last, at the client's end; none where that is not known.
+    #[serde(default)]
+    pub on_wire_ns: Option<u64>,
     /// Why it failed, if it did.
     #[serde(default)]
     pub error: Option<String>,

@@ -49,7 +49,20 @@ pub fn transfers(
         }
     }
     child.wait().doing("wait for curl")?;
+    one_after_the_other(&mut loaded.requests);
     Ok(loaded)
+}
+
+/// curl writes its lines to a pipe when it ends, so that their arrival only says when the last
+/// transfer was over; each began when the one before was.
+fn one_after_the_other(requests: &mut [Request]) {
+    let mut next_start_ns = u64::MAX;
+    for request in requests.iter_mut().rev() {
+        let took_ns = request.took_ns();
+        request.end_ns = request.end_ns.min(next_start_ns);
+        request.start_ns = request.end_ns - took_ns.min(request.end_ns);
+        next_start_ns = request.start_ns;
+    }
 }
 
 fn transfer(line: &str, end_ns: u64) -> Option<Request> {
@@ -87,6 +100,7 @@ fn transfer(line: &str, end_ns: u64) -> Option<Request> {
         server_endpoint: endpoint(server_ip, server_port),
         request_bytes: count(head) + count(body),
         response_bytes: count(answer) + count(content),
+        on_wire_ns: None,
         error: (code != "0").then(|| why.to_owned()),
     })
 }
@@ -100,7 +114,17 @@ pub fn version() -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::transfer;
+    use super::{one_after_the_other, transfer};
+    use crate::client::Request;
+
+    #[test]
+    fn lines_that_come_together_are_of_transfers_that_did_not() {
+        let line = |start_ns| Request { start_ns, end_ns: 900, ..Default::default() };
+        let mut requests = [line(600), line(700)];
+        one_after_the_other(&mut requests);
+        let times = requests.map(|request| (request.start_ns, request.end_ns));
+        assert_eq!(times, [(400, 700), (700, 900)]);
+    }
 
     #[test]
     fn the_look_up_is_no_part_of_connect() {

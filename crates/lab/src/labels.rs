@@ -173,9 +173,17 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Nearest-rank quantiles.
+    /// Nearest-rank quantiles of what requests took by the client's clock.
     pub fn of(requests: &[Request]) -> Latency {
-        let mut took: Vec<u64> = requests.iter().map(Request::took_ns).collect();
+        Latency::of_ns(requests.iter().map(Request::took_ns).collect())
+    }
+
+    /// The same of what they took on the wire; none where that is not known of each.
+    pub fn on_wire(requests: &[Request]) -> Option<Latency> {
+        requests.iter().map(|request| request.on_wire_ns).collect::<Option<_>>().map(Latency::of_ns)
+    }
+
+    fn of_ns(mut took: Vec<u64>) -> Latency {
         took.sort_unstable();
         let rank = |percent: usize| {
             let at = (took.len() * percent).div_ceil(100).saturating_sub(1);
@@ -221,6 +229,8 @@ pub struct Labels {
     pub latency_ns: Latency,
     /// Quantiles of the healthy twin, run right after.
     pub latency_after_fix_ns: Option<Latency>,
+    /// The same from first to last packet, where that is known of each of them.
+    pub on_wire_after_fix_ns: Option<Latency>,
     /// `wall_ns` of the healthy twin.
     pub wall_after_fix_ns: Option<u64>,
     /// Address and port of the server.

@@ -34,6 +34,7 @@ pub mod error;
 mod http;
 pub mod labels;
 pub mod netns;
+pub mod on_wire;
 pub mod params;
 pub mod relay;
 pub mod rng;

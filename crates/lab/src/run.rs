@@ -10,6 +10,7 @@ use crate::case::{Case, Ran, drawn};
 use crate::cleanup;
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
+use crate::on_wire;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::stage::{Link, Stage, StageParams, versions};
@@ -164,6 +165,7 @@ impl Runner<'_> {
         if is_punctual(&good) {
             lost_by_twin(&mut faulty.causes, &bad, &good)?;
             faulty.latency_after_fix_ns = Some(Latency::of(&good.observed.loaded.requests));
+            faulty.on_wire_after_fix_ns = Latency::on_wire(&good.observed.loaded.requests);
             faulty.wall_after_fix_ns = Some(good.wall_ns());
         }
         let healthy = self.labels(Variant::Healthy, &good, good_link);
@@ -191,9 +193,12 @@ impl Runner<'_> {
         fs::create_dir_all(&out).doing(format!("make {}", out.display()))?;
         let mut stage = build(self.case, &self.params, self.seed, variant, &out)?;
         let observed = (self.case.act)(&mut stage, &self.params, variant)?;
-        let ran = Ran { observed, stage: stage.finish()? };
+        let mut ran = Ran { observed, stage: stage.finish()? };
         if ran.stage.captures.iter().any(|c| c.dropped > 0) {
             return Err(LabError::NotReproduced("the capture has holes".to_owned()));
+        }
+        if let Some(client) = ran.stage.captures.iter().find(|it| it.vantage == "client") {
+            on_wire::note(&out.join(&client.file), &mut ran.observed.loaded.requests)?;
         }
         Ok((ran, (self.case.link)(&self.params, variant, self.seed)?))
     }
@@ -217,6 +222,7 @@ impl Runner<'_> {
             wall_ns: ran.wall_ns(),
             latency_ns: Latency::of(&requests),
             latency_after_fix_ns: None,
+            on_wire_after_fix_ns: None,
             wall_after_fix_ns: None,
             server_endpoint: ran.observed.server.to_string(),
             congestion_control: "cubic",

@@ -22,7 +22,8 @@ Examples:
   sudo tcpwhy lab verify --only send_buffer,receive_window --repeat 5
   sudo tcpwhy lab verify --short --json | jq .score.bars
 
-The seed decides all parameters. docs/lab-format.md has the rules and the bars.
+The seed decides all parameters; a case that does not reproduce is tried with two others, and that
+is said. docs/lab-format.md has the rules and the bars.
 
 Exit status: 0 all bars hold, 1 one does not or a case did not work, 2 nothing could be run.";
 
@@ -88,16 +89,20 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     drop(temporary);
     let mut judged = Vec::new();
     let mut not_run = Vec::new();
+    let mut run_again = Vec::new();
     for (task, result) in tasks.iter().zip(results) {
         match result {
-            Ok(one) => judged.extend(one),
+            Ok((seed, one)) => {
+                judged.extend(one);
+                run_again.extend((seed != task.seed).then_some((*task, seed)));
+            }
             Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
             Err(error) => not_run.push(NotRun { task: *task, error }),
         }
     }
     let score = Score::of(&judged);
     let score = if asked.short { score.requires_names_only() } else { score };
-    output::print(&told(asked, &score, &judged, &not_run)?)?;
+    output::print(&told(asked, &score, &judged, &not_run, &run_again)?)?;
     let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))
 }
@@ -122,17 +127,18 @@ struct Verification<'a> {
 }
 
 impl Verification<'_> {
-    fn judge(&self, task: &Task, outcome: Outcome) -> Result<Vec<Judged>, Error> {
+    /// What is said of the task's captures, and the seed that they are from.
+    fn judge(&self, task: &Task, outcome: Outcome) -> Result<(u64, Vec<Judged>), Error> {
         let judged = outcome.map_err(Error::from).and_then(|result| {
             let judged = judge_below(self.out, &result.dir, None);
             if !self.keeps {
                 cleanup::remove_dir(&result.dir);
             }
-            judged
+            Ok((result.healthy.seed, judged?))
         });
         let verdict = match &judged {
-            Ok(judged) if render_wrong(judged).is_empty() => "ok".to_owned(),
-            Ok(judged) => {
+            Ok((_, judged)) if render_wrong(judged).is_empty() => "ok".to_owned(),
+            Ok((_, judged)) => {
                 let wrong = render_wrong(judged);
                 wrong.first().map(|(_, words)| words.clone()).unwrap_or_default()
             }
@@ -184,6 +190,7 @@ fn told(
     score: &Score,
     judged: &[Judged],
     not_run: &[NotRun],
+    run_again: &[(Task, u64)],
 ) -> Result<String, Error> {
     let dir = asked.out.as_deref();
     let mut text = shown(score, judged, dir, asked.json)?;
@@ -195,7 +202,13 @@ fn told(
             })
         };
         value["not_run"] = not_run.iter().map(why).collect();
+        let again = |(task, seed): &(Task, u64)| serde_json::json!({ "case": task.case.name, "seed": task.seed, "run_with_seed": seed });
+        value["run_again"] = run_again.iter().map(again).collect();
         return Ok(serde_json::to_string_pretty(&value)? + "\n");
+    }
+    for (task, seed) in run_again {
+        let name = task.case.name;
+        text += &format!("{name}-{} did not reproduce: {name}-{seed} is in its place\n", task.seed);
     }
     for it in not_run {
         text += &format!("not run: {}-{}: {}\n", it.task.case.name, it.task.seed, it.error);

@@ -244,7 +244,8 @@ pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64
         lost_ns: cause.lost_ns,
         share: cause.lost_ns as f64 / wall_ns.max(1) as f64,
         latency: all.latency(),
-        counterfactual: all.exchanged(&cause.now, &cause.without).latency(),
+        // An exchange that two parts of one cause were found in stands there twice.
+        counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
         confidence: facts::confidence(key, cause),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),

@@ -138,6 +138,18 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
+impl Latency {
+    /// The same, none of it longer than in `other`.
+    pub fn at_most(self, other: &Self) -> Self {
+        Self {
+            p50_ns: self.p50_ns.min(other.p50_ns),
+            p90_ns: self.p90_ns.min(other.p90_ns),
+            p99_ns: self.p99_ns.min(other.p99_ns),
+            max_ns: self.max_ns.min(other.max_ns),
+        }
+    }
+}
+
 /// One server endpoint's exchanges.
 #[derive(Clone, Debug)]
 pub struct EndpointReport {

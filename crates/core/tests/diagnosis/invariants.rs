@@ -176,7 +176,19 @@ fn plausible(report: &Report) -> Result<(), TestCaseError> {
         let affected = finding.affected;
         prop_assert!(affected.exchanges <= affected.of_exchanges, "{finding:?}");
         prop_assert!((0.0..=1.0).contains(&finding.share), "{finding:?}");
-        prop_assert!(finding.counterfactual.max_ns <= finding.latency.max_ns, "{finding:?}");
+        let (now, without) = (finding.latency, finding.counterfactual);
+        let quantiles = [
+            (without.p50_ns, now.p50_ns),
+            (without.p90_ns, now.p90_ns),
+            (without.p99_ns, now.p99_ns),
+            (without.max_ns, now.max_ns),
+        ];
+        for (without_ns, now_ns) in quantiles {
+            prop_assert!(without_ns <= now_ns, "nothing is slower without it: {finding:?}");
+        }
+        prop_assert!(without.p50_ns <= without.p90_ns, "{finding:?}");
+        prop_assert!(without.p90_ns <= without.p99_ns, "{finding:?}");
+        prop_assert!(without.p99_ns <= without.max_ns, "{finding:?}");
         for (name, fact) in &finding.facts {
             let fits = !matches!(fact, Fact::Ns(ns) if *ns > span_ns);
             prop_assert!(fits, "{name} in {finding:?}");

@@ -4,7 +4,7 @@
 //! A packet meets, in this order: an outage, the drop rules, the MTU, random loss, the queue
 //! and rate of the bottleneck, the delay. Everything random comes from the seed.
 
-mod packet;
+pub(crate) mod packet;
 mod path;
 mod rules;
 

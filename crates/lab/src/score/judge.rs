@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 
 use super::answer::{Answer, Culprit, Named};
-use super::truth::{TrueCause, Truth};
+use super::truth::{Asked, TrueCause, Truth};
 use super::{COUNTERFACTUAL_FLOOR_NS, COUNTERFACTUAL_TOLERANCE, KERNEL_FOUND, KERNEL_SHARE};
 use crate::labels::{Class, Role, Variant};
 use crate::sys::TcpInfo;
@@ -73,7 +73,7 @@ impl JudgedCause {
 pub struct Counterfactual {
     /// Median latency without the cause, as predicted, ns.
     pub predicted_p50_ns: u64,
-    /// Median latency measured in the run with the fix, ns.
+    /// Median latency measured in the run with the fix, from first to last packet, ns.
     pub measured_p50_ns: u64,
 }
 
@@ -125,7 +125,7 @@ pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer
         causes: truth.causes.iter().map(|cause| judge_cause(cause, vantage, said)).collect(),
         false_findings: Vec::new(),
         right_findings: Vec::new(),
-        counterfactual: counterfactual(truth, said),
+        counterfactual: counterfactual(truth, vantage, said),
         kernel: kernel(truth, said),
         unknown_share: said.unknown_share(),
         wall_error: said.wall_ns().map(|ns| ns as f64 / truth.wall_ns.max(1) as f64 - 1.0),
@@ -156,7 +156,7 @@ fn judge_cause(truth: &TrueCause, vantage: &str, said: &Answer) -> JudgedCause {
     };
     JudgedCause {
         cause: truth.cause.clone(),
-        hidden: truth.from_capture.unseen_at.iter().any(|unseen| unseen == vantage),
+        hidden: truth.is_unseen_at(vantage),
         found,
         culprit_right: found.then_some(right),
         true_lost_ns: truth.lost_ns,
@@ -208,15 +208,21 @@ fn parse(endpoint: &str) -> Option<(IpAddr, u16)> {
     socket.ok().or_else(|| endpoint.parse::<IpAddr>().ok().map(|address| (address, 0)))
 }
 
-/// Of a fault that is alone, in the truth and in what is said, and only makes slow: a cost has no
-/// fix that was run, and what a request that failed would have taken is in no packet.
-fn counterfactual(truth: &Truth, said: &Answer) -> Option<Counterfactual> {
-    if truth.class != Class::Fault || truth.requests.iter().any(|asked| asked.error.is_some()) {
+/// Of a fault that is alone, in the truth and in what is said, shows at this vantage, and only
+/// makes slow: a cost has no fix that was run; what a request that failed would have taken is in no packet, and what had no
+/// connection is no exchange of a report.
+fn counterfactual(truth: &Truth, vantage: &str, said: &Answer) -> Option<Counterfactual> {
+    let tells = |asked: &Asked| asked.error.is_none() && !asked.client_endpoint.is_empty();
+    if truth.class != Class::Fault || !truth.requests.iter().all(tells) {
         return None;
     }
-    let ([cause], Some(after)) = (truth.causes.as_slice(), truth.latency_after_fix_ns) else {
+    let after = truth.on_wire_after_fix_ns.or(truth.latency_after_fix_ns);
+    let ([cause], Some(after)) = (truth.causes.as_slice(), after) else {
         return None;
     };
+    if cause.is_unseen_at(vantage) {
+        return None;
+    }
     let mut hits = said.findings.iter().filter(|named| cause.is(&named.cause));
     let (Some(named), None) = (hits.next(), hits.next()) else { return None };
     let predicted = named.counterfactual?;

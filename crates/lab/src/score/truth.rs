@@ -31,6 +31,9 @@ pub struct Truth {
     pub wall_ns: u64,
     /// Quantiles of the requests' times in the run with the fix.
     pub latency_after_fix_ns: Option<Latency>,
+    /// The same from first to last packet: what captures can tell of.
+    #[serde(default)]
+    pub on_wire_after_fix_ns: Option<Latency>,
     /// What the kernel says limited the client's sockets, where known.
     pub client_tcp_info: Option<TcpInfo>,
     /// The same of the server's.
@@ -53,9 +56,11 @@ pub struct Relay {
     pub timekeeping: Timekeeping,
 }
 
-/// Of a request whether it came to nothing.
+/// Of a request whether it came to nothing, and on which connection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Asked {
+    /// The client's end; empty where there was no connection.
+    pub client_endpoint: String,
     /// Why, if so.
     pub error: Option<String>,
 }
@@ -115,6 +120,11 @@ impl TrueCause {
     /// Whether naming `id` is right, by whomever.
     pub fn is(&self, id: &str) -> bool {
         self.cause == id || self.also_right.iter().any(|other| other == id)
+    }
+
+    /// Whether no packet that passes `vantage` tells of it.
+    pub fn is_unseen_at(&self, vantage: &str) -> bool {
+        self.from_capture.unseen_at.iter().any(|unseen| unseen == vantage)
     }
 
     /// Whether a capture may be taken for `id` by `role`.
