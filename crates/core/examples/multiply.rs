@@ -103,30 +103,51 @@ struct Step {
     payload: &'static [u8],
 }
 
-/// Handshakes, then requests and responses: each step of all connections before the next one.
+/// Connections with a request under way at once; the others are open and idle.
+const BUSY: u32 = 1_000;
+
+/// All are set up, one after the other; then each asks, is answered and acknowledges that, in
+/// turn.
 fn open(connections: u32, packets: u64) -> Result<(), Box<dyn Error>> {
     let mut pcap = Pcap::new()?;
     let (request_len, response_len) = (REQUEST.len() as u32, RESPONSE.len() as u32);
     let mut time_ns = 1_700_000_000 * NS_PER_S;
-    for step in 0_u32.. {
-        let turn = step.saturating_sub(3) / 2;
-        let (asked, answered) = (1 + turn * request_len, 1 + turn * response_len);
-        let (from_client, flags, seq, ack, payload): (_, _, _, _, &[u8]) = match step {
-            0 => (true, SYN, 0, 0, &[]),
-            1 => (false, SYN | ACK, 0, 1, &[]),
-            2 => (true, ACK, 1, 1, &[]),
-            _ if step % 2 == 1 => (true, PSH | ACK, asked, answered, REQUEST),
-            _ => (false, PSH | ACK, answered, asked + request_len, RESPONSE),
-        };
-        let step = Step { from_client, flags, seq, ack, payload };
-        for connection in 0..connections {
-            if pcap.packets == packets {
+    let mut say = |connection: u32, step: &Step| -> Result<bool, Box<dyn Error>> {
+        time_ns += 1_000;
+        let headers = headers(connection, step);
+        let len = HEADERS_LEN + step.payload.len();
+        pcap.packet(time_ns, &[&headers, step.payload], len as u32)?;
+        Ok(pcap.packets == packets)
+    };
+    let step =
+        |from_client, flags, seq, ack, payload| Step { from_client, flags, seq, ack, payload };
+    for connection in 0..connections {
+        for step in [
+            step(true, SYN, 0, 0, &[]),
+            step(false, SYN | ACK, 0, 1, &[]),
+            step(true, ACK, 1, 1, &[]),
+        ] {
+            if say(connection, &step)? {
                 return Ok(());
             }
-            time_ns += 1_000;
-            let headers = headers(connection, &step);
-            let len = HEADERS_LEN + payload.len();
-            pcap.packet(time_ns, &[&headers, payload], len as u32)?;
+        }
+    }
+    for turn in 0_u32.. {
+        let (asked, answered) = (1 + turn * request_len, 1 + turn * response_len);
+        let exchange = [
+            step(true, PSH | ACK, asked, answered, REQUEST),
+            step(false, PSH | ACK, answered, asked + request_len, RESPONSE),
+            step(true, ACK, asked + request_len, answered + response_len, &[]),
+        ];
+        for first in (0..connections).step_by(BUSY as usize) {
+            let busy = first..connections.min(first + BUSY);
+            for (step, connection) in
+                exchange.iter().flat_map(|step| busy.clone().map(move |it| (step, it)))
+            {
+                if say(connection, step)? {
+                    return Ok(());
+                }
+            }
         }
     }
     Ok(())
