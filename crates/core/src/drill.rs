@@ -92,7 +92,7 @@ impl Drill {
         }
         let connection = self.connection.get_or_insert_with(|| {
             let mut connection = Box::new(Connection::new(segment));
-            connection.trace = Some(Box::default());
+            connection.note_trace();
             connection
         });
         if connection.reused_by(segment) {

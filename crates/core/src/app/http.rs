@@ -185,7 +185,7 @@ impl Half {
         let length = match from {
             Side::Client => {
                 feed.request_header_end(header.expects_continue);
-                Some(header.content_length.unwrap_or(0))
+                Some(header.content_length.known().unwrap_or(0))
             }
             Side::Server => {
                 if header.status != 101 && header.status < 200 {
@@ -211,7 +211,7 @@ impl Half {
                 if head || matches!(header.status, 204 | 304) {
                     return self.message_end(from, feed);
                 }
-                header.content_length.filter(|_| !header.other_coding)
+                header.content_length.known().filter(|_| !header.other_coding)
             }
         };
         if header.chunked {

@@ -6,7 +6,7 @@ pub(super) struct Header {
     /// Status code of a response, 0 for a request.
     pub status: u16,
     /// `Content-Length`, the last one given.
-    pub content_length: Option<u64>,
+    pub content_length: Length,
     /// `Transfer-Encoding` ends in `chunked`.
     pub chunked: bool,
     /// `Transfer-Encoding` without `chunked` at its end.
@@ -17,6 +17,32 @@ pub(super) struct Header {
     pub is_event_stream: bool,
     /// `Upgrade: websocket`.
     pub is_web_socket: bool,
+}
+
+/// A length that may be missing, in the room of one that may not: there are two for every open
+/// connection.
+#[derive(Clone, Copy)]
+pub(super) struct Length(u64);
+
+impl Length {
+    /// Where none was given.
+    const NONE: u64 = u64::MAX;
+
+    pub fn known(self) -> Option<u64> {
+        (self.0 != Self::NONE).then_some(self.0)
+    }
+}
+
+impl Default for Length {
+    fn default() -> Self {
+        Self(Self::NONE)
+    }
+}
+
+impl From<Option<u64>> for Length {
+    fn from(length: Option<u64>) -> Self {
+        Self(length.unwrap_or(Self::NONE))
+    }
 }
 
 /// A field that means something to the framer.
@@ -41,7 +67,7 @@ impl Header {
                 Field::Other
             }
             Some(b'c') if is(line, b"Content-Length") => {
-                self.content_length = decimal(value(14));
+                self.content_length = decimal(value(14)).into();
                 Field::Other
             }
             Some(b'c') if is(line, b"Content-Type") => {

@@ -47,8 +47,8 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     see_handshake(setup, proof);
-    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack > 0);
-    proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data >= 2);
+    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack() > 0);
+    proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data() >= 2);
     proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
@@ -71,5 +71,5 @@ pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let setup = &scene.connection.setup;
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
     shown.add("ignored", u64::from(setup.ignored()));
-    shown.add("syn_ack_repeats", setup.syn_acks_after_ack.into());
+    shown.add("syn_ack_repeats", setup.syn_acks_after_ack().into());
 }

@@ -92,7 +92,7 @@ impl Sink for Tally {
                 rtt_base_ns: connection.path.base_rtt_ns(),
                 rtt_server_ns: connection.path.rtt_ns(Side::Server),
                 set_up_again_ns: exchange.set_up_again_ns(),
-                unheard_ns: match connection.setup.ignored_data {
+                unheard_ns: match connection.setup.ignored_data() {
                     0 => 0,
                     _ => exchange.timed_out_ns(Side::Client),
                 },

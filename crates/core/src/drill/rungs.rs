@@ -37,7 +37,7 @@ impl Rung {
     pub fn of(connection: &mut Connection, segment: &Segment) -> Self {
         let from = sender(connection, segment);
         let base = connection.halves[from.peer() as usize].first_number();
-        let remark = connection.trace.as_mut().map_or("", |trace| trace.take_remark());
+        let remark = connection.trace_mut().map_or("", |trace| trace.take_remark());
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,
@@ -135,7 +135,7 @@ impl Drawing<'_> {
 
     /// The silences by the frame before which they are drawn, as their exchanges settled them.
     fn gaps(&self) -> HashMap<FrameId, Vec<Slice>> {
-        let traced = self.connection.trace.iter().flat_map(|trace| &trace.gaps);
+        let traced = self.connection.trace().into_iter().flat_map(|trace| &trace.gaps);
         let settled = traced.map(|gap| {
             let exchange = self
                 .exchanges

@@ -18,9 +18,10 @@ pub struct SenderClock {
     first_ns: u64,
     /// Least difference between capture time and sender's time, ns.
     least_ns: i64,
-    /// When it was seen, ns.
-    least_at_ns: u64,
-    queued_ns: u64,
+    /// When it was seen: so long after the first packet, ms.
+    least_at_ms: u32,
+    /// Up to [`u32::MAX`].
+    queued_ns: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +38,8 @@ impl SenderClock {
     #[inline]
     pub fn observe(&mut self, tsval: u32, time_ns: u64) {
         if self.state == State::Unseen {
-            let (first_tsval, first_ns, least_at_ns) = (tsval, time_ns, time_ns);
-            *self = Self { state: State::Runs, first_tsval, first_ns, least_at_ns, ..*self };
+            let (first_tsval, first_ns) = (tsval, time_ns);
+            *self = Self { state: State::Runs, first_tsval, first_ns, ..*self };
         }
         let ticks = tsval.wrapping_sub(self.first_tsval);
         if ticks > i32::MAX as u32 || self.state == State::Wrong {
@@ -52,13 +53,15 @@ impl SenderClock {
             return;
         }
         let difference_ns = here_ns - sender_ns;
-        let since_ns = time_ns.saturating_sub(self.least_at_ns);
-        let least_ns = self.least_ns + since_ns as i64 / 1_000_000 * DRIFT_PPM;
+        let here_ms = u32::try_from(here_ns / 1_000_000).unwrap_or(u32::MAX);
+        let since_ms = here_ms.saturating_sub(self.least_at_ms);
+        // A part in a million of a millisecond is a nanosecond.
+        let least_ns = self.least_ns + i64::from(since_ms) * DRIFT_PPM;
         if difference_ns < least_ns {
-            (self.least_ns, self.least_at_ns) = (difference_ns, time_ns);
+            (self.least_ns, self.least_at_ms) = (difference_ns, here_ms);
             self.queued_ns = 0;
         } else {
-            self.queued_ns = (difference_ns - least_ns) as u64;
+            self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
         }
     }
 
@@ -71,7 +74,7 @@ impl SenderClock {
     /// How much longer than the fastest the last packet was under way, ns, beyond what the
     /// clock's tick leaves open.
     pub fn queued_ns(&self) -> u64 {
-        self.queued_ns.saturating_sub(TICK_NS as u64)
+        u64::from(self.queued_ns.saturating_sub(TICK_NS as u32))
     }
 }
 

@@ -89,11 +89,21 @@ pub struct Connection {
     pub last_ns: u64,
     /// Its beginning was not captured.
     pub mid_stream: bool,
-    /// How it ended, once it begins to.
-    ending: Option<Box<Ending>>,
     options_cut: bool,
     /// The server closed while a request waited.
     cut_off: bool,
+    /// What each side says it is, where one does.
+    software: Option<Box<Software>>,
+    rare: Option<Box<Rare>>,
+    /// Exchanges that were over, their time by owner and what faults cost of it.
+    pub totals: Totals,
+}
+
+/// What an open connection seldom has: one pointer to all of it, in place of one to each.
+#[derive(Default)]
+struct Rare {
+    /// How it ended, once it begins to.
+    ending: Option<Box<Ending>>,
     /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
     /// only where the handshake was not captured.
     echoes: Option<Box<Echoes>>,
@@ -102,13 +112,9 @@ pub struct Connection {
     /// The last silence that may turn out to be another's.
     doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.
-    pub trace: Option<Box<Trace>>,
-    /// What each side says it is, where one does.
-    software: Option<Box<Software>>,
+    trace: Option<Box<Trace>>,
     /// Limits of the trace, where it has any.
     faults: Option<Box<TraceFaults>>,
-    /// Exchanges that were over, their time by owner and what faults cost of it.
-    pub totals: Totals,
 }
 
 /// By side: what it says it is.
@@ -157,15 +163,10 @@ impl Connection {
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
-            ending: None,
             options_cut: false,
             cut_off: false,
-            echoes: None,
-            suspended: None,
-            doubted: None,
-            trace: None,
             software: None,
-            faults: None,
+            rare: None,
             totals: Totals::default(),
         }
     }
@@ -187,12 +188,46 @@ impl Connection {
 
     /// How it ended, as far as it has.
     pub fn ending(&self) -> Ending {
-        self.ending.as_deref().copied().unwrap_or_default()
+        self.rare(|rare| &rare.ending).copied().unwrap_or_default()
     }
 
     /// Limits of the trace.
     pub fn faults(&self) -> TraceFaults {
-        self.faults.as_deref().copied().unwrap_or_default()
+        self.rare(|rare| &rare.faults).copied().unwrap_or_default()
+    }
+
+    /// A part of what it seldom has.
+    #[inline]
+    fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
+        self.rare.as_ref().and_then(|rare| part(rare).as_deref())
+    }
+
+    /// The same, to be changed.
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    fn ending_mut(&mut self) -> &mut Ending {
+        self.rare_mut().ending.get_or_insert_default()
+    }
+
+    fn faults_mut(&mut self) -> &mut TraceFaults {
+        self.rare_mut().faults.get_or_insert_default()
+    }
+
+    /// Notes from here on what drawing it needs.
+    pub fn note_trace(&mut self) {
+        self.rare_mut().trace = Some(Box::default());
+    }
+
+    /// What was noted, where [`note_trace`](Self::note_trace) asked for it.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.rare(|rare| &rare.trace)
+    }
+
+    /// The same, to be added to.
+    pub fn trace_mut(&mut self) -> Option<&mut Trace> {
+        self.rare.as_mut()?.trace.as_deref_mut()
     }
 
     /// What `side` says it is.
@@ -218,7 +253,7 @@ impl Connection {
     /// Whether this SYN begins another connection with the same addresses and ports.
     pub fn reused_by(&self, segment: &Segment) -> bool {
         let plain_syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
-        let over = self.ending.is_some();
+        let over = self.rare(|rare| &rare.ending).is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
         plain_syn && !repeated && (over || self.setup.established_ns().is_some() || self.mid_stream)
     }
@@ -229,19 +264,19 @@ impl Connection {
 
     /// Whether both sides said they are done, or a RST did.
     pub fn is_over(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| {
+        self.rare(|rare| &rare.ending).is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
     }
 
     /// When the last segment passed that was expected, ns, if it has.
     pub fn over_ns(&self) -> Option<u64> {
-        self.ending.as_ref()?.over_ns
+        self.rare(|rare| &rare.ending)?.over_ns
     }
 
     /// Nothing more is expected after `now_ns`.
     pub fn set_over(&mut self, now_ns: u64) {
-        self.ending.get_or_insert_default().over_ns = Some(now_ns);
+        self.ending_mut().over_ns = Some(now_ns);
     }
 
     /// The next segment of the connection, with its captured payload.
@@ -262,13 +297,13 @@ impl Connection {
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if self.halves[side as usize].packet(segment) {
-            self.faults.get_or_insert_default().duplicates += 1;
+            self.faults_mut().duplicates += 1;
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
         self.last_frame = segment.frame;
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            self.faults.get_or_insert_default().cut_headers += 1;
+            self.faults_mut().cut_headers += 1;
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
@@ -288,7 +323,7 @@ impl Connection {
             self.halves[side as usize].announce(segment);
         }
         if segment.flags.has(TcpFlags::FIN) {
-            let ending = self.ending.get_or_insert_default();
+            let ending = self.ending_mut();
             ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
             ending.fin_frame[side as usize].get_or_insert(segment.frame);
             let half = &mut self.halves[side as usize];
@@ -305,7 +340,7 @@ impl Connection {
     }
 
     fn stepped_ns(&self) -> u64 {
-        self.faults.as_ref().map_or(0, |faults| faults.stepped_ns)
+        self.rare(|rare| &rare.faults).map_or(0, |faults| faults.stepped_ns)
     }
 
     /// The segment by a clock that does not go backward. After a step of the capture's clock
@@ -316,7 +351,7 @@ impl Connection {
         let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
         let back_ns = self.last_ns.saturating_sub(time_ns);
         if back_ns >= STEP_NS {
-            self.faults.get_or_insert_default().stepped_ns += back_ns;
+            self.faults_mut().stepped_ns += back_ns;
             self.halves.iter_mut().for_each(Half::clock_stepped);
         }
         Segment { time_ns: time_ns.max(self.last_ns), ..*segment }
@@ -347,7 +382,7 @@ impl Connection {
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment.time_ns, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
-            self.faults.get_or_insert_default().missing_bytes += missing;
+            self.faults_mut().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
             let position = self.halves[peer].in_order();
             self.skip(side.peer(), position, segment, shared);
@@ -376,8 +411,8 @@ impl Connection {
             // What is missing between will be repeated, or is missing in the capture.
             since.excuse_missing();
         }
-        self.note_trace(side, segment);
-        if let Some(trace) = &mut self.trace {
+        self.note_limits(side, segment);
+        if let Some(trace) = self.trace_mut() {
             trace.kind = Some(kind);
         }
         if matches!(kind, Kind::Probe | Kind::Late) {
@@ -388,9 +423,11 @@ impl Connection {
         let end = start + u64::from(segment.payload_len);
         let arrived = self.arrives(side)
             || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
-        match self.suspended.as_deref() {
+        match self.rare(|rare| &rare.suspended) {
             // It was still on its way when its peer went on: the first one had arrived.
-            Some((gap, _)) if gap.sender != side && kind == Kind::New => self.suspended = None,
+            Some((gap, _)) if gap.sender != side && kind == Kind::New => {
+                self.rare_mut().suspended = None
+            }
             Some((gap, _)) if gap.sender != side => {}
             // All that is outstanding is repeated at once, and the first of it not yet settled.
             Some((gap, _)) if by_timer && segment.time_ns < gap.end_ns + rtt_peer_ns => {
@@ -419,7 +456,7 @@ impl Connection {
             && self.timeline.may_be_over();
         match &silence {
             Some(gap) if by_timer => {
-                self.suspended = Some(Box::new((*gap, end)));
+                self.rare_mut().suspended = Some(Box::new((*gap, end)));
                 self.halves[index].follow_rounds();
                 return;
             }
@@ -452,11 +489,11 @@ impl Connection {
         self.timeline.touch(segment.time_ns, segment.frame);
     }
 
-    fn note_trace(&mut self, side: Side, segment: &Segment) {
+    fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
         let longer = u64::from(segment.payload_len) > self.halves[side as usize].smss();
         if truncated || longer {
-            let faults = self.faults.get_or_insert_default();
+            let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);
             faults.super_packets += u64::from(longer);
         }

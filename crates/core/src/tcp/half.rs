@@ -18,11 +18,11 @@ use crate::tcp::acks::{Ack, PendingAcks};
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::sent::{SentLog, Sighting};
-use crate::tcp::sequence::{ORIGIN, Sequence};
+use crate::tcp::sequence::{ORIGIN, Sequence, widen};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::Bulk;
 use copies::{Copies, LastPacket};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use trouble::{Hole, Trouble};
 
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
@@ -33,6 +33,9 @@ const TIMER_FLOOR_NS: u64 = 2_000_000;
 fn loose_ns(rtt_sender_ns: u64) -> u64 {
     (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
 }
+
+/// Enough for the round trips of a minute in 32 bits.
+const RTT_UNIT_NS: u64 = 16;
 
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
@@ -110,8 +113,6 @@ pub struct SinceDeparture {
 pub struct Half {
     /// Stream positions; `None` before the first segment.
     sequence: Option<Sequence>,
-    /// The receiver of this direction offered window scaling.
-    pub offered_scale: bool,
     /// It has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
     /// A message of it ended without PSH.
@@ -147,10 +148,10 @@ pub struct Half {
     /// What is known of the time since, where that outlasts a segment. ACKs take effect when the
     /// sender does something, and mostly that is a departure.
     since: Option<Box<SinceDeparture>>,
-    /// End of the last small segment.
-    small_end: u64,
-    /// The last round-trip samples between the vantage and the receiver, ns.
-    rtt_last_ns: [u64; 3],
+    /// End of the last small segment: its lower half.
+    small_end: Option<NonZeroU32>,
+    /// The last round-trip samples between the vantage and the receiver, in [`RTT_UNIT_NS`].
+    rtts_last: [u32; 3],
     /// One segment being timed: its end and when it was seen (Karn: reset by retransmission).
     timed: Option<(NonZeroU64, u64)>,
     /// The last packet's identification counter and the next expected one.
@@ -171,8 +172,8 @@ pub struct Half {
     packets: u64,
     /// Payload sent, each byte counted once.
     unique_bytes: u64,
-    /// Greatest flight, bytes.
-    flight_max: u64,
+    /// Greatest flight, bytes, up to [`u32::MAX`]: a window is less than a quarter of that.
+    flight_max: u32,
     /// FIN was sent: its position.
     fin: Option<NonZeroU64>,
 }
@@ -255,7 +256,7 @@ impl Half {
             duplicate_acks: trouble.duplicate_acks,
             zero_window_advertisements: trouble.zero_window_advertisements,
             zero_window_probes: trouble.zero_window_probes,
-            flight_size_max_bytes: self.flight_max,
+            flight_size_max_bytes: self.flight_max.into(),
             ..DirectionReport::default()
         }
     }
@@ -278,8 +279,8 @@ impl Half {
 
     /// Reads a word of each of its parts, so that all of them come from memory at once.
     pub fn glance(&self) -> u64 {
-        let sent = self.nxt ^ self.last.time_ns ^ self.small_end ^ self.packets;
-        let known = self.una ^ self.rtt_last_ns[0] ^ self.flight_max;
+        let sent = self.nxt ^ self.last.time_ns ^ self.una_seen ^ self.packets;
+        let known = self.una ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 

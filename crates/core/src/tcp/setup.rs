@@ -42,19 +42,17 @@ pub struct Setup {
     pub syns: u32,
     /// How many SYN-ACKs.
     pub syn_acks: u32,
-    /// SYN-ACKs repeated after the client's ACK had passed.
-    pub syn_acks_after_ack: u32,
-    /// Times the client repeated data before the server said anything.
-    pub ignored_data: u32,
     /// The server sent something else than SYN-ACK.
     pub confirmed: bool,
     /// A RST answered the SYN.
     pub refused: bool,
     /// An exchange took the set-up's time to itself.
     pub claimed: bool,
+    /// The client offered window scaling.
+    pub client_scales: bool,
 }
 
-/// The repetitions of a set-up.
+/// The repetitions of a set-up, and of what follows it at once.
 #[derive(Clone, Debug, Default)]
 struct Again {
     /// The second SYN.
@@ -65,6 +63,10 @@ struct Again {
     syn_ack: Sighting,
     /// The last SYN-ACK before the client's ACK, ns.
     syn_ack_last_ns: u64,
+    /// SYN-ACKs repeated after the client's ACK had passed.
+    syn_acks_after_ack: u32,
+    /// Times the client repeated data before the server said anything.
+    ignored_data: u32,
 }
 
 impl Setup {
@@ -101,7 +103,7 @@ impl Setup {
             match self.ack.known() {
                 None => again.syn_ack_last_ns = here.time_ns,
                 Some(ack) if here.time_ns.saturating_sub(ack.time_ns) > IGNORED_NS => {
-                    self.syn_acks_after_ack += 1;
+                    again.syn_acks_after_ack += 1;
                 }
                 Some(_) => {}
             }
@@ -156,7 +158,22 @@ impl Setup {
 
     /// The listener ignored the client's ACK: its queue of completed connections was full.
     pub fn ignored(&self) -> bool {
-        self.syn_acks_after_ack > 0 || self.ignored_data >= 2
+        self.syn_acks_after_ack() > 0 || self.ignored_data() >= 2
+    }
+
+    /// SYN-ACKs repeated after the client's ACK had passed.
+    pub fn syn_acks_after_ack(&self) -> u32 {
+        self.again.as_ref().map_or(0, |again| again.syn_acks_after_ack)
+    }
+
+    /// Times the client repeated data before the server said anything.
+    pub fn ignored_data(&self) -> u32 {
+        self.again.as_ref().map_or(0, |again| again.ignored_data)
+    }
+
+    /// The client repeats data, and the server has not said anything.
+    pub fn ignore_data(&mut self) {
+        self.again.get_or_insert_default().ignored_data += 1;
     }
 
     /// Handshake round trips, server's and client's side of the vantage, where nothing was

@@ -31,7 +31,7 @@ impl Connection {
         let doubted = slices.iter().last().filter(|_| may_be_timer(gap));
         let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
-            self.doubted = None;
+            self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
         };
         let half = &mut self.halves[gap.sender as usize];
@@ -41,7 +41,8 @@ impl Connection {
         }
         let (sender, frame) = (gap.sender, gap.next_frame);
         let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
-        self.doubted = (!seen).then(|| Box::new(Doubted { sender, frame, slice, first_loss }));
+        self.rare_mut().doubted =
+            (!seen).then(|| Box::new(Doubted { sender, frame, slice, first_loss }));
     }
 
     /// `side` goes on at `start` of its stream, perhaps after such a silence.
@@ -52,7 +53,9 @@ impl Connection {
         segment: &Segment,
         since: &SinceDeparture,
     ) {
-        let Some(doubted) = self.doubted.take_if(|doubted| doubted.sender == side) else { return };
+        let rare = self.rare.as_mut();
+        let doubted = rare.and_then(|rare| rare.doubted.take_if(|doubted| doubted.sender == side));
+        let Some(doubted) = doubted else { return };
         let half = &mut self.halves[side as usize];
         if half.last.frame != doubted.frame {
             return;

@@ -12,7 +12,7 @@ const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
 
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        self.ending.get_or_insert_default().reset = Some((side, segment.frame, segment.time_ns));
+        self.ending_mut().reset = Some((side, segment.frame, segment.time_ns));
         self.resume();
         if self.timeline.front().is_some() {
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);

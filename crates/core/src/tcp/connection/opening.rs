@@ -6,7 +6,7 @@ impl Connection {
     /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
     /// to the side that echoes it.
     pub(super) fn echo(&mut self, side: Side, segment: &Segment) {
-        let echoes = self.echoes.get_or_insert_default();
+        let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
         let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
         let sent = &mut echoes[side.peer() as usize];
         if let Some((_, time_ns)) = sent.filter(|&(tsval, _)| prompt && tsval == segment.tsecr) {
@@ -60,7 +60,7 @@ impl Connection {
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
         if segment.flags.has(TcpFlags::ACK) {
-            let both = offers && self.halves[Side::Server as usize].offered_scale;
+            let both = offers && self.setup.client_scales;
             if !both {
                 for half in &mut self.halves {
                     if half.window_scale.is_some() {
@@ -69,6 +69,8 @@ impl Connection {
                 }
             }
         }
-        self.halves[side.peer() as usize].offered_scale = offers;
+        if side == Side::Client {
+            self.setup.client_scales = offers;
+        }
     }
 }

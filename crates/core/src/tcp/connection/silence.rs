@@ -8,14 +8,14 @@ impl Connection {
     pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
         let rtt_ns = self.path.rtt_ns(side);
         self.halves[side.peer() as usize].settle_repeated(now_ns, rtt_ns, dsack);
-        let held = self.suspended.as_deref().filter(|(gap, _)| gap.sender != side);
+        let held = self.rare(|rare| &rare.suspended).filter(|(gap, _)| gap.sender != side);
         let Some((gap, end)) = held else {
             return;
         };
         let early = too_early(now_ns, gap.end_ns, rtt_ns);
         let acked = self.halves[side.peer() as usize].una_seen >= *end;
         if dsack || early && acked {
-            self.suspended = None;
+            self.rare_mut().suspended = None;
         } else if !early {
             self.resume();
         }
@@ -83,7 +83,7 @@ impl Connection {
             _ => None,
         };
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
-            self.setup.ignored_data += 1;
+            self.setup.ignore_data();
         }
         gap.overtaken = kind == Kind::Reordered;
         if gap.overtaken {
@@ -192,7 +192,8 @@ impl Connection {
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
-        let Some(held) = self.suspended.take() else { return };
+        let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());
+        let Some(held) = held else { return };
         let (mut gap, end) = *held;
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
@@ -235,7 +236,7 @@ impl Connection {
         }
         let mut slices = cause::judge(gap);
         self.halves[gap.sender as usize].blame_restart(gap, &mut slices);
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = self.trace_mut() {
             trace.gap(gap, &slices);
         }
         let causes = slices.causes();

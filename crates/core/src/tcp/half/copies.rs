@@ -60,7 +60,8 @@ fn fingerprint(segment: &Segment) -> u32 {
 /// What is kept of the last packet of a direction, to know a copy that follows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastPacket {
-    time_ns: u64,
+    /// In [`TICK_NS`], the lower half: what is near is told by a difference.
+    time: u32,
     seq: u32,
     ack: u32,
     len: u32,
@@ -69,11 +70,18 @@ pub struct LastPacket {
     flags: u8,
 }
 
+/// A power of two: it is asked for every packet.
+const TICK_NS: u64 = 1 << 10;
+
+fn ticks(segment: &Segment) -> u32 {
+    (segment.time_ns / TICK_NS) as u32
+}
+
 impl LastPacket {
     #[inline]
     pub fn of(segment: &Segment) -> Self {
         Self {
-            time_ns: segment.time_ns,
+            time: ticks(segment),
             seq: segment.seq,
             ack: segment.ack,
             len: segment.payload_len,
@@ -98,6 +106,6 @@ impl LastPacket {
     /// a second (RFC 6298 §2), that is enough to know a copy.
     #[inline]
     pub fn is_near(&self, segment: &Segment) -> bool {
-        segment.time_ns.saturating_sub(self.time_ns) < COPY_NS
+        u64::from(ticks(segment).wrapping_sub(self.time)) * TICK_NS < COPY_NS
     }
 }

@@ -43,7 +43,7 @@ impl Half {
 
     /// The least of the last round-trip samples, ns: a delayed ACK among them does not count.
     pub fn rtt_recent_ns(&self) -> u64 {
-        self.rtt_last_ns.into_iter().min().unwrap_or(0)
+        u64::from(self.rtts_last.into_iter().min().unwrap_or(0)) * RTT_UNIT_NS
     }
 
     /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
@@ -149,7 +149,7 @@ impl Half {
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // What never sends more than a few segments at once shows its own pace.
-        let few = self.flight_max <= 3 * self.smss();
+        let few = u64::from(self.flight_max) <= 3 * self.smss();
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
@@ -211,7 +211,8 @@ impl Half {
                 if let Some(bulk) = self.bulk.as_mut().filter(|_| una < self.nxt) {
                     bulk.rtt_clocked_ns = rtt_ns;
                 }
-                self.rtt_last_ns = [rtt_ns, self.rtt_last_ns[0], self.rtt_last_ns[1]];
+                let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
+                self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
                 sample = Some(rtt_ns);
             }
             self.una_seen = una;

@@ -20,7 +20,7 @@ impl Half {
     /// neither the congestion window nor a buffer of the sender stood in the way of.
     pub fn flight_reached(&self) -> u64 {
         let trouble = self.trouble();
-        if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max }
+        if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max.into() }
     }
 
     /// Whether a loss is being repaired, as far as the sender knows.

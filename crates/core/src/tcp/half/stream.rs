@@ -108,11 +108,12 @@ impl Half {
         }
         let fin = segment.flags.has(TcpFlags::FIN);
         if small && kind == Kind::New && !fin {
-            let outstanding = self.small_end > self.una && self.small_end <= start;
-            if outstanding && !self.ack_near(self.small_end, segment.time_ns) {
+            let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
+            let outstanding = small_end > self.una && small_end <= start;
+            if outstanding && !self.ack_near(small_end, segment.time_ns) {
                 self.trouble_mut().nagle_refuted += 1;
             }
-            self.small_end = end;
+            self.small_end = NonZeroU32::new(end as u32);
         }
         if kind == Kind::New {
             self.learn_smss(segment, since);
@@ -256,7 +257,7 @@ impl Half {
             Kind::New | Kind::Probe => {}
         }
         let flight = self.nxt.max(end).saturating_sub(self.una);
-        self.flight_max = self.flight_max.max(flight);
+        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
         if let Some(trouble) = &mut self.trouble {
             trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
         }
