@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::case::{Case, Observed, Ran, plain_link};
-use crate::client::{self, Load};
+use crate::client::{self, Load, Request};
 use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -13,9 +13,8 @@ use crate::stage::Stage;
 
 /// The healthy twin accepts without a pause and has a long queue. Those whom the short queue holds
 /// wait for the pause to end, which is the server's time to think; those whom it turns away wait
-/// for a SYN or a request to be repeated, and only their time is the label's. That they would
-/// have had to wait for the end of the pause in a longer queue is no part of it: the repair is
-/// a listener that accepts.
+/// for a SYN or a request to be repeated. The label has their time from when the pause is over: until
+/// then a longer queue would have held them as well, and the pause is not the queue's doing.
 pub const CASE: Case = Case {
     name: "accept_queue_overflow",
     layer: Layer::Socket,
@@ -69,10 +68,13 @@ fn truth(p: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
     let mut requests: Vec<_> = ran.observed.loaded.requests.iter().collect();
     requests.sort_by_key(|r| r.end_ns);
+    let taken_ns = requests.first().map_or(0, |r| r.end_ns);
     let turned_away = requests.iter().skip(p.get("backlog")? as usize + 1);
     let round_trips_ns = 2 * p.get("rtt_ns")?;
-    let lost_ns = turned_away.map(|r| r.took_ns().saturating_sub(round_trips_ns)).sum();
-    let how = "client's time less two round trips, of the requests that the queue did not hold";
+    let lost_ns = |r: &&Request| r.end_ns.saturating_sub(taken_ns.max(r.start_ns + round_trips_ns));
+    let lost_ns = turned_away.map(lost_ns).sum();
+    let how =
+        "client's time from when the listener accepts, of the requests that the queue did not hold";
     let cause = Cause::by_twin("accept_queue_overflow", Role::Server, endpoint);
     Ok(vec![cause.measured(lost_ns, how)])
 }

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::labels::Latency;
 use crate::score::{Bar, Score, read_answers, render, render_wrong};
 
 fn truth(causes: Value) -> Truth {
@@ -134,6 +135,34 @@ fn a_prediction_is_held_against_the_run_with_the_fix() {
         let one = judged(nagle(), json!([finding.clone()]));
         assert_eq!(one.counterfactual.map(|it| it.is_right()), Some(right), "{predicted_ns}");
     }
+}
+
+#[test]
+fn a_prediction_is_held_against_times_on_the_wire_where_these_can_tell() {
+    let mut finding = named("nagle_delayed_ack", "10.0.0.2:80", 95_000_000);
+    finding["counterfactual"] = json!({ "p50_ns": 8_000_000 });
+    let said = answer(json!([finding]));
+    let held_against = |truth: &Truth| {
+        let one = judge(truth, "x/client.pcap", "client", Some(&said));
+        one.counterfactual.map(|it| it.measured_p50_ns)
+    };
+    let mut truth = truth(nagle());
+    assert_eq!(
+        held_against(&truth),
+        Some(10_000_000),
+        "the client's clock, where there is no other"
+    );
+    truth.on_wire_after_fix_ns =
+        Some(Latency { p50_ns: 8_100_000, ..truth.latency_after_fix_ns.unwrap_or_default() });
+    assert_eq!(held_against(&truth), Some(8_100_000));
+    let asked = Asked { client_endpoint: "10.0.0.1:4000".to_owned(), error: None };
+    truth.requests = vec![asked.clone()];
+    assert_eq!(held_against(&truth), Some(8_100_000));
+    truth.requests.push(Asked { client_endpoint: String::new(), ..asked });
+    assert_eq!(held_against(&truth), None, "a run of ping is no exchange of a report");
+    truth.requests.pop();
+    truth.causes[0].from_capture.unseen_at.push("client".to_owned());
+    assert_eq!(held_against(&truth), None, "it does not show here");
 }
 
 #[test]
