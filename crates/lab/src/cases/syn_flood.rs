@@ -176,11 +176,12 @@ fn truth(_: &Params, ran: &Ran) -> Result<Vec<Cause>, LabError> {
     // A SYN is sent again after a second.
     let waited = |r: &&Request| r.error.is_some() || r.connect_ns > 900_000_000;
     let hurt = ran.observed.loaded.requests.iter().filter(waited);
-    let lost_ns = hurt.map(|r| r.connect_ns.max(r.took_ns())).sum();
+    let lost_ns: u64 = hurt.map(|r| r.connect_ns.max(r.took_ns())).sum();
     let how = "requests that waited for a SYN sent again or gave up, by the client's clock";
     let cause = Cause::by_twin("syn_flood", Role::Network, None).measured(lost_ns, how);
-    // A client's capture shows SYNs without an answer, and no flood.
-    Ok(vec![cause.looks_like(&[
+    // A client's capture shows SYNs without an answer, and no flood; with cookies, not even those.
+    let unharmed: &[&'static str] = if lost_ns == 0 { &["client"] } else { &[] };
+    Ok(vec![cause.unseen_at(unharmed).looks_like(&[
         ("syn_retransmit", Role::Network),
         ("syn_retransmit", Role::Server),
         ("accept_queue_overflow", Role::Server),
