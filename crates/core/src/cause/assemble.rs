@@ -146,7 +146,7 @@ fn settle_repeats(tally: &mut Tally) {
             };
             let (_, kind) = of(Cause::Reordering)
                 .max(of(Cause::SpuriousRetransmission))
-                .filter(|_| 2 * needless >= again)?;
+                .filter(|_| 2 * needless > again)?;
             Some((key.clone(), kind))
         })
         .collect();

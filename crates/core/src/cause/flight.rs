@@ -21,12 +21,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
-        let held = fills_buffer(gap) && 2 * held_ns >= rest_ns;
+        let held = fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
         return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
     // Who is far below a ceiling was not held back by it.
     let at_height = match gap.shape {
-        Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes,
+        Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes && takes_two(gap),
         _ => true,
     };
     at_height.then(|| match gap.shape {
@@ -37,6 +37,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
     })
+}
+
+/// Whether two segments were out: what went on after less may be messages of an application, and a
+/// buffer that takes no more is one that waits for each ACK (`delayed_ack`).
+fn takes_two(gap: &Gap) -> bool {
+    gap.flight_before >= 2 * gap.smss
 }
 
 /// Whether the flight fills a buffer that has stood in the way before: until an ACK, the

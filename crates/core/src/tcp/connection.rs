@@ -4,6 +4,7 @@ mod doubt;
 mod ending;
 mod feed;
 mod opening;
+mod rare;
 mod silence;
 
 use crate::app::{Framer, Mark, Protocol, Side};
@@ -13,7 +14,7 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind, SinceDeparture, too_early};
+use crate::tcp::half::{Half, Kind, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
@@ -23,6 +24,8 @@ use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use rare::Rare;
+use silence::Suspended;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
@@ -99,29 +102,8 @@ pub struct Connection {
     pub totals: Totals,
 }
 
-/// What an open connection seldom has: one pointer to all of it, in place of one to each.
-#[derive(Default)]
-struct Rare {
-    /// How it ended, once it begins to.
-    ending: Option<Box<Ending>>,
-    /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
-    /// only where the handshake was not captured.
-    echoes: Option<Box<Echoes>>,
-    /// A repetition by timer whose need is not yet known: its silence, where it starts and ends.
-    suspended: Option<Box<(Gap, u64)>>,
-    /// The last silence that may turn out to be another's.
-    doubted: Option<Box<doubt::Doubted>>,
-    /// What is noted where somebody wants it drawn.
-    trace: Option<Box<Trace>>,
-    /// Limits of the trace, where it has any.
-    faults: Option<Box<TraceFaults>>,
-}
-
 /// By side: what it says it is.
 type Software = [Option<Box<str>>; 2];
-
-/// By side: a timestamp that its peer has not echoed, and when it passed, ns.
-type Echoes = [Option<(u32, u64)>; 2];
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -194,40 +176,6 @@ impl Connection {
     /// Limits of the trace.
     pub fn faults(&self) -> TraceFaults {
         self.rare(|rare| &rare.faults).copied().unwrap_or_default()
-    }
-
-    /// A part of what it seldom has.
-    #[inline]
-    fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
-        self.rare.as_ref().and_then(|rare| part(rare).as_deref())
-    }
-
-    /// The same, to be changed.
-    fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
-    }
-
-    fn ending_mut(&mut self) -> &mut Ending {
-        self.rare_mut().ending.get_or_insert_default()
-    }
-
-    fn faults_mut(&mut self) -> &mut TraceFaults {
-        self.rare_mut().faults.get_or_insert_default()
-    }
-
-    /// Notes from here on what drawing it needs.
-    pub fn note_trace(&mut self) {
-        self.rare_mut().trace = Some(Box::default());
-    }
-
-    /// What was noted, where [`note_trace`](Self::note_trace) asked for it.
-    pub fn trace(&self) -> Option<&Trace> {
-        self.rare(|rare| &rare.trace)
-    }
-
-    /// The same, to be added to.
-    pub fn trace_mut(&mut self) -> Option<&mut Trace> {
-        self.rare.as_mut()?.trace.as_deref_mut()
     }
 
     /// What `side` says it is.
@@ -380,7 +328,7 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        self.settle_suspended(side, segment.time_ns, dsack);
+        self.settle_suspended(side, segment, dsack);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults_mut().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
@@ -425,16 +373,21 @@ impl Connection {
             || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
         match self.rare(|rare| &rare.suspended) {
             // It was still on its way when its peer went on: the first one had arrived.
-            Some((gap, _)) if gap.sender != side && kind == Kind::New => {
+            Some(held) if held.gap.sender != side && kind == Kind::New => {
                 self.rare_mut().suspended = None
             }
-            Some((gap, _)) if gap.sender != side => {}
+            Some(held) if held.gap.sender != side => {}
             // All that is outstanding is repeated at once, and the first of it not yet settled.
-            Some((gap, _)) if by_timer && segment.time_ns < gap.end_ns + rtt_peer_ns => {
+            Some(held) if by_timer && segment.time_ns < held.gap.end_ns + rtt_peer_ns => {
                 self.halves[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
-            _ => self.resume(),
+            Some(held) => {
+                let held = Box::new(held.clone());
+                self.rare_mut().contested = Some(held);
+                self.resume();
+            }
+            None => {}
         }
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
@@ -456,7 +409,9 @@ impl Connection {
             && self.timeline.may_be_over();
         match &silence {
             Some(gap) if by_timer => {
-                self.rare_mut().suspended = Some(Box::new((*gap, end)));
+                let stamp = Stamp::of(segment);
+                let held = Suspended { gap: *gap, end, stamp };
+                self.rare_mut().suspended = Some(Box::new(held));
                 self.halves[index].follow_rounds();
                 return;
             }

@@ -10,7 +10,7 @@ mod stream;
 mod trouble;
 mod unread;
 
-pub(super) use losses::too_early;
+pub(super) use losses::{Stamp, too_early};
 
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
@@ -28,11 +28,6 @@ use trouble::{Hole, Trouble};
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
 /// RTO is at least 200 ms, its tail-loss probe two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
-
-/// How much sooner than estimated an ACK may have reached its sender, ns.
-fn loose_ns(rtt_sender_ns: u64) -> u64 {
-    (300_000 + rtt_sender_ns / 16).min(rtt_sender_ns / 4)
-}
 
 /// Enough for the round trips of a minute in 32 bits.
 const RTT_UNIT_NS: u64 = 16;

@@ -20,13 +20,9 @@ const KNOWN: &[&str] = &[
     "ipv6_python snap_54: misses nagle_delayed_ack",
     "vlan snap_54: misses nagle_delayed_ack",
     // Without D-SACKs a needless repetition looks like a needed one.
-    "healthy_redis snap_54: invents retransmission_timeout",
-    "http_100_continue-healthy snap_54: invents retransmission_timeout",
     "ipv6_python-healthy snap_68: invents retransmission_timeout",
-    "receive_window_lan snap_54: invents retransmission_timeout",
     "reordering snap_54: invents fast_recovery",
     "reordering snap_54: misses reordering",
-    "zero_window-healthy snap_54: invents retransmission_timeout",
     // Without the window scale a window's height is a guess.
     "receive_window snap_54: invents send_buffer",
     "receive_window snap_54: misses receive_window",

@@ -124,9 +124,9 @@ impl EndpointTally {
             }
             let half = &connection.halves[side as usize];
             let trouble = half.trouble();
-            let [again, needless] = &mut self.repeats[side as usize];
-            *again += trouble.rexmt_data_packets;
-            *needless += u64::from(trouble.dsacks);
+            for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
+                *sum += count;
+            }
             let (height, levels) = trouble.window_level_max;
             // A window that was twice as wide in the end is none that a buffer limits.
             let levels =

@@ -22,7 +22,7 @@ impl Connection {
     /// would not show otherwise.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let half = &self.halves[side as usize];
-        let unsent = continues && half.last.len > 0 && !half.last.pushed;
+        let unsent = continues && half.last.len > 0 && !half.drained();
         unsent && half.marks_ends() && !half.counts_packets() && !self.path.ends_here(side)
     }
 
@@ -80,5 +80,13 @@ impl Connection {
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
         }
+    }
+
+    /// Nobody waited for the repetition that ended `gap`: its sender's application was silent.
+    pub(super) fn take_back(&mut self, gap: &Gap) {
+        let lost = timed_out(0).cause;
+        let slices = cause::judge(gap);
+        let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
+        self.timeline.revise(gap.sender, gap.next_frame, timed_out(ns), busy(gap.sender, ns));
     }
 }

@@ -154,7 +154,7 @@ impl Connection {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
         let trouble = half.trouble();
-        if trouble.dsacks > 0 && u64::from(trouble.dsacks) * 2 >= trouble.rexmt_data_packets {
+        if trouble.repeats_for_nothing() {
             let cause = if trouble.out_of_order_packets > 0 || trouble.late_arrivals > 0 {
                 Cause::Reordering
             } else {

@@ -2,23 +2,51 @@
 
 use super::*;
 
+/// A repetition by timer whose need is not yet known.
+#[derive(Clone, Debug)]
+pub(super) struct Suspended {
+    /// The silence that it ended.
+    pub gap: Gap,
+    /// Where it ends in its stream.
+    pub end: u64,
+    /// Its timestamp.
+    pub stamp: Stamp,
+}
+
 impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if it is acknowledged before the repetition can have arrived.
-    pub(super) fn settle_suspended(&mut self, side: Side, now_ns: u64, dsack: bool) {
+    /// had arrived, nor if the acknowledgment is of the first sending.
+    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, dsack: bool) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.halves[side.peer() as usize].settle_repeated(now_ns, rtt_ns, dsack);
-        let held = self.rare(|rare| &rare.suspended).filter(|(gap, _)| gap.sender != side);
-        let Some((gap, end)) = held else {
-            return;
-        };
-        let early = too_early(now_ns, gap.end_ns, rtt_ns);
-        let acked = self.halves[side.peer() as usize].una_seen >= *end;
-        if dsack || early && acked {
-            self.rare_mut().suspended = None;
-        } else if !early {
-            self.resume();
+        self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
+        let Some(rare) = &mut self.rare else { return };
+        let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
+        let contested = rare.contested.take_if(of_peer);
+        let suspended = rare.suspended.take_if(of_peer);
+        if let Some(held) = contested {
+            match self.was_needed(&held, segment, dsack) {
+                Some(false) => self.take_back(&held.gap),
+                Some(true) => {}
+                None => self.rare_mut().contested = Some(held),
+            }
         }
+        if let Some(held) = suspended {
+            let needed = self.was_needed(&held, segment, dsack);
+            if needed != Some(false) {
+                self.rare_mut().suspended = Some(held);
+            }
+            if needed == Some(true) {
+                self.resume();
+            }
+        }
+    }
+
+    /// Whether a repetition was needed, if the acknowledgment says so.
+    fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
+        let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
+        let of_first = held.stamp.precedes(ack) || too_early(ack.time_ns, held.gap.end_ns, rtt_ns);
+        let acked = self.halves[sender as usize].una_seen >= held.end;
+        if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
@@ -194,7 +222,7 @@ impl Connection {
     pub(super) fn resume(&mut self) {
         let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());
         let Some(held) = held else { return };
-        let (mut gap, end) = *held;
+        let Suspended { mut gap, end, .. } = *held;
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }

@@ -2,6 +2,21 @@
 
 use super::*;
 
+/// A silence shorter than this after an ACK is what a host takes.
+const UNEXPLAINED_NS: u64 = 1_000_000;
+
+/// Silences so many times longer than the round trip to the sender do not end by chance just
+/// after an ACK.
+const BY_CHANCE: u64 = 16;
+
+/// How much sooner than estimated an ACK may have reached its sender that was silent for so long, ns:
+/// what a host takes beside the path, and more than part of a short path only where chance does not
+/// explain it.
+fn loose_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
+    let long = silent_ns > BY_CHANCE * rtt_sender_ns;
+    (300_000 + rtt_sender_ns / 16).min(if long { rtt_sender_ns } else { rtt_sender_ns / 4 })
+}
+
 impl Half {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
     /// to what is known `since` the last departure.
@@ -19,10 +34,12 @@ impl Half {
         }
         // The estimate of the round trip may still be too long: where something was sent after
         // a silence and nothing explains it, the next ACK may have come a little sooner.
-        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
-        if since.trigger.is_none() && silent_ns > 1_000_000 {
-            let loose_ns = (now_ns + loose_ns(rtt_sender_ns)).saturating_sub(rtt_sender_ns);
-            if let Some(ack) = self.pending.pop_until(loose_ns, self.nxt) {
+        let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
+        let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
+        if silent_ns > UNEXPLAINED_NS {
+            let loose_ns = loose_ns(rtt_sender_ns, silent_ns);
+            let until_ns = (now_ns + loose_ns).saturating_sub(rtt_sender_ns);
+            if let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }

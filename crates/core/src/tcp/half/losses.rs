@@ -10,6 +10,24 @@ pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
     ack_ns < sent_ns + rtt_receiver_ns - margin_ns
 }
 
+/// The timestamp of a repetition.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp(Option<u32>);
+
+impl Stamp {
+    /// That of `segment`, if it has one.
+    pub fn of(segment: &Segment) -> Self {
+        Self(segment.facts.has(SegmentFlags::TIMESTAMPS).then_some(segment.tsval))
+    }
+
+    /// Whether what `ack` acknowledges was sent before this repetition: it echoes an earlier
+    /// timestamp (the Eifel algorithm, RFC 3522).
+    pub fn precedes(self, ack: &Segment) -> bool {
+        let echoes = ack.facts.has(SegmentFlags::TIMESTAMPS);
+        self.0.is_some_and(|tsval| echoes && (ack.tsecr.wrapping_sub(tsval) as i32) < 0)
+    }
+}
+
 impl Half {
     /// Whether packets that did not come by show in its IP identification.
     pub fn counts_packets(&self) -> bool {
@@ -82,25 +100,26 @@ impl Half {
             return;
         }
         let (after_loss, flight) = (trouble.after_loss, trouble.flight_after_loss);
-        trouble.repeated = Some(Repeated { end, time_ns, after_loss, flight });
+        let stamp = Stamp::of(segment);
+        trouble.repeated = Some(Repeated { end, time_ns, stamp, after_loss, flight });
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds_before = bulk.rounds;
         }
     }
 
-    /// The receiver acknowledged at `now_ns`: was what was repeated last needed? Not if the first
-    /// sending was acknowledged before the second can have been (the Eifel algorithm, RFC 3522),
-    /// nor if a D-SACK says so (RFC 2883): then nothing was lost.
-    pub fn settle_repeated(&mut self, now_ns: u64, rtt_receiver_ns: u64, dsack: bool) {
+    /// The receiver acknowledged with `ack`: was what was repeated last needed? Not if it
+    /// acknowledges the first sending, nor if a D-SACK says so (RFC 2883): then nothing was lost.
+    pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, dsack: bool) {
         let Some(repeated) = self.trouble().repeated else { return };
-        let early = too_early(now_ns, repeated.time_ns, rtt_receiver_ns);
+        let of_first = repeated.stamp.precedes(ack)
+            || too_early(ack.time_ns, repeated.time_ns, rtt_receiver_ns);
         let acked = self.una_seen >= repeated.end;
-        if early && !acked && !dsack {
+        if of_first && !acked && !dsack {
             return;
         }
         let trouble = self.trouble_mut();
         trouble.repeated = None;
-        if dsack || early {
+        if dsack || of_first {
             trouble.after_loss = repeated.after_loss;
             trouble.flight_after_loss = repeated.flight;
             trouble.recovery = None;

@@ -1,6 +1,7 @@
 //! What only a direction in trouble needs to remember. Most never are, and hold nothing of this.
 
 use super::copies::Copies;
+use super::losses::Stamp;
 use crate::cause::Cause;
 use crate::tcp::gap::Recovery;
 use crate::tcp::sent::Sighting;
@@ -22,6 +23,8 @@ pub struct Repeated {
     pub end: u64,
     /// When it was repeated, ns.
     pub time_ns: u64,
+    /// Its timestamp.
+    pub stamp: Stamp,
     /// [`Trouble::after_loss`] before it.
     pub after_loss: bool,
     /// [`Trouble::flight_after_loss`] before it.
@@ -158,6 +161,18 @@ impl Trouble {
         zero_window_probes: 0,
         copies: None,
     };
+
+    /// How often something was sent again, and how often that was not needed (RFC 2883). What was
+    /// lost before the vantage was seen once.
+    pub fn repetitions(&self) -> [u64; 2] {
+        [self.rexmt_data_packets + u64::from(self.unseen_timeouts), self.dsacks.into()]
+    }
+
+    /// Whether most of what was sent again was not needed.
+    pub fn repeats_for_nothing(&self) -> bool {
+        let [again, needless] = self.repetitions();
+        2 * needless > again
+    }
 
     /// A hole shows at the end of the stream.
     pub fn notice(&mut self, hole: Hole) {

@@ -1,0 +1,62 @@
+//! What few connections have while they are open.
+
+use super::*;
+
+/// By side: a timestamp that its peer has not echoed, and when it passed, ns.
+type Echoes = [Option<(u32, u64)>; 2];
+
+/// What an open connection seldom has: one pointer to all of it, in place of one to each.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// How it ended, once it begins to.
+    pub ending: Option<Box<Ending>>,
+    /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
+    /// only where the handshake was not captured.
+    pub echoes: Option<Box<Echoes>>,
+    /// A repetition by timer whose need is not yet known.
+    pub suspended: Option<Box<Suspended>>,
+    /// One after which its sender went on before it was known.
+    pub contested: Option<Box<Suspended>>,
+    /// The last silence that may turn out to be another's.
+    pub doubted: Option<Box<doubt::Doubted>>,
+    /// What is noted where somebody wants it drawn.
+    pub trace: Option<Box<Trace>>,
+    /// Limits of the trace, where it has any.
+    pub faults: Option<Box<TraceFaults>>,
+}
+
+impl Connection {
+    /// A part of what it seldom has.
+    #[inline]
+    pub(super) fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
+        self.rare.as_ref().and_then(|rare| part(rare).as_deref())
+    }
+
+    /// The same, to be changed.
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(super) fn ending_mut(&mut self) -> &mut Ending {
+        self.rare_mut().ending.get_or_insert_default()
+    }
+
+    pub(super) fn faults_mut(&mut self) -> &mut TraceFaults {
+        self.rare_mut().faults.get_or_insert_default()
+    }
+
+    /// Notes from here on what drawing it needs.
+    pub fn note_trace(&mut self) {
+        self.rare_mut().trace = Some(Box::default());
+    }
+
+    /// What was noted, where [`note_trace`](Self::note_trace) asked for it.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.rare(|rare| &rare.trace)
+    }
+
+    /// The same, to be added to.
+    pub fn trace_mut(&mut self) -> Option<&mut Trace> {
+        self.rare.as_mut()?.trace.as_deref_mut()
+    }
+}
