@@ -44,6 +44,9 @@ pub(super) struct Postgres {
     in_batch: bool,
     /// The batch asked for what is ready (Flush): its response may begin.
     flushed: bool,
+    /// The server takes in what is copied to it, and the Sync of that batch was void: the one that
+    /// counts follows the data ("COPY operations").
+    copies_in: bool,
 }
 
 impl Postgres {
@@ -67,7 +70,9 @@ impl Postgres {
     fn client_begin(&mut self, first: u8, feed: &mut Feed<'_>) {
         match first {
             b'Q' | b'F' => feed.request_start(),
-            b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S' if !self.in_batch => {
+            b'S' if self.copies_in && !self.in_batch => {}
+            // Flush alone asks for nothing new.
+            b'P' | b'B' | b'D' | b'E' | b'C' | b'S' if !self.in_batch => {
                 self.in_batch = true;
                 self.flushed = false;
                 feed.request_start();
@@ -147,7 +152,11 @@ impl Rules for Postgres {
                 feed.response_end();
                 self.phase = Phase::Startup;
             }
-            (Side::Server, b'Z') => feed.response_end(),
+            (Side::Server, b'G') => self.copies_in = true,
+            (Side::Server, b'Z') => {
+                self.copies_in = false;
+                feed.response_end();
+            }
             (Side::Client, 0 | b'Q') => feed.request_end(),
             (Side::Client, b'F') => {
                 feed.kind(&"FUNCTION".into());

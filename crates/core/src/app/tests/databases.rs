@@ -147,3 +147,27 @@ fn dns_over_tcp_is_framed_by_its_lengths() {
     assert_eq!(kinds(53, &dns(), 1), ["[AAAA]"]);
     assert_eq!(protocol(5353, &dns()), Protocol::Dns);
 }
+
+#[test]
+fn postgres_flush_and_void_sync_ask_for_nothing() {
+    // Of a pipeline: a batch, its Sync, and Flush after that.
+    let pipeline: &[Push] = &[
+        (C, b"\0\0\0\x0d\0\x03\0\0user\0", 0),
+        (S, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", 0),
+        (C, b"P\0\0\0\x10\0select 1\0\0\0B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04H\0\0\0\x04", 0),
+        (S, b"1\0\0\0\x04Z\0\0\0\x05I", 0),
+        (C, b"Q\0\0\0\x0dselect 2\0", 0),
+        (S, b"C\0\0\0\x04Z\0\0\0\x05I", 0),
+    ];
+    assert_eq!(kinds(5432, pipeline, 3), ["[startup]", "[SELECT]", "[SELECT]"]);
+    // COPY by the extended protocol: its first Sync is ignored, the one after the data is not.
+    let copy: &[Push] = &[
+        (C, b"\0\0\0\x0d\0\x03\0\0user\0", 0),
+        (S, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", 0),
+        (C, b"P\0\0\0\x0f\0copy t\0\0\0\0B\0\0\0\x04E\0\0\0\x04S\0\0\0\x04", 0),
+        (S, b"1\0\0\0\x04G\0\0\0\x04", 0),
+        (C, b"d\0\0\0\x05xc\0\0\0\x04S\0\0\0\x04", 0),
+        (S, b"C\0\0\0\x04Z\0\0\0\x05I", 0),
+    ];
+    assert_eq!(kinds(5432, copy, 2), ["[startup]", "[COPY]"]);
+}
