@@ -259,10 +259,11 @@ impl Analysis {
         if joined.packets > 0 {
             report.observations.push(Observation {
                 id: "ip_fragments",
-                facts: vec![
-                    ("count", Fact::Count(joined.packets)),
-                    ("incomplete", Fact::Count(joined.incomplete)),
-                ],
+                facts: [("count", joined.packets), ("incomplete", joined.incomplete)]
+                    .into_iter()
+                    .filter(|&(_, count)| count > 0)
+                    .map(|(name, count)| (name, Fact::Count(count)))
+                    .collect(),
                 frames: Vec::new(),
             });
         }

@@ -218,9 +218,6 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
                 && share >= 5.0 * floors.fault_share
                 && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
         }
-        // A window that closed once for a moment is a reader that had to do something with what
-        // it had read.
-        Cause::ZeroWindow => deep || broad && cause.count > 1,
         // One late packet is a host that was busy; a queue that stands is met again.
         Cause::Bufferbloat => (broad || deep) && cause.exchanges >= 2,
         // A reader that was late once or twice is a host that was busy.

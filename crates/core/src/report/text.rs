@@ -7,6 +7,7 @@ use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use super::{Finding, Report, Vantage, units};
+use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 
 /// Findings shown in full, and in the overview, unless all are asked for.
@@ -115,9 +116,12 @@ fn limits(page: &mut Page<'_>, report: &Report) {
             page.warning(&units::printable(&text));
         }
     }
-    let errors: u64 = report.totals.decode_errors.errors().map(|(_, count)| count).sum();
+    // Of fragments that are missing an observation tells.
+    let malformed = |(kind, _): &(DecodeError, u64)| *kind != DecodeError::FragmentIncomplete;
+    let kinds = || report.totals.decode_errors.errors().filter(malformed);
+    let errors: u64 = kinds().map(|(_, count)| count).sum();
     if errors > 0 {
-        let kinds = report.totals.decode_errors.errors();
+        let kinds = kinds();
         let kinds = kinds.map(|(kind, count)| format!("{} {}", units::count(count), kind.name()));
         let kinds: Vec<String> = kinds.collect();
         let frames = counted(errors, "frame was", "frames were");

@@ -2,10 +2,10 @@
 
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
-use crate::cause::{Owner, Slice, Slices};
+use crate::cause::{Cause, Owner, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
-use crate::tcp::gap::Gap;
+use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
@@ -28,6 +28,8 @@ pub struct At {
     pub position: u64,
     /// Minimum round trip between vantage and client, ns.
     pub rtt_client_ns: u64,
+    /// Minimum round trip between vantage and server, ns.
+    pub rtt_server_ns: u64,
     /// Exchanges of this protocol end with the next request.
     pub open_ended: bool,
     /// Where both streams stand, by who sends.
@@ -57,6 +59,8 @@ pub struct Timeline {
     pub paused_now: bool,
     /// How the server answers.
     pub manner: Manner,
+    /// There was an exchange.
+    spoken: bool,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
 }
@@ -292,15 +296,28 @@ impl Timeline {
 
     fn response_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
-        if self.answered().is_none() && setup.waited_for(at.time_ns, at.rtt_client_ns) {
-            self.retire_all(at.rtt_client_ns, Outcome::Complete);
-            self.open(at, setup, spare);
-            if let Some(exchange) = self.open.back_mut() {
-                exchange.kind = "greeting".into();
-            }
+        if self.answered().is_none() && !self.spoken {
+            self.greeting(at, setup, spare);
         }
         if let Some(exchange) = self.answered() {
             exchange.response_seen = true;
+        }
+    }
+
+    /// The server speaks first: its client has waited for that since the connection was there.
+    fn greeting(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+        let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
+        let ready_ns = ack.time_ns.min(at.time_ns);
+        self.open(&At { time_ns: ready_ns, ..*at }, setup, spare);
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.kind = "greeting".into();
+            let waited_ns = at.time_ns - ready_ns;
+            let way_ns = waited_ns.min(at.rtt_server_ns);
+            exchange.ledger.add(Owner::Path, way_ns);
+            let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - way_ns);
+            let frames = (ack.frame, at.frame);
+            let gap = Gap::between(Side::Server, ready_ns + way_ns, at.time_ns, frames.0, frames.1);
+            exchange.own(&own, &Gap { turn: Turn::Answers, ..gap });
         }
     }
 
@@ -344,6 +361,7 @@ impl Timeline {
             self.retire_at = u64::MAX;
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
+        self.spoken = true;
         self.open.push_back(exchange);
     }
 

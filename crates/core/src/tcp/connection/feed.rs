@@ -45,6 +45,7 @@ impl Connection {
             frame: segment.frame,
             position: 0,
             rtt_client_ns: self.path.rtt_ns(Side::Client),
+            rtt_server_ns: self.path.rtt_ns(Side::Server),
             open_ended: self.framer.is_open_ended(),
             positions: self.halves.each_ref().map(|half| half.nxt),
         };
