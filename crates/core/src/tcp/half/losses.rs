@@ -58,9 +58,22 @@ impl Half {
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
         let much = longest >= 500 || self.unseen_bytes() >= self.smss();
-        let cut_down =
-            trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3 && never_full && much;
+        let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
+        let cut_down = (vanished || trouble.cut_down) && never_full && much;
         seen_lost || cut_down
+    }
+
+    /// What is missing from `start` on comes by timer, `len` bytes at first: where it was a number
+    /// of segments of the announced size, and comes in shorter ones, its sender has cut them down.
+    pub(super) fn note_cut_down(&mut self, start: u64, len: u64) {
+        let full = u64::from(self.smss_announced).max(1);
+        let of_whole_segments = |hole: &Hole| {
+            let missing = hole.end - hole.start;
+            hole.start == start && missing >= 3 * full && missing.is_multiple_of(full)
+        };
+        let trouble = self.trouble_mut();
+        let shorter = len * 20 < full * 19;
+        trouble.cut_down |= shorter && trouble.holes.iter().any(of_whole_segments);
     }
 
     /// Bytes that were sent and have never been seen.

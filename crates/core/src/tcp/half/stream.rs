@@ -99,6 +99,9 @@ impl Half {
             Kind::Late => return self.keep_since(*since),
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
                 self.time_no_more(start);
+                if kind == Kind::Fill(Recovery::Timer) {
+                    self.note_cut_down(start, len);
+                }
                 self.note_repeated(segment, end);
                 self.repair(start, recovery);
                 self.fill_hole(start, end);

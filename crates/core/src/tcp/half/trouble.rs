@@ -81,6 +81,8 @@ pub struct Trouble {
     pub nagle_missed: u32,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
+    /// Several segments of the announced size never came, and were repeated by timer in shorter ones.
+    pub cut_down: bool,
     /// Height at which the offered window stood in the way last, and how often in a row.
     pub window_level: (u64, u32),
     /// The height at which it did so most often, and how often.
@@ -144,6 +146,7 @@ impl Trouble {
         nagle_holds: 0,
         nagle_missed: 0,
         timed_out_len_max: 0,
+        cut_down: false,
         window_level: (0, 0),
         window_level_max: (0, 0),
         keep_alives: 0,
