@@ -211,8 +211,11 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         // A buffer below the bandwidth-delay product costs a round trip each time: where that
         // is short, it hardly shows.
         Cause::SendBuffer | Cause::ReceiveWindow => {
-            let opens = key.cause == Cause::ReceiveWindow
-                && endpoint.window_levels[key.sender as usize] < WINDOW_LEVELS;
+            let sender = key.sender as usize;
+            let opens = match key.cause {
+                Cause::ReceiveWindow => endpoint.window_levels[sender] < WINDOW_LEVELS,
+                _ => endpoint.ceilings[sender] == 0,
+            };
             broad
                 && !opens
                 && share >= 5.0 * floors.fault_share

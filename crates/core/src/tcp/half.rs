@@ -409,6 +409,13 @@ impl Half {
         self.clock.queued_ns()
     }
 
+    /// Whether its flight stood at a ceiling, and never went far beyond it: one that doubles after
+    /// all was held back by a congestion window, or by a buffer that the kernel lets grow.
+    pub fn stood_at_ceiling(&self) -> bool {
+        let ceiling = self.bulk.as_ref().map_or(0, |bulk| bulk.ceiling);
+        ceiling > 0 && u64::from(self.flight_max) < 2 * ceiling
+    }
+
     /// Whether an offered window of about `bytes` was the last to stand in the way.
     pub fn window_met(&self, bytes: u64) -> bool {
         let (height, times) = self.trouble().window_level;

@@ -82,6 +82,8 @@ pub struct EndpointTally {
     pub nagle_missed: [u64; 2],
     /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
     pub repeats: [[u64; 2]; 2],
+    /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
+    pub ceilings: [u64; 2],
     /// How often in a row one height of the offered window stood in the way, by who sends.
     pub window_levels: [u32; 2],
 }
@@ -131,6 +133,7 @@ impl EndpointTally {
             // A window that was twice as wide in the end is none that a buffer limits.
             let levels =
                 if half.window().is_some_and(|end| end >= 2 * height) { 0 } else { levels };
+            self.ceilings[side as usize] += u64::from(half.stood_at_ceiling());
             let most = &mut self.window_levels[side as usize];
             *most = (*most).max(levels);
             self.nagle_missed[side as usize] +=
@@ -221,6 +224,7 @@ impl EndpointTally {
             }
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
+            self.ceilings[index] += other.ceilings[index];
             self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
         }
         // The least name, so that neither order nor shards matter.

@@ -289,6 +289,11 @@ impl Connection {
         if of_flight.into_iter().any(owned_by) {
             let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
+            if let Shape::Ceiling { bytes, .. } = gap.shape
+                && owned_by(Cause::SendBuffer)
+            {
+                bulk.stand_at(bytes);
+            }
         }
         self.halves[gap.sender as usize].restart(gap, &slices);
         if gap.sender == Side::Server && gap.turn == Turn::Continues {

@@ -18,9 +18,18 @@ pub struct Bulk {
     /// The last round trip to the receiver that was taken while more was under way, so that no
     /// timer held the ACK back, ns.
     pub rtt_clocked_ns: u64,
+    /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
+    pub(super) ceiling: u64,
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
     /// What silences were put down to since then.
     pub(super) unread: Vec<Slice>,
+}
+
+impl Bulk {
+    /// A flight of `bytes` was taken for a full send buffer.
+    pub fn stand_at(&mut self, bytes: u64) {
+        self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
+    }
 }
