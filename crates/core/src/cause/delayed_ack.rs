@@ -3,27 +3,48 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape};
+use crate::tcp::{Gap, Shape, Turn};
 
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
 const DELAY_FLOOR_NS: u64 = 20_000_000;
+
+/// Late ACKs that ended a silence at once, after which a sender is known to wait for them.
+const KNOWN_WAITS: u32 = 3;
 
 /// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of
 /// it. Why the sender could not go on (one segment of congestion window, a send buffer below
 /// two segments, stop-and-wait) is the flight's height.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let ack = gap.ack?;
-    let delay_ns = ack.delay_ns?;
-    let waited = gap.retransmission.is_none()
+    let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
+    let held_ns = match gap.ack_triggered() {
+        // Who has its own pace meets an ACK by chance, once in some dozens.
+        true if missed > 4 * (met + 1) => return None,
+        true => rest_ns,
+        // A host that wakes its application up late: what waits for ACKs waited until then.
+        false if met >= KNOWN_WAITS && missed <= 4 * met => {
+            rest_ns.saturating_sub(gap.after_ack_ns())
+        }
+        false => return None,
+    };
+    after_late_ack(gap, held_ns).then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, held_ns))
+}
+
+/// Whether the sender went on, at once or a while later, after an ACK that its receiver had kept
+/// for most of `held_ns`, and that it may have had to wait for.
+pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
+    let Some((ack, delay_ns)) = gap.ack.and_then(|ack| Some((ack, ack.delay_ns?))) else {
+        return false;
+    };
+    gap.turn == Turn::Continues
+        && gap.retransmission.is_none()
         && ack.pure
         && gap.flight_before > 0
         // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
         && gap.flight_before < 2 * gap.smss
         && (!gap.next_small() || gap.after_loss || gap.steps)
         && !gap.flight_free()
-        && gap.ack_triggered();
-    (waited && delay_ns >= DELAY_FLOOR_NS && delay_ns >= rest_ns / 2)
-        .then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, rest_ns))
+        && delay_ns >= DELAY_FLOOR_NS
+        && delay_ns >= held_ns / 2
 }
 
 /// The end of the flight, its late ACK, and what had to wait for it.

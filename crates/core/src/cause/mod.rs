@@ -36,6 +36,7 @@ mod zero_window;
 pub use application::busy;
 pub use assemble::{Floors, assemble};
 pub use bufferbloat::queued;
+pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use loss::{may_be_timer, overtaken, timed_out};

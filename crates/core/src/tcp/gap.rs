@@ -137,6 +137,11 @@ pub struct Gap {
     pub nagle_holds: u32,
     /// Times this sender went on with a small segment only after that ACK.
     pub nagle_missed: u32,
+    /// Times this sender went on with a late ACK of all that was under way at once, and times it
+    /// did so some time after it.
+    pub late_acks_met: u32,
+    /// See `late_acks_met`.
+    pub late_acks_missed: u32,
     /// The sender has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
     /// What the flight looked like round by round.
@@ -195,6 +200,8 @@ impl Gap {
             nagle_refuted: 0,
             nagle_holds: 0,
             nagle_missed: 0,
+            late_acks_met: 0,
+            late_acks_missed: 0,
             steps: false,
             shape: Shape::Opening,
             expects_continue: false,

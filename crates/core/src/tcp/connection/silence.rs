@@ -203,6 +203,8 @@ impl Connection {
             nagle_refuted: self.nagle_refuted(side),
             nagle_holds: half.trouble().nagle_holds,
             nagle_missed: half.trouble().nagle_missed,
+            late_acks_met: half.trouble().late_acks_met,
+            late_acks_missed: half.trouble().late_acks_missed,
             steps: half.steps,
             shape,
             expects_continue,
@@ -281,6 +283,11 @@ impl Connection {
             half.trouble_mut().nagle_missed += 1;
         } else if owned_by(Cause::NagleDelayedAck) {
             half.trouble_mut().nagle_holds += 1;
+        }
+        if cause::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
+            let trouble = half.trouble_mut();
+            let met = gap.ack_triggered();
+            *(if met { &mut trouble.late_acks_met } else { &mut trouble.late_acks_missed }) += 1;
         }
         if owned_by(Cause::ReceiveWindow) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));

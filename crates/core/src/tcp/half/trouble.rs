@@ -79,6 +79,10 @@ pub struct Trouble {
     pub nagle_holds: u32,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
+    /// See [`crate::tcp::Gap::late_acks_met`].
+    pub late_acks_met: u32,
+    /// See [`crate::tcp::Gap::late_acks_met`].
+    pub late_acks_missed: u32,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
     /// Several segments of the announced size never came, and were repeated by timer in shorter ones.
@@ -145,6 +149,8 @@ impl Trouble {
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,
+        late_acks_met: 0,
+        late_acks_missed: 0,
         timed_out_len_max: 0,
         cut_down: false,
         window_level: (0, 0),
