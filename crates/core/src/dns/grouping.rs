@@ -1,9 +1,12 @@
 //! Which queries belong to one look-up.
 
+mod again;
+mod begun;
+
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
-use crate::capture::FrameId;
 use crate::wire::Endpoint;
+use begun::Begun;
 
 /// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
 /// nobody waits for them.
@@ -37,16 +40,6 @@ pub(super) struct Open {
     pub superseded_ns: Option<u64>,
     /// When its client next asked for something else.
     pub went_on_ns: Option<u64>,
-}
-
-/// The first IP fragment of an answer.
-struct Begun {
-    /// Which query it answers.
-    at: usize,
-    time_ns: u64,
-    frame: FrameId,
-    rcode: u8,
-    has_answers: bool,
 }
 
 /// How a query continues a look-up, best first.
@@ -188,53 +181,6 @@ impl Open {
         }
     }
 
-    /// Whether `asked` comes in place of `last`, which was in vain, and not for another look-up
-    /// of the same name. glibc, musl, c-ares, systemd-resolved and Windows send the same message
-    /// once more. Go and Netty number it anew, and then it is told by its time: after a whole
-    /// timeout, or at once after a failure.
-    fn asks_again(&self, asked: &Asked<'_>, last: &Query) -> bool {
-        let waited_ns = asked.query.sent_ns.saturating_sub(last.sent_ns);
-        let in_time = last.is_failure() || is_timeout(waited_ns);
-        self.knows(asked.id) || in_time && !self.keeps_ids(asked.query.client_port)
-    }
-
-    /// How long the client waited before it asked for the same once more.
-    pub fn waited_ns(&self, asked: &Asked<'_>) -> Option<u64> {
-        let attempts = self.attempts(asked.query.qtype);
-        let last = attempts.last().filter(|last| last.answered_ns.is_none())?;
-        let again = self.name == asked.name && self.knows(asked.id);
-        again.then(|| asked.query.sent_ns.saturating_sub(last.sent_ns))
-    }
-
-    /// Its client begins another look-up. If that is for the same, it does not wait for this one
-    /// any more.
-    pub fn supersede(&mut self, asked: &Asked<'_>) {
-        self.went_on_ns.get_or_insert(asked.query.sent_ns);
-        let attempts = self.attempts(asked.query.qtype);
-        if let [only] = attempts[..]
-            && self.name == asked.name
-            && only.answered_ns.is_none()
-        {
-            self.superseded_ns.get_or_insert(asked.query.sent_ns);
-        }
-    }
-
-    /// Whether this look-up's resolver library keeps the identifier of a query that it repeats: it
-    /// has done so, or it asked for both types from one socket, which is not `port`. Who makes a
-    /// socket for each look-up, makes the messages with it.
-    fn keeps_ids(&self, port: u16) -> bool {
-        let queries = || self.lookup.queries.iter().zip(&self.ids);
-        let kept = queries().enumerate().any(|(at, (query, id))| {
-            queries().skip(at + 1).any(|(later, same)| same == id && later.qtype == query.qtype)
-        });
-        let is_pair = |one: &Query, other: &Query| {
-            one.client_port == other.client_port && one.qtype != other.qtype
-        };
-        let on_socket = |query: &&Query| query.client_port != port;
-        let others = || self.lookup.queries.iter().filter(on_socket);
-        kept || others().any(|one| others().any(|other| is_pair(one, other)))
-    }
-
     /// Whether one of its queries has this identifier.
     pub fn knows(&self, id: u16) -> bool {
         self.ids.contains(&id)
@@ -294,50 +240,6 @@ impl Open {
                 && question.is_none_or(|question| question.qtype == query.qtype)
         });
         hits.next().map(|(query, _)| query)
-    }
-
-    /// Takes the first fragment of an answer: the rest may follow, be lost on the way, or only be
-    /// missing in the capture. Whether it was there to be begun.
-    pub fn begin_answer(
-        &mut self,
-        (time_ns, frame): (u64, FrameId),
-        server: &Endpoint,
-        client_port: u16,
-        message: &Message,
-    ) -> bool {
-        let Some(query_frame) =
-            self.answered_by(server, client_port, message).map(|query| query.query_frame)
-        else {
-            return false;
-        };
-        let asked = |query: &Query| query.query_frame == query_frame;
-        if let Some(at) = self.lookup.queries.iter().position(asked) {
-            let (rcode, has_answers) = (message.rcode, has_answers(message));
-            self.begun.push(Begun { at, time_ns, frame, rcode, has_answers });
-            self.note_answer(time_ns, message);
-        }
-        true
-    }
-
-    /// What was begun and not asked again had arrived.
-    pub fn settle_begun(&mut self) {
-        for begun in std::mem::take(&mut self.begun) {
-            let Some(&id) = self.ids.get(begun.at) else { continue };
-            let Some(qtype) = self.lookup.queries.get(begun.at).map(|query| query.qtype) else {
-                continue;
-            };
-            let mut later = self.lookup.queries.iter().zip(&self.ids).skip(begun.at + 1);
-            if later.any(|(query, &other)| other == id && query.qtype == qtype) {
-                continue;
-            }
-            let query = &mut self.lookup.queries[begun.at];
-            if query.answered_ns.is_none() {
-                query.answered_ns = Some(begun.time_ns);
-                query.answer_frame = Some(begun.frame);
-                query.rcode = Some(begun.rcode);
-                query.flags.has_answers = begun.has_answers;
-            }
-        }
     }
 
     /// Keeps what the answer to a query of this look-up says.

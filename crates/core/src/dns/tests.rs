@@ -9,6 +9,7 @@ use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::wire::Endpoint;
 
+mod again;
 mod lookups;
 mod messages;
 

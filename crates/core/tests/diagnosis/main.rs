@@ -5,6 +5,7 @@
 
 mod diagnosis;
 mod expect;
+mod flood;
 mod frames;
 mod invariants;
 mod language;

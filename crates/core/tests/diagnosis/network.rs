@@ -76,7 +76,8 @@ impl Connection {
     fn new(trace: &Trace, line: &Line) -> Self {
         let number = line.connection;
         let end = |side: Side| End {
-            isn: trace.isn[side as usize].wrapping_add(u32::from(number - 1) * 77_777_777),
+            isn: trace.isn[side as usize]
+                .wrapping_add(u32::from(number - 1).wrapping_mul(77_777_777)),
             window: 64_256,
             // A trace that begins without SYN begins in mid-stream.
             next: u32::from(!line.flags.contains('S')),

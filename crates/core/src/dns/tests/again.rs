@@ -1,0 +1,162 @@
+//! Queries asked again, and the look-ups they belong to.
+
+use super::*;
+
+#[test]
+fn a_library_that_keeps_its_identifiers_begins_another_lookup_with_new_ones() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.000 q 4000 10.0.0.53 1 A db.example.com
+         1.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.010 q 4000 10.0.0.53 2 AAAA db.example.com
+         2.030 q 4001 10.0.0.53 3 A db.example.com
+         2.030 q 4001 10.0.0.53 4 AAAA db.example.com
+         2.040 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         2.041 r 4001 10.0.0.53 4 AAAA db.example.com -",
+    );
+    assert_eq!(lookups.len(), 2);
+    assert_eq!(lookups[1].queries.len(), 2);
+}
+
+#[test]
+fn both_halves_are_asked_again_where_one_was_lost() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.010 r 4000 10.0.0.53 2 AAAA db.example.com -
+         2.000 q 4000 10.0.0.53 1 A db.example.com
+         2.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.010 q 4000 10.0.0.53 2 AAAA db.example.com
+         2.020 r 4000 10.0.0.53 2 AAAA db.example.com -
+         2.060 q 4001 10.0.0.53 3 A db.example.com
+         2.060 q 4001 10.0.0.53 4 AAAA db.example.com
+         2.070 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         2.070 r 4001 10.0.0.53 4 AAAA db.example.com -",
+    );
+    assert_eq!(lookups.iter().map(|lookup| lookup.queries.len()).collect::<Vec<_>>(), [4, 2]);
+    assert_eq!(lost(&lookups[0]), "- 10, dns_timeout 2000");
+}
+
+#[test]
+fn a_type_that_is_never_answered_costs_each_lookup_its_own_timeouts() {
+    // glibc: both types from one socket, the same messages again, and then without the answer.
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.001 q 4000 10.0.0.53 1 A db.example.com
+         2.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         2.002 q 4000 10.0.0.53 2 AAAA db.example.com
+         4.010 q 4001 10.0.0.53 3 A db.example.com
+         4.010 q 4001 10.0.0.53 4 AAAA db.example.com
+         4.011 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         6.011 q 4001 10.0.0.53 3 A db.example.com
+         6.011 r 4001 10.0.0.53 3 A db.example.com 10.1.1.1
+         6.012 q 4001 10.0.0.53 4 AAAA db.example.com
+         30.00 end",
+    );
+    let costs: Vec<_> = lookups.iter().map(lost).collect();
+    assert_eq!(costs, ["- 1, dns_timeout 4002", "- 1, dns_timeout 4002"]);
+}
+
+#[test]
+fn a_closed_port_costs_each_lookup_its_own_failure() {
+    let lookups = lookups(
+        "0.000 q 4000 127.0.0.1 1 A db.example.com
+         0.000 icmp 4000 127.0.0.1
+         0.000 q 4000 127.0.0.1 2 AAAA db.example.com
+         0.000 icmp 4000 127.0.0.1
+         0.001 q 4001 127.0.0.1 1 A db.example.com
+         0.001 icmp 4001 127.0.0.1
+         0.001 q 4001 127.0.0.1 2 AAAA db.example.com
+         0.001 icmp 4001 127.0.0.1
+         0.012 q 4002 127.0.0.1 3 A db.example.com
+         0.012 icmp 4002 127.0.0.1
+         0.012 q 4002 127.0.0.1 4 AAAA db.example.com
+         0.012 icmp 4002 127.0.0.1",
+    );
+    assert_eq!(lookups.len(), 2, "{lookups:#?}");
+}
+
+#[test]
+fn a_query_numbered_anew_after_a_whole_timeout_is_asked_again() {
+    // Go: a socket and an identifier for each attempt.
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         5.001 q 4001 10.0.0.54 2 A db.example.com
+         5.002 r 4001 10.0.0.54 2 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 5001");
+}
+
+#[test]
+fn a_query_numbered_anew_at_another_time_is_another_lookup() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         3.400 q 4001 10.0.0.53 2 A db.example.com
+         3.401 r 4001 10.0.0.53 2 A db.example.com 10.1.1.1",
+    );
+    let costs: Vec<_> = lookups.iter().map(lost).collect();
+    assert_eq!(costs, ["- 1, dns_timeout 3399", "- 1"]);
+}
+
+#[test]
+fn a_lookup_that_is_not_asked_again_ends_when_its_client_goes_on() {
+    // A tool that asks again after two seconds was ended after a fifth of one.
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 PTR 1.0.0.10.in-addr.arpa
+         2.000 q 4000 10.0.0.53 1 PTR 1.0.0.10.in-addr.arpa
+         4.010 q 4001 10.0.0.53 2 PTR 1.0.0.10.in-addr.arpa
+         4.210 q 4002 10.0.0.53 3 A db.example.com
+         4.211 r 4002 10.0.0.53 3 A db.example.com 10.1.1.1
+         30.00 end",
+    );
+    let costs: Vec<_> = lookups.iter().map(lost).collect();
+    assert_eq!(costs, ["- 1, reverse_dns_timeout 3999", "- 1, reverse_dns_timeout 199", "- 1"]);
+    assert!(lookups[1].is_abandoned && !lookups[0].is_abandoned);
+}
+
+#[test]
+fn the_first_fragment_of_an_answer_is_an_answer() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.003 r1 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         9.000 end",
+    );
+    assert_eq!(lost(&lookup), "- 3");
+    assert_eq!(lookup.outcome, Outcome::Answered);
+    assert_eq!(lookup.addresses, [endpoint("10.1.1.1", 0).address]);
+}
+
+#[test]
+fn the_first_fragment_of_an_answer_that_is_asked_for_again_was_not_enough() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.003 r1 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.000 q 4000 10.0.0.53 1 A db.example.com
+         5.003 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         9.000 end",
+    );
+    assert_eq!(lost(&lookup), "- 3, dns_timeout 5000");
+}
+
+#[test]
+fn a_pair_for_two_servers_of_which_one_is_answered_points_to_the_insert_race() {
+    let pair = "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.54 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         1.000 q 4000 10.0.0.54 2 AAAA db.example.com
+         1.001 r 4000 10.0.0.54 2 AAAA db.example.com NODATA";
+    assert!(lookup(pair).conntrack_race_suspected);
+    // musl asks all servers for both: one of them is down.
+    let all = "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.54 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.000 q 4000 10.0.0.54 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.001 r 4000 10.0.0.53 2 AAAA db.example.com NODATA";
+    let suspected = lookups(all).iter().any(|lookup| lookup.conntrack_race_suspected);
+    assert!(!suspected);
+}

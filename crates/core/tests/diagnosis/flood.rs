@@ -1,0 +1,55 @@
+//! A listener under a SYN flood, and one that is only busy: traces too long to write by hand.
+
+use crate::diagnosis::diagnose;
+use crate::language::{Place, parse};
+use crate::network::capture;
+use tcpwhy_core::cause::Cause;
+use tcpwhy_core::report::Report;
+
+/// What the server sees of two clients whose SYNs it hears at the second or third time, while
+/// `half_open` others begin a handshake each and never go on.
+fn report(half_open: usize) -> Report {
+    let mut lines: Vec<(f64, String)> = Vec::new();
+    for number in 0..half_open {
+        let (at, connection) = (10.0 + 8.0 * number as f64, 10 + number);
+        lines.push((at, format!(">{connection} S")));
+        lines.push((at + 0.1, format!("<{connection} S.")));
+    }
+    for (connection, answered) in [(1, 1_000.0), (2, 3_000.0)] {
+        lines.extend([0.0, 1_000.0, answered].map(|at| (at, format!(">{connection} S"))));
+        let exchange = [
+            "< S.",
+            "> .",
+            r#"> P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n""#,
+            r#"< P. "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok""#,
+            "> .",
+        ];
+        for (step, line) in (1..).zip(exchange) {
+            let (side, rest) = line.split_at(1);
+            lines.push((answered + 0.1 * f64::from(step), format!("{side}{connection}{rest}")));
+        }
+    }
+    lines.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    // Who was answered the second time did not ask a third time.
+    lines.dedup();
+    let text: Vec<_> = lines.iter().map(|(at, line)| format!("{at:.2} {line}")).collect();
+    diagnose(&capture(&parse(&text.join("\n")), Place::Server))
+}
+
+#[test]
+fn who_waits_for_a_flooded_listener_waits_because_of_the_flood() {
+    let report = report(120);
+    let flood = report.findings.first().expect("a finding");
+    assert_eq!(flood.cause, Cause::SynFlood);
+    assert_eq!(flood.affected.exchanges, 2);
+    assert!((3_990..4_010).contains(&(flood.lost_ns / 1_000_000)), "{} ns", flood.lost_ns);
+    let others: Vec<_> = report.findings[1..].iter().map(|finding| finding.cause.id()).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+#[test]
+fn a_listener_that_is_only_busy_is_not_flooded() {
+    let report = report(20);
+    let ids: Vec<_> = report.findings.iter().map(|finding| finding.cause).collect();
+    assert_eq!(ids, [Cause::AcceptQueueOverflow]);
+}
