@@ -78,9 +78,16 @@ pub(super) fn is_fault(finding: &Finding) -> bool {
 pub(super) fn culprit(finding: &Finding) -> String {
     let at = endpoint(&finding.culprit.endpoint);
     match finding.culprit.role {
+        // What a server had to repeat was lost on the way from it.
+        Role::Network if repeated_by(finding) == Some(Side::Server) => format!("network from {at}"),
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
     }
+}
+
+fn repeated_by(finding: &Finding) -> Option<Side> {
+    let mut links = finding.evidence.iter();
+    links.find(|link| link.part == "retransmission").map(|link| link.from)
 }
 
 /// One line per frame of the chain, then the filter that shows them in Wireshark.
