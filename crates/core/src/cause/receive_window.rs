@@ -5,12 +5,20 @@ use super::{Cause, Owner, Slice};
 use crate::report::Fact;
 use crate::tcp::{Gap, Shape};
 
-/// The flight filled the window, and what moved the window's edge ended the silence.
+/// The flight filled the window, and what moved the window's edge ended the silence. Where there
+/// was no room at all, the window held the sender until then, whatever its application did after.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let opened = gap.ack.is_some_and(|ack| ack.opened_window);
-    let limited = gap.retransmission.is_none() && opened && fills_window(gap);
-    (limited && gap.ack_triggered())
-        .then(|| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns))
+    if gap.retransmission.is_some() || !opened {
+        return None;
+    }
+    let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
+    if gap.ack_triggered() {
+        return fills_window(gap).then(|| of_window(rest_ns));
+    }
+    let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+    let held = gap.window_met && gap.window_limited() && 2 * held_ns >= rest_ns;
+    held.then(|| of_window(held_ns))
 }
 
 /// A sender leaves up to a third of a small window unused rather than send it in small pieces,

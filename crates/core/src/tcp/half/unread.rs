@@ -36,7 +36,14 @@ impl Half {
 /// every second full segment acknowledged at once; Linux does so as long as somebody reads). One
 /// that sends a probe of new data meanwhile (RFC 8985 §7.3) seems to have been busy.
 fn may_be_a_reader(cause: Cause) -> bool {
-    matches!(cause, Cause::SendBuffer | Cause::SlowStart | Cause::ServerThink | Cause::ClientThink)
+    matches!(
+        cause,
+        Cause::SendBuffer
+            | Cause::ReceiveWindow
+            | Cause::SlowStart
+            | Cause::ServerThink
+            | Cause::ClientThink
+    )
 }
 
 impl Bulk {
