@@ -446,7 +446,7 @@ impl Connection {
 
     fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.halves[side as usize].smss();
+        let longer = u64::from(segment.payload_len) > self.halves[side as usize].segment_max();
         if truncated || longer {
             let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);

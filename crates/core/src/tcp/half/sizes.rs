@@ -43,6 +43,15 @@ impl Half {
         }
     }
 
+    /// The longest segment that its receiver takes, bytes; as long as was seen where it has not
+    /// said.
+    pub fn segment_max(&self) -> u64 {
+        match self.smss_announced {
+            0 => self.smss(),
+            announced => announced.into(),
+        }
+    }
+
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
     pub fn smss(&self) -> u64 {
         u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
