@@ -32,7 +32,7 @@ pub use frame::{Block, Frame, FrameEntry, FrameId, LinkType};
 pub use problem::{CaptureError, Problem};
 pub use set::{CaptureSet, Progress};
 pub use source::{Open, OpenAgain, Source};
-pub use summary::InputSummary;
+pub use summary::{InputSummary, STEP_NS};
 
 /// The longest frame taken for real, bytes. Linux hands on super-packets of up to 512 KiB
 /// (`GRO_MAX_SIZE`); a longer record is damage, not a packet.

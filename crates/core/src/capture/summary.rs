@@ -2,6 +2,10 @@
 
 use super::{LinkType, Problem};
 
+/// By how much a frame comes before the one ahead of it where a clock was set, ns: interfaces and
+/// processors of one host differ by less.
+pub const STEP_NS: u64 = 1_000_000;
+
 /// One input of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputSummary {
@@ -68,8 +72,8 @@ impl Tally {
             Some((first_ns, last_ns)) => {
                 // A step is told against the frame before, whenever that was.
                 if time_ns < self.previous_ns {
-                    self.steps += 1;
                     let step_ns = self.previous_ns - time_ns;
+                    self.steps += u64::from(step_ns >= STEP_NS);
                     if step_ns > self.step_largest_ns {
                         self.step_largest_ns = step_ns;
                         self.step_frame = number;

@@ -8,7 +8,7 @@ mod rare;
 mod silence;
 
 use crate::app::{Framer, Mark, Protocol, Side};
-use crate::capture::FrameId;
+use crate::capture::{FrameId, STEP_NS};
 use crate::cause::{self, Cause, Owner, Slice};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
@@ -294,8 +294,6 @@ impl Connection {
     /// The segment by a clock that does not go backward. After a step of the capture's clock
     /// durations are right again; that across the step is lost.
     fn steady(&mut self, segment: &Segment) -> Segment {
-        /// Interfaces and processors differ by less than a clock is set by.
-        const STEP_NS: u64 = 1_000_000;
         let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
         let back_ns = self.last_ns.saturating_sub(time_ns);
         if back_ns >= STEP_NS {

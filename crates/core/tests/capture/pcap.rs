@@ -61,12 +61,22 @@ fn frames_larger_than_a_read_are_whole() {
 
 #[test]
 fn a_clock_that_steps_back_is_said_and_not_sorted() {
-    let expected = [frame(50, b"a"), frame(90, b"b"), frame(20, b"c"), frame(15, b"d")];
+    let at = |ms: u64, bytes: &[u8]| frame(ms * 1_000_000, bytes);
+    let expected = [at(50, b"a"), at(90, b"b"), at(20, b"c"), at(15, b"d")];
     let read = read(&nano_pcap(&expected));
     assert_eq!(read.frames, expected);
-    let step = Problem::ClockStep { steps: 2, largest_ns: 70, frame: 3 };
+    let step = Problem::ClockStep { steps: 2, largest_ns: 70_000_000, frame: 3 };
     assert_eq!(read.inputs[0].problems, [step]);
-    assert_eq!((read.inputs[0].first_ns, read.inputs[0].last_ns), (Some(15), Some(90)));
+    let [first_ns, last_ns] = [15, 90].map(|ms| Some(ms * 1_000_000));
+    assert_eq!((read.inputs[0].first_ns, read.inputs[0].last_ns), (first_ns, last_ns));
+}
+
+#[test]
+fn packets_that_processors_swapped_are_no_step_of_the_clock() {
+    let expected = [frame(900_000, b"a"), frame(10, b"b"), frame(900_000, b"c")];
+    let read = read(&nano_pcap(&expected));
+    assert_eq!(read.frames, expected);
+    assert!(read.inputs[0].problems.is_empty());
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn a_fraction_of_a_second_beyond_a_second_is_said() {
     file[24 + 4..24 + 8].copy_from_slice(&1_000_000_000_u32.to_le_bytes());
     let read = read(&file);
     assert_eq!(read.frames.len(), 2);
-    assert_eq!(read.problem_kinds(0)[..2], ["clock_step", "time_range"]);
+    assert!(read.problem_kinds(0).contains(&"time_range"));
 }
 
 #[test]
