@@ -2,9 +2,9 @@
 //! as many threads as it likes and always gets the same answer.
 //!
 //! A block goes three steps: [`Decoder::decode`] (any order, any thread), [`Control::take`] in
-//! order (little work; fragments are joined here), then [`Shard::take`] for each shard, in order. A connection always falls
-//! into the same shard. [`Analysis::run`] takes these steps on the calling thread, [`Pass`] on
-//! as many as are lent to it.
+//! order (little work; fragments are joined here), then [`Shard::take`] for each shard, in order. A
+//! connection always falls into the same shard. [`Analysis::run`] takes these steps on the calling
+//! thread, [`Pass`] on as many as are lent to it.
 
 mod batch;
 mod fragments;

@@ -88,9 +88,9 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
-/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with
-/// the ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it switched off; what looked like
-/// its holds elsewhere was chance.
+/// Where a sender breaks Nagle's rule, or half of what looks like its holds does not end with the
+/// ACK, the ACK had nothing to do with it. A sender that breaks the rule on some connections has it
+/// switched off; what looked like its holds elsewhere was chance.
 fn settle_nagle(tally: &mut Tally) {
     let suspects: Vec<_> = tally
         .causes

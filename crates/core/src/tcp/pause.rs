@@ -110,8 +110,9 @@ impl Exchange {
     }
 
     /// Its client went on at `next_ns` (`None`: never), `rtt_client_ns` away, when its server's
-    /// stream stood at `position`. Who waits goes on as soon as it has all: after a fraction of what it has waited. What nobody waited for is taken
-    /// out again where the server has shown that it does not answer in parts.
+    /// stream stood at `position`. Who waits goes on as soon as it has all: after a fraction of
+    /// what it has waited. What nobody waited for is taken out again where the server has shown
+    /// that it does not answer in parts.
     pub(super) fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,
