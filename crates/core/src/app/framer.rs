@@ -31,7 +31,7 @@ pub(super) enum Next {
 enum Machine {
     Sniff(Box<Sniffer>),
     Turns,
-    Http(Box<Http>),
+    Http(Http),
     Tls(Box<Tls>),
     Frames(Box<Frames>),
     Redis(Box<Redis>),
@@ -60,7 +60,7 @@ impl Machine {
         match self {
             Self::Turns => 0,
             Self::Sniff(it) => size_of_val(&**it),
-            Self::Http(it) => size_of_val(&**it),
+            Self::Http(it) => it.heap_bytes(),
             Self::Tls(it) => size_of_val(&**it),
             Self::Frames(it) => size_of_val(&**it),
             Self::Redis(it) => size_of_val(&**it),
@@ -282,7 +282,7 @@ impl Framer {
 
     fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer) -> Machine {
         match protocol {
-            Protocol::Http1 => Machine::Http(Box::default()),
+            Protocol::Http1 => Machine::Http(Http::default()),
             Protocol::Tls => {
                 let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
                 let expected = client_hello && !self.exchanges.is_handshake_over();

@@ -21,9 +21,16 @@ pub(super) struct Http {
 #[derive(Default)]
 struct Half {
     state: State,
+    last: Slot,
+    /// Between pushes most connections have none.
+    unfinished: Option<Box<Unfinished>>,
+}
+
+/// A header, chunk size or trailer that goes on in the next push.
+#[derive(Default)]
+struct Unfinished {
     lines: Lines,
     header: Header,
-    last: Slot,
 }
 
 /// What comes next in a direction.
@@ -42,6 +49,12 @@ enum State {
 }
 
 impl Http {
+    /// Bytes of memory beside the struct itself, but for lines that are in pieces.
+    pub fn heap_bytes(&self) -> usize {
+        let unfinished = self.halves.iter().flat_map(|half| &half.unfinished);
+        unfinished.map(|unfinished| size_of_val(&**unfinished)).sum()
+    }
+
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let half = &mut self.halves[from as usize];
@@ -49,7 +62,7 @@ impl Http {
             let next = match half.state {
                 State::Body => half.message_end(from, feed),
                 State::Chunk => {
-                    half.lines.begin();
+                    half.unfinished.iter_mut().for_each(|unfinished| unfinished.lines.begin());
                     half.state = State::ChunkSize;
                     Next::More
                 }
@@ -58,7 +71,7 @@ impl Http {
                     Some(next) => next,
                     None => half.start(from, feed)?,
                 },
-                State::StartLine | State::Fields if !half.lines.is_in_pieces() => {
+                State::StartLine | State::Fields if !half.is_in_pieces() => {
                     half.header_lines(from, feed)?
                 }
                 _ => half.line(from, feed)?,
@@ -87,10 +100,15 @@ impl Half {
             (b'H', Side::Server) => message_start(from, feed),
             _ => return Err(Lost),
         }
-        self.header = Header::default();
-        self.lines.begin();
+        self.unfinished = None;
         self.state = State::StartLine;
         Ok(Next::More)
+    }
+
+    /// Whether a line began in an earlier push.
+    #[inline]
+    fn is_in_pieces(&self) -> bool {
+        self.unfinished.as_ref().is_some_and(|unfinished| unfinished.lines.is_in_pieces())
     }
 
     /// Takes a header that is the last one once more.
@@ -107,15 +125,17 @@ impl Half {
             field_line(&mut Header::default(), from, line, feed);
         }
         feed.pos = begin + known.bytes.len();
-        self.header = known.header;
+        let header = known.header;
         feed.known.put(self.last, known);
-        Some(self.header_end(from, feed))
+        Some(self.header_end(&header, from, feed))
     }
 
     /// Takes a header's lines as far as they lie whole in this push: nearly always all of them.
     fn header_lines(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let (rest, base) = (feed.rest(), feed.pos);
-        let window = &rest[..rest.len().min(self.lines.room())];
+        let Unfinished { mut lines, mut header } =
+            self.unfinished.take().map_or_else(Unfinished::default, |unfinished| *unfinished);
+        let window = &rest[..rest.len().min(lines.room())];
         let (mut begin, mut start, mut software) = (0, None, None);
         for end in LineEnds::new(window) {
             let (line_begin, line) = (begin, without_return(&window[begin..end]));
@@ -124,17 +144,17 @@ impl Half {
             match self.state {
                 State::StartLine => {
                     let told = StartLine::take(from, line, feed)?;
-                    (self.header.status, self.state) = (told.status, State::Fields);
+                    (header.status, self.state) = (told.status, State::Fields);
                     start = Some((told, begin));
                 }
                 _ if !line.is_empty() => {
-                    if field_line(&mut self.header, from, line, feed) {
+                    if field_line(&mut header, from, line, feed) {
                         software.get_or_insert(line_begin..begin);
                     }
                 }
                 _ => {
                     if let Some((start, start_end)) = start {
-                        let (bytes, header) = (&window[..begin], self.header);
+                        let bytes = &window[..begin];
                         self.last = feed.known.keep(bytes, || Known {
                             from,
                             bytes: bytes.into(),
@@ -144,27 +164,31 @@ impl Half {
                             header,
                         });
                     }
-                    return Ok(self.header_end(from, feed));
+                    return Ok(self.header_end(&header, from, feed));
                 }
             }
         }
-        self.lines.pass(begin);
+        lines.pass(begin);
+        self.unfinished = Some(Box::new(Unfinished { lines, header }));
         if feed.rest().is_empty() { Ok(Next::More) } else { self.line(from, feed) }
     }
 
     fn line(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let line = self.lines.next(feed.rest(), &mut feed.pos)?;
-        let Some(line) = line else {
+        let Unfinished { lines, header } = &mut **self.unfinished.get_or_insert_default();
+        let Some(line) = lines.next(feed.rest(), &mut feed.pos)? else {
             return Ok(Next::More);
         };
         match self.state {
             State::StartLine => {
                 let told = StartLine::take(from, line, feed)?;
-                (self.header.status, self.state) = (told.status, State::Fields);
+                (header.status, self.state) = (told.status, State::Fields);
             }
-            State::Fields if line.is_empty() => return Ok(self.header_end(from, feed)),
+            State::Fields if line.is_empty() => {
+                let header = *header;
+                return Ok(self.header_end(&header, from, feed));
+            }
             State::Fields => {
-                field_line(&mut self.header, from, line, feed);
+                field_line(header, from, line, feed);
             }
             State::ChunkSize => match chunk_size(line).ok_or(Lost)? {
                 0 => self.state = State::Trailers,
@@ -180,8 +204,8 @@ impl Half {
     }
 
     /// Decides the body's length (RFC 9112 §6.3, in its order).
-    fn header_end(&mut self, from: Side, feed: &mut Feed<'_>) -> Next {
-        let header = self.header;
+    fn header_end(&mut self, header: &Header, from: Side, feed: &mut Feed<'_>) -> Next {
+        self.unfinished = None;
         let length = match from {
             Side::Client => {
                 feed.request_header_end(header.expects_continue);
@@ -216,7 +240,6 @@ impl Half {
         };
         if header.chunked {
             self.state = State::ChunkSize;
-            self.lines.begin();
             return Next::More;
         }
         self.state = State::Body;
@@ -232,6 +255,7 @@ impl Half {
             Side::Client => feed.request_end(),
             Side::Server => feed.response_end(),
         }
+        self.unfinished = None;
         self.state = State::Start;
         Next::More
     }

@@ -39,7 +39,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     proof.fact("when", Fact::Text(when.into()));
     if let Some((side, _, at_ns)) = connection.ending().reset {
         let peer = &connection.halves[side.peer() as usize];
-        let unread_bytes = peer.nxt.saturating_sub(peer.una_seen);
+        let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
         if unread_bytes > 0 {
             proof.fact("unread_bytes", Fact::Bytes(unread_bytes));
         }

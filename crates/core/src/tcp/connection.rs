@@ -19,12 +19,13 @@ use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
-use crate::tcp::shared::Shared;
+use crate::tcp::shared::{Shared, Software};
 use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use rare::Rare;
+use std::sync::Arc;
 use silence::Suspended;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
@@ -96,14 +97,11 @@ pub struct Connection {
     /// The server closed while a request waited.
     cut_off: bool,
     /// What each side says it is, where one does.
-    software: Option<Box<Software>>,
+    software: Option<Arc<Software>>,
     rare: Option<Box<Rare>>,
     /// Exchanges that were over, their time by owner and what faults cost of it.
     pub totals: Totals,
 }
-
-/// By side: what it says it is.
-type Software = [Option<Box<str>>; 2];
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -311,7 +309,7 @@ impl Connection {
             return false;
         }
         let position = half.position(segment.seq);
-        position < half.nxt && position + 1 == half.una_seen && half.closed()
+        position < half.nxt && position + 1 == half.una_seen() && half.closed()
     }
 
     fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
@@ -333,14 +331,14 @@ impl Connection {
             let position = self.halves[peer].in_order();
             self.skip(side.peer(), position, segment, shared);
         }
-        if side == Side::Client && self.halves[peer].una_seen >= self.timeline.retire_at {
+        if side == Side::Client && self.halves[peer].una_seen() >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
             let late_ns = self.halves[peer].trouble().hole_filled_ns;
             let arrived_ns = segment.time_ns.saturating_sub(late_ns);
             let queued_ns = self.queued_to_client(arrived_ns, rtt_client_ns);
             let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
             let leg = [queued, cause::overtaken(late_ns)];
-            self.timeline.acknowledged(self.halves[peer].una_seen, rtt_client_ns, leg);
+            self.timeline.acknowledged(self.halves[peer].una_seen(), rtt_client_ns, leg);
         }
     }
 
@@ -459,16 +457,13 @@ impl Connection {
         halves ^ parts ^ self.path.base_rtt_ns()
     }
 
-    /// Bytes of memory it holds, without what only its end and faults of the trace take.
+    /// Bytes of memory it holds, without what it shares with others and what only its end and
+    /// faults of the trace take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.halves.iter().map(Half::heap_bytes).sum::<usize>()
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
             + self.framer.heap_bytes()
-            + self.software.as_ref().map_or(0, |software| {
-                let names = software.iter().flatten().map(|name| name.len());
-                size_of::<Software>() + names.sum::<usize>()
-            })
     }
 }

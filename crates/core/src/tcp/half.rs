@@ -22,7 +22,7 @@ use crate::tcp::sequence::{ORIGIN, Sequence, widen};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::Bulk;
 use copies::{Copies, LastPacket};
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use trouble::{Hole, Trouble};
 
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
@@ -35,6 +35,9 @@ const RTT_UNIT_NS: u64 = 16;
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
 const ACK_TRAIN_NS: u64 = 300_000;
+
+/// No window is wider (RFC 7323 §2.3).
+const WINDOW_MAX_BYTES: u64 = 1 << 30;
 
 /// A stream that claims to be further ahead than this is not the same stream.
 const ANNOUNCED_MAX: u64 = 1 << 30;
@@ -103,11 +106,17 @@ pub struct SinceDeparture {
 }
 
 /// One direction of a connection: the sender's side of it, judged on the sender's clock. There
-/// are two for every open connection: what few need is in boxes.
+/// are two for every open connection: what few need is in boxes, and of positions near `nxt` the
+/// lower half is kept.
 #[derive(Debug, Default)]
 pub struct Half {
-    /// Stream positions; `None` before the first segment.
-    sequence: Option<Sequence>,
+    /// Stream positions, once `started`.
+    sequence: Sequence,
+    started: bool,
+    /// Whether a window was offered whose size is known: `right_edge` is set.
+    has_window: bool,
+    /// FIN was sent: `fin` is set.
+    finished: bool,
     /// It has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
     /// A message of it ended without PSH.
@@ -129,14 +138,14 @@ pub struct Half {
     half_window: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
-    /// Highest position acknowledged as seen here.
-    pub una_seen: u64,
+    /// Highest position acknowledged as seen here: its lower half.
+    una_seen: u32,
     /// When that ACK passed, ns.
     una_seen_ns: u64,
-    /// Highest position acknowledged as the sender knows (SND.UNA).
-    pub una: u64,
-    /// Right edge of the offered window as the sender knows.
-    right_edge: Option<NonZeroU64>,
+    /// Highest position acknowledged as the sender knows (SND.UNA): its lower half.
+    una: u32,
+    /// Right edge of the offered window as the sender knows: its lower half.
+    right_edge: u32,
     pending: PendingAcks,
     /// The last data departure.
     pub last: Departure,
@@ -147,8 +156,10 @@ pub struct Half {
     small_end: Option<NonZeroU32>,
     /// The last round-trip samples between the vantage and the receiver, in [`RTT_UNIT_NS`].
     rtts_last: [u32; 3],
-    /// One segment being timed: its end and when it was seen (Karn: reset by retransmission).
-    timed: Option<(NonZeroU64, u64)>,
+    /// One segment being timed: the lower half of its end, and when it was seen, ns; 0 where none
+    /// is (Karn: reset by retransmission).
+    timed_end: u32,
+    timed_ns: u64,
     /// The last packet's identification counter and the next expected one.
     ip_id_next: u16,
     /// Matches less mismatches of the identification counter.
@@ -169,8 +180,8 @@ pub struct Half {
     unique_bytes: u64,
     /// Greatest flight, bytes, up to [`u32::MAX`]: a window is less than a quarter of that.
     flight_max: u32,
-    /// FIN was sent: its position.
-    fin: Option<NonZeroU64>,
+    /// Position of its FIN: the lower half.
+    fin: u32,
 }
 
 impl SinceDeparture {
@@ -223,7 +234,7 @@ impl Half {
     /// The capture's clock was set back.
     pub fn clock_stepped(&mut self) {
         self.clock.distrust();
-        self.timed = None;
+        self.timed_ns = 0;
     }
 
     /// What went wrong.
@@ -258,12 +269,12 @@ impl Half {
 
     /// Position of its FIN, if one was sent.
     pub fn fin(&self) -> Option<u64> {
-        self.fin.map(NonZeroU64::get)
+        self.finished.then(|| widen(self.fin, self.nxt))
     }
 
     /// A FIN was sent, at `position`.
     pub fn finish(&mut self, position: u64) {
-        self.fin = NonZeroU64::new(position);
+        (self.finished, self.fin) = (true, position as u32);
     }
 
     /// Position up to which everything was seen here.
@@ -274,33 +285,48 @@ impl Half {
 
     /// Reads a word of each of its parts, so that all of them come from memory at once.
     pub fn glance(&self) -> u64 {
-        let sent = self.nxt ^ self.last.time_ns ^ self.una_seen ^ self.packets;
-        let known = self.una ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
+        let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
+        let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
     /// Whether any segment of this direction was seen.
     pub fn started(&self) -> bool {
-        self.sequence.is_some()
+        self.started
     }
 
     /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
     pub fn flight(&self) -> u64 {
-        self.nxt.saturating_sub(self.una)
+        self.nxt.saturating_sub(self.una())
+    }
+
+    /// Highest position acknowledged as seen here.
+    #[inline]
+    pub fn una_seen(&self) -> u64 {
+        widen(self.una_seen, self.nxt)
+    }
+
+    /// Highest position acknowledged as the sender knows (SND.UNA).
+    #[inline]
+    pub fn una(&self) -> u64 {
+        widen(self.una, self.nxt)
+    }
+
+    /// Right edge of the offered window as the sender knows.
+    #[inline]
+    fn right_edge(&self) -> Option<u64> {
+        self.has_window.then(|| widen(self.right_edge, self.nxt))
     }
 
     /// The position of a header's sequence number.
     pub fn position(&mut self, seq: u32) -> u64 {
-        match &self.sequence {
-            Some(sequence) => sequence.position(seq, self.nxt),
-            None => {
-                self.sequence = Some(Sequence::new(seq));
-                self.nxt = ORIGIN;
-                self.una = ORIGIN;
-                self.una_seen = ORIGIN;
-                ORIGIN
-            }
+        if !self.started {
+            self.started = true;
+            self.sequence = Sequence::new(seq);
+            self.nxt = ORIGIN;
+            (self.una, self.una_seen) = (ORIGIN as u32, ORIGIN as u32);
         }
+        self.sequence.position(seq, self.nxt)
     }
 
     /// Counts any packet of this direction, and says whether it was captured before.
@@ -364,10 +390,24 @@ impl Half {
         !self.unpushed_end
     }
 
+    /// The stream has come to `position`. What was acknowledged is not further behind than a window
+    /// can be, even if no ACK was captured.
+    fn go_to(&mut self, position: u64) {
+        let [una, una_seen] = [self.una(), self.una_seen()];
+        let right_edge = self.right_edge().unwrap_or(una);
+        self.nxt = position;
+        let least = position.saturating_sub(WINDOW_MAX_BYTES);
+        if una.min(una_seen).min(right_edge) < least {
+            self.una = una.max(least) as u32;
+            self.una_seen = una_seen.max(least) as u32;
+            self.right_edge = right_edge.max(least) as u32;
+        }
+    }
+
     /// The stream's data begins at `position`, after the SYN.
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
-            self.nxt = position;
+            self.go_to(position);
             if let Some(trouble) = &mut self.trouble {
                 trouble.in_order = position;
             }
@@ -376,17 +416,17 @@ impl Half {
 
     /// Header sequence number of the first segment seen.
     pub fn first_number(&self) -> Option<u32> {
-        self.sequence.map(|sequence| sequence.first)
+        self.started.then_some(self.sequence.first)
     }
 
     /// Bytes the offered window still allows, as the sender knows.
     pub fn room(&self) -> Option<i64> {
-        self.right_edge.map(|edge| edge.get() as i64 - self.nxt as i64)
+        self.right_edge().map(|edge| edge as i64 - self.nxt as i64)
     }
 
     /// The offered window, bytes, as the sender knows.
     pub fn window(&self) -> Option<u64> {
-        self.right_edge.map(|edge| edge.get().saturating_sub(self.una))
+        self.right_edge().map(|edge| edge.saturating_sub(self.una()))
     }
 
     /// Whether the offered window is (almost) closed, as the sender knows.
@@ -397,7 +437,7 @@ impl Half {
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
     /// it has not come.
     pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
-        if self.una_seen < self.nxt {
+        if self.una_seen() < self.nxt {
             return 0;
         }
         self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)

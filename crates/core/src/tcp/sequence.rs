@@ -4,7 +4,7 @@
 pub const ORIGIN: u64 = 1 << 32;
 
 /// Maps one direction's 32-bit sequence numbers (RFC 9293 §3.4) to 64-bit positions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sequence {
     /// Header value at [`ORIGIN`].
     pub first: u32,

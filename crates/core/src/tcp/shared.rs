@@ -1,7 +1,8 @@
 //! What the connections of one shard have in common, so that none has to make or keep it alone.
 
-use crate::app::KnownHeaders;
+use crate::app::{KnownHeaders, Side};
 use crate::tcp::exchange::{Chain, Exchange};
+use std::sync::Arc;
 
 /// What connections that are followed together share.
 #[derive(Default)]
@@ -10,6 +11,51 @@ pub struct Shared {
     pub known: KnownHeaders,
     /// Room of exchanges that are over.
     pub(super) spare: Spare,
+    /// What the sides of connections say they are.
+    pub(super) names: Names,
+}
+
+/// By side of a connection: what it says it is.
+pub type Software = [Option<Box<str>>; 2];
+
+/// Most connections are between the same few programs.
+#[derive(Default)]
+pub struct Names {
+    known: Vec<Arc<Software>>,
+    /// Which of them gives way to the next, once there are [`NAMES_MAX`].
+    oldest: usize,
+}
+
+/// Pairs of names kept for others. A connection whose pair is not among them has its own.
+const NAMES_MAX: usize = 32;
+
+impl Names {
+    /// On a connection with `software`, `side` says it is `name`; what it says first counts.
+    pub fn add(&mut self, software: &mut Option<Arc<Software>>, side: Side, name: &str) {
+        let [own, other] = [side, side.peer()].map(|side| side as usize);
+        let now = software.as_deref();
+        if now.is_some_and(|now| now[own].is_some()) {
+            return;
+        }
+        let peer = now.and_then(|now| now[other].as_deref());
+        let same = |pair: &&Arc<Software>| {
+            pair[own].as_deref() == Some(name) && pair[other].as_deref() == peer
+        };
+        if let Some(pair) = self.known.iter().find(same) {
+            *software = Some(Arc::clone(pair));
+            return;
+        }
+        let mut pair = Software::default();
+        (pair[own], pair[other]) = (Some(name.into()), peer.map(Box::from));
+        let pair = Arc::new(pair);
+        *software = Some(Arc::clone(&pair));
+        if self.known.len() < NAMES_MAX {
+            self.known.push(pair);
+        } else if let Some(place) = self.known.get_mut(self.oldest) {
+            *place = pair;
+            self.oldest = (self.oldest + 1) % NAMES_MAX;
+        }
+    }
 }
 
 /// The memory of exchanges that are over: there is one for every few segments.

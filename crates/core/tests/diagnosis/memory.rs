@@ -81,7 +81,7 @@ const ANSWERED: &str = r#"
 "#;
 
 /// What an open HTTP connection may take with a request under way and both sides named.
-const CONNECTION_BYTES_MAX: usize = 1_500;
+const CONNECTION_BYTES_MAX: usize = 1_400;
 
 #[test]
 fn open_connections_take_little_and_no_more_the_longer_they_last() {

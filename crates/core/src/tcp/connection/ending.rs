@@ -69,13 +69,13 @@ impl Connection {
     /// for what is sent again after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
-        let arrived = self.halves[sender as usize].una_seen >= end;
+        let arrived = self.halves[sender as usize].una_seen() >= end;
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
 
     /// Whether data is on its way that was not acknowledged.
     pub(super) fn unfinished(&self) -> bool {
-        self.halves.iter().any(|half| half.una_seen < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
+        self.halves.iter().any(|half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
     }
 
     /// Hands what is over to the sink.

@@ -59,7 +59,7 @@ struct Feed<'a> {
     framer: &'a mut Framer,
     timeline: &'a mut Timeline,
     setup: &'a mut Setup,
-    software: &'a mut Option<Box<Software>>,
+    software: &'a mut Option<Arc<Software>>,
     shared: &'a mut Shared,
     at: At,
 }
@@ -68,12 +68,11 @@ impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, shared, at } = self;
-        let Shared { known, spare } = shared;
+        let Shared { known, spare, names } = shared;
         at.open_ended = framer.is_open_ended();
         framer.push(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
-                let software = software.get_or_insert_default();
-                software[side as usize].get_or_insert_with(|| name.into());
+                names.add(software, side, name);
             }
             at.position = begin + u64::from(offset);
             // Of what its own segment brought, the mark stands at a byte.

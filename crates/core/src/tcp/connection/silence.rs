@@ -45,7 +45,7 @@ impl Connection {
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
         let of_first = held.stamp.precedes(ack) || too_early(ack.time_ns, held.gap.end_ns, rtt_ns);
-        let acked = self.halves[sender as usize].una_seen >= held.end;
+        let acked = self.halves[sender as usize].una_seen() >= held.end;
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
@@ -158,7 +158,7 @@ impl Connection {
         let window_before = if no_ack { window } else { since.window_before };
         let drained = half.drained();
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
-            bulk.rounds.shape_with(height, drained, half.una, half.smss())
+            bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
         Gap {
             sender: side,

@@ -75,9 +75,9 @@ impl Half {
         rtt_sender_ns: u64,
         rtt_receiver_ns: u64,
     ) {
-        let advances = ack.una > self.una;
-        let opens = match (ack.right_edge, self.right_edge) {
-            (Some(new), Some(old)) => new > old.get(),
+        let advances = ack.una > self.una();
+        let opens = match (ack.right_edge, self.right_edge()) {
+            (Some(new), Some(old)) => new > old,
             (Some(_), None) => true,
             _ => false,
         };
@@ -109,7 +109,7 @@ impl Half {
         }
         if advances {
             self.sample_rate(&ack);
-            self.una = ack.una;
+            self.una = ack.una as u32;
             if ack.duplicate || self.trouble.is_some() {
                 self.move_on(u32::from(ack.duplicate));
             }
@@ -127,7 +127,7 @@ impl Half {
 
     /// `una` moved, by an ACK that tells of so many losses beyond it.
     fn move_on(&mut self, duplicate_acks: u32) {
-        let una = self.una;
+        let una = self.una();
         let trouble = self.trouble_mut();
         trouble.duplicate_acks_now = duplicate_acks;
         trouble.duplicate_ack = None;
@@ -154,7 +154,8 @@ impl Half {
             }
             _ => {}
         }
-        self.right_edge = NonZeroU64::new(edge).max(self.right_edge);
+        let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
+        (self.has_window, self.right_edge) = (true, furthest as u32);
     }
 
     /// How long the window has been closed by `now_ns` and still is; 0 if it is open.
@@ -183,7 +184,8 @@ impl Half {
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
     /// vantage and the receiver, if it gave one, ns.
     pub fn acked(&mut self, segment: &Segment, frame: FrameId) -> Option<u64> {
-        let una = self.sequence?.position(segment.ack, self.nxt);
+        let una = self.sequence.position(segment.ack, self.nxt);
+        let una_seen = self.una_seen();
         let window = if segment.flags.has(TcpFlags::SYN) {
             Some(u64::from(segment.window))
         } else {
@@ -191,7 +193,7 @@ impl Half {
         };
         let pure = segment.payload_len == 0;
         let repeated =
-            una == self.una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
+            una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
             self.trouble_mut().zero_window_advertisements += 1;
         }
@@ -219,12 +221,10 @@ impl Half {
             self.trouble_mut().dsacks += 1;
         }
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
-        if una > self.una_seen {
-            if let Some((end, time_ns)) = self.timed
-                && una >= end.get()
-            {
-                self.timed = None;
-                let rtt_ns = segment.time_ns.saturating_sub(time_ns);
+        if una > una_seen {
+            if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
+                let rtt_ns = segment.time_ns.saturating_sub(self.timed_ns);
+                self.timed_ns = 0;
                 if let Some(bulk) = self.bulk.as_mut().filter(|_| una < self.nxt) {
                     bulk.rtt_clocked_ns = rtt_ns;
                 }
@@ -232,7 +232,7 @@ impl Half {
                 self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
                 sample = Some(rtt_ns);
             }
-            self.una_seen = una;
+            self.una_seen = una as u32;
             self.una_seen_ns = segment.time_ns;
         } else if repeated && segment.window == self.acked_window && !ends {
             self.trouble_mut().duplicate_acks += 1;
@@ -245,7 +245,7 @@ impl Half {
     /// nothing was sent again, a packet came late.
     fn follow_hole(&mut self, segment: &Segment, una: u64) {
         let nxt = self.nxt;
-        let Some(sequence) = self.sequence else { return };
+        let sequence = self.sequence;
         let blocks = segment.sack.iter().take(usize::from(segment.sack_count));
         let all = blocks.map(|block| sequence.position(block.right, nxt)).any(|end| end == nxt);
         if !all && self.trouble.is_none() {
@@ -265,18 +265,20 @@ impl Half {
 
     /// Position that was acknowledged though it was never seen here: the trace has a hole.
     pub fn skip_unseen(&mut self) -> Option<u64> {
-        let from = self.in_order();
-        if self.una_seen <= from || self.una_seen > self.nxt + (1 << 30) {
+        let (from, una_seen) = (self.in_order(), self.una_seen());
+        if una_seen <= from || una_seen > self.nxt + (1 << 30) {
             return None;
         }
         // A FIN is one position that carries no data.
-        if self.fin() == Some(from) && self.una_seen == from + 1 {
+        if self.fin() == Some(from) && una_seen == from + 1 {
             return None;
         }
-        self.nxt = self.nxt.max(self.una_seen);
+        if una_seen > self.nxt {
+            self.go_to(una_seen);
+        }
         if let Some(trouble) = &mut self.trouble {
-            trouble.in_order = self.una_seen;
-            trouble.holes.retain(|hole| hole.end > self.una_seen);
+            trouble.in_order = una_seen;
+            trouble.holes.retain(|hole| hole.end > una_seen);
             trouble.settle_in_order();
         }
         Some(self.in_order() - from)

@@ -44,7 +44,7 @@ impl Half {
     /// Whether a loss is being repaired, as far as the sender knows.
     pub fn in_recovery(&self) -> bool {
         let trouble = self.trouble();
-        trouble.recovery.is_some() && self.una < trouble.recovery_end
+        trouble.recovery.is_some() && self.una() < trouble.recovery_end
     }
 
     /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
@@ -102,7 +102,7 @@ impl Half {
         rtt_base_ns: u64,
     ) -> bool {
         let first = self.original(start, now_ns);
-        end <= self.una_seen
+        end <= self.una_seen()
             || first.is_some_and(|(first, _)| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
@@ -126,7 +126,7 @@ impl Half {
         let Some(repeated) = self.trouble().repeated else { return };
         let of_first = repeated.stamp.precedes(ack)
             || too_early(ack.time_ns, repeated.time_ns, rtt_receiver_ns);
-        let acked = self.una_seen >= repeated.end;
+        let acked = self.una_seen() >= repeated.end;
         if of_first && !acked && !dsack {
             return;
         }

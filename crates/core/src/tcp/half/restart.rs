@@ -34,7 +34,7 @@ impl Half {
             (slice.ns >= rto_ns).then_some(fault)
         });
         let Some(cause) = fault.filter(|_| idle) else { return };
-        let window = self.window_opened_by(self.una.saturating_sub(ORIGIN));
+        let window = self.window_opened_by(self.una().saturating_sub(ORIGIN));
         self.trouble_mut().restarted = Some((cause, window));
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.reset();

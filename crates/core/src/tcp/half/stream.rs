@@ -10,7 +10,7 @@ impl Half {
             return Kind::New;
         }
         // Probes and keep-alives repeat the last byte (or none) of what was acknowledged.
-        if segment.payload_len <= 1 && end <= self.una_seen {
+        if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
         }
         if end > self.nxt && start >= self.in_order() {
@@ -61,7 +61,7 @@ impl Half {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let trouble = self.trouble();
         match trouble.recovery {
-            Some(recovery) if self.una < trouble.recovery_end => {
+            Some(recovery) if self.una() < trouble.recovery_end => {
                 // A retransmission lost as well needs the timer after all.
                 if recovery == Recovery::Fast && silent_ns > 180_000_000 {
                     Recovery::Timer
@@ -112,7 +112,7 @@ impl Half {
         let fin = segment.flags.has(TcpFlags::FIN);
         if small && kind == Kind::New && !fin {
             let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
-            let outstanding = small_end > self.una && small_end <= start;
+            let outstanding = small_end > self.una() && small_end <= start;
             if outstanding && !self.ack_near(small_end, segment.time_ns) {
                 self.trouble_mut().nagle_refuted += 1;
             }
@@ -153,17 +153,16 @@ impl Half {
 
     pub(super) fn extend(&mut self, segment: &Segment, start: u64, end: u64) {
         self.reach(segment, start, end);
-        if self.timed.is_none() {
-            self.timed = NonZeroU64::new(end).map(|end| (end, segment.time_ns));
+        if self.timed_ns == 0 {
+            (self.timed_end, self.timed_ns) = (end as u32, segment.time_ns);
         }
     }
 
     /// A segment without data says how far its sender has got: data before it that was not seen
     /// was lost, or overtaken, before the vantage.
     pub fn announce(&mut self, segment: &Segment) {
-        let Some(sequence) = &self.sequence else { return };
-        let position = sequence.position(segment.seq, self.nxt);
-        if position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+        let position = self.sequence.position(segment.seq, self.nxt);
+        if self.started && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
             self.reach(segment, position, position);
         }
     }
@@ -176,19 +175,21 @@ impl Half {
             let hole = Hole { start: from, end: start, noticed_ns: segment.time_ns, ip_id };
             self.trouble_mut().notice(hole);
         }
-        self.nxt = self.nxt.max(end);
+        if end > self.nxt {
+            self.go_to(end);
+        }
     }
 
     /// Which sending of a repeated segment an ACK is for cannot be told (RFC 6298 §3).
     fn time_no_more(&mut self, start: u64) {
-        if self.timed.is_some_and(|(end, _)| start < end.get()) {
-            self.timed = None;
+        if start < widen(self.timed_end, start) {
+            self.timed_ns = 0;
         }
     }
 
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
-        let (una, nxt, len) = (self.una, self.nxt, self.sent.len_of(start));
+        let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
         let trouble = self.trouble_mut();
         trouble.after_loss = true;
         trouble.flight_after_loss = 0;
@@ -224,7 +225,7 @@ impl Half {
     /// The silence before the last departure has been judged: its round goes on, or the next
     /// begins.
     pub fn follow_rounds(&mut self) {
-        let (una, nxt, flight, smss) = (self.una, self.nxt, self.flight(), self.smss());
+        let (una, nxt, flight, smss) = (self.una(), self.nxt, self.flight(), self.smss());
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds.depart(una, nxt, flight, smss);
         }
@@ -234,7 +235,7 @@ impl Half {
         if kind == Kind::Probe {
             return;
         }
-        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen);
+        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen());
         let unique = match kind {
             Kind::New => end - start.max(self.nxt),
             Kind::Fill(_) | Kind::Reordered => len,
@@ -259,7 +260,7 @@ impl Half {
             Kind::Reordered | Kind::Late => self.trouble_mut().out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
-        let flight = self.nxt.max(end).saturating_sub(self.una);
+        let flight = self.nxt.max(end).saturating_sub(self.una());
         self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
         if let Some(trouble) = &mut self.trouble {
             trouble.flight_after_loss = trouble.flight_after_loss.max(flight);

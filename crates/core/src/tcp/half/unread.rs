@@ -9,7 +9,7 @@ impl Half {
     /// Keeps what a silence was put down to while the window's right edge stands still: until it
     /// moves, the receiving application may have read nothing.
     pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {
-        let (edge, una, smss) = (self.right_edge.map(NonZeroU64::get), self.una, self.smss());
+        let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
         let Some(bulk) = &mut self.bulk else { return };
         // A little it moves though nobody reads: windows are offered in units (RFC 7323 §2.2), and
         // a kernel that packs segments together finds room for more.
