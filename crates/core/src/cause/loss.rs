@@ -10,10 +10,14 @@ use crate::tcp::{Gap, Recovery, Turn};
 /// tail-loss probe are longer, and so is every RTO.
 const UNSEEN_FLOOR_NS: u64 = 10_000_000;
 
-/// The same for one packet alone: its probe waits for a delayed ACK (RFC 8985 §7.2), and the RTO
-/// of Linux, whose packets are counted, is no shorter. What is missing for less than that is a
+/// The same where the beginning of an answer is missing: nothing of it came, so that its sender
+/// waited for its RTO, and that of Linux, whose packets are counted, is no shorter; nor is the
+/// tail-loss probe of one packet alone (RFC 8985 §7.2). What is missing for less than that is a
 /// packet that the capture missed, a pure ACK say.
-const UNSEEN_ALONE_NS: u64 = 200_000_000;
+const UNSEEN_ANSWER_NS: u64 = 200_000_000;
+
+/// An RTO before the path is known (RFC 6298 §2.1): none is longer where it is.
+const RTO_MAX_NS: u64 = 1_000_000_000;
 
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
@@ -26,13 +30,25 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 /// The silence ended with data that looks new here, but was lost before the vantage, and this
 /// is its repetition.
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let alone = gap.missing_packets == 1 && gap.turn == Turn::Answers;
-    let floor_ns = if alone { UNSEEN_ALONE_NS } else { UNSEEN_FLOOR_NS };
+    let floor_ns = match gap.turn {
+        Turn::Answers => UNSEEN_ANSWER_NS,
+        Turn::Continues => UNSEEN_FLOOR_NS,
+    };
     let waited = |floor_ns: u64| rest_ns >= floor_ns.max(2 * gap.rtt_base_ns);
     let missing = gap.missing_packets > 0
         && (gap.turn == Turn::Answers || !gap.ack_triggered())
         && waited(floor_ns);
-    (missing || withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| slice(Recovery::Timer, rest_ns))
+    if missing {
+        return Some(slice(Recovery::Timer, rest_ns.min(timer_max_ns(gap))));
+    }
+    (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| slice(Recovery::Timer, rest_ns))
+}
+
+/// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
+/// (RFC 6298 §5.5). Before that the sender had nothing to send.
+fn timer_max_ns(gap: &Gap) -> u64 {
+    let first_ns = RTO_MAX_NS.max(4 * gap.rtt_base_ns);
+    first_ns.saturating_mul((1 << gap.missing_packets.min(16)) - 1)
 }
 
 /// The sender had more in its buffer (its last segment was full and not pushed, RFC 9293

@@ -25,8 +25,8 @@ use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use rare::Rare;
-use std::sync::Arc;
 use silence::Suspended;
+use std::sync::Arc;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
@@ -94,6 +94,8 @@ pub struct Connection {
     /// Its beginning was not captured.
     pub mid_stream: bool,
     options_cut: bool,
+    /// ACKs without data were captured.
+    pure_acks: bool,
     /// The server closed while a request waited.
     cut_off: bool,
     /// What each side says it is, where one does.
@@ -144,6 +146,7 @@ impl Connection {
             last_ns: segment.time_ns,
             mid_stream: !syn,
             options_cut: false,
+            pure_acks: false,
             cut_off: false,
             software: None,
             rare: None,
@@ -260,6 +263,8 @@ impl Connection {
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
         }
+        let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        self.pure_acks |= segment.payload_len == 0 && segment.flags.0 & control == 0;
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
         } else if self.is_probe(side, segment) {

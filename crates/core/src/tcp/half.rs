@@ -4,6 +4,7 @@ mod bulk;
 mod copies;
 mod effect;
 mod losses;
+mod packet_count;
 mod restart;
 mod sizes;
 mod stream;
@@ -22,6 +23,7 @@ use crate::tcp::sequence::{ORIGIN, Sequence, widen};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::Bulk;
 use copies::{Copies, LastPacket};
+use packet_count::PacketCount;
 use std::num::NonZeroU32;
 use trouble::{Hole, Trouble};
 
@@ -160,10 +162,8 @@ pub struct Half {
     /// is (Karn: reset by retransmission).
     timed_end: u32,
     timed_ns: u64,
-    /// The last packet's identification counter and the next expected one.
-    ip_id_next: u16,
-    /// Matches less mismatches of the identification counter.
-    ip_id_trust: i8,
+    /// Its packets by their identification field.
+    packet_count: PacketCount,
     last_packet: LastPacket,
     /// The sender's timestamp clock against the capture's.
     clock: SenderClock,
@@ -346,33 +346,13 @@ impl Half {
         let ipv4 = segment.facts.has(SegmentFlags::IPV4);
         self.packets += 1;
         if ipv4 {
-            self.follow_ip_id(segment);
+            self.count_packet(segment);
         }
         if segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.clock.observe(segment.tsval, segment.time_ns);
         }
         self.last_packet = LastPacket::of(segment);
         false
-    }
-
-    /// Linux counts the identification field up per socket and packet, so a jump is packets
-    /// that were sent and did not come by. Trusted only where it has proved to count.
-    fn follow_ip_id(&mut self, segment: &Segment) {
-        let packets = u64::from(segment.payload_len).div_ceil(self.smss()).max(1);
-        let jump = segment.ip_id.wrapping_sub(self.ip_id_next);
-        if self.packets > 1 && !segment.flags.has(TcpFlags::SYN) {
-            if jump == 0 {
-                self.ip_id_trust = self.ip_id_trust.saturating_add(1).min(20);
-            } else if self.ip_id_trust >= 0 && jump <= 64 && self.packets > 2 {
-                self.since_mut().missing_packets += u32::from(jump);
-                self.ip_id_trust = (self.ip_id_trust - 1).max(0);
-            } else if self.ip_id_trust >= 2 && jump >= 0x8000 {
-                return;
-            } else if self.packets > 2 {
-                self.ip_id_trust = (self.ip_id_trust - 2).max(-4);
-            }
-        }
-        self.ip_id_next = segment.ip_id.wrapping_add(packets as u16);
     }
 
     /// Its message ended with what was sent last.

@@ -13,6 +13,7 @@ pub struct Packet {
     pub destination: SocketAddr,
     pub vlan: bool,
     pub ip_id: u16,
+    pub ttl: u8,
     /// tcpdump's letters: `S F R P . U`.
     pub flags: String,
     pub seq: u32,
@@ -36,8 +37,9 @@ impl Packet {
         match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let (source, destination) = (source.octets(), destination.octets());
-                let mut ip = Ipv4Header::new(len as u16, 64, IpNumber::TCP, source, destination)
-                    .expect("a length that fits");
+                let mut ip =
+                    Ipv4Header::new(len as u16, self.ttl, IpNumber::TCP, source, destination)
+                        .expect("a length that fits");
                 ip.identification = self.ip_id;
                 ip.header_checksum = ip.calc_header_checksum();
                 bytes.extend_from_slice(&ip.to_bytes());
@@ -46,7 +48,7 @@ impl Packet {
                 let ip = Ipv6Header {
                     payload_length: len as u16,
                     next_header: IpNumber::TCP,
-                    hop_limit: 64,
+                    hop_limit: self.ttl,
                     source: source.octets(),
                     destination: destination.octets(),
                     ..Ipv6Header::default()

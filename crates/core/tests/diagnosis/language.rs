@@ -18,7 +18,8 @@
 //! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `late MS` (arrives
-//! so much later). `>2` is a second connection. `clock MS` steps the capture's clock.
+//! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
+//! before). `>2` is a second connection. `clock MS` steps the capture's clock.
 
 use crate::expect::Expectation;
 use std::net::SocketAddr;
@@ -77,6 +78,8 @@ pub struct Line {
     pub unseen: bool,
     pub twice: bool,
     pub late_ns: u64,
+    /// Packets that its sender has sent to others before.
+    pub elsewhere: u16,
     /// How far the capture's clock is off from here on, ns.
     pub clock_ns: i64,
 }
@@ -92,6 +95,10 @@ pub struct Trace {
     pub vlan: bool,
     pub timestamps: bool,
     pub snap_len: usize,
+    /// The IPv4 identification counts all packets of a host, not those of a socket as in Linux.
+    pub host_numbers: bool,
+    /// Time to live as captured, client's and server's.
+    pub ttl: [u8; 2],
     /// Only this side's packets are captured.
     pub only: Option<Side>,
     pub lines: Vec<Line>,
@@ -146,6 +153,8 @@ impl Default for Parser {
             vlan: false,
             timestamps: true,
             snap_len: 262_144,
+            host_numbers: false,
+            ttl: [64, 64],
             only: None,
             lines: Vec::new(),
             expectations: Vec::new(),
@@ -184,6 +193,11 @@ impl Parser {
             }
             "link" => trace.vlan = rest == "vlan",
             "timestamps" => trace.timestamps = rest != "off",
+            "numbers" => trace.host_numbers = rest == "host",
+            "ttl" => {
+                let (client, server) = rest.split_once(' ')?;
+                trace.ttl = [client.parse().ok()?, server.parse().ok()?];
+            }
             "snap_len" => trace.snap_len = rest.parse().ok()?,
             "only" => trace.only = Some(side(rest)?),
             "clock" => self.clock_ns += (rest.parse::<f64>().ok()? * MS) as i64,
@@ -227,6 +241,7 @@ impl Parser {
             unseen: false,
             twice: false,
             late_ns: 0,
+            elsewhere: 0,
             clock_ns: self.clock_ns,
         };
         while let Some(word) = words.next() {
@@ -253,6 +268,7 @@ impl Line {
                     Some(if scale == "none" { None } else { Some(scale.parse().ok()?) });
             }
             "tsval" => self.tsval = Some(words.next()?.parse().ok()?),
+            "elsewhere" => self.elsewhere = words.next()?.parse().ok()?,
             "late" => self.late_ns = ns(words.next()?)?,
             "each" => self.each = Some(words.next()?.parse().ok()?),
             "len" => {

@@ -108,6 +108,17 @@ impl Connection {
         packets
     }
 
+    /// The identification of the next packet. Linux gives none to a SYN-ACK.
+    fn number(&mut self, trace: &Trace, line: &Line, answers_syn: bool) -> u16 {
+        let next = &mut self.ipid[line.side as usize];
+        if trace.host_numbers {
+            *next = next.wrapping_add(line.elsewhere);
+        } else if answers_syn {
+            return 0;
+        }
+        *next
+    }
+
     /// The same addresses and ports for another connection.
     fn begin_again(&mut self) {
         for end in &mut self.ends {
@@ -149,9 +160,9 @@ impl Connection {
             let both = self.ends.iter().all(|end| end.scale.is_some());
             self.ends.iter_mut().for_each(|end| end.scaled = both);
         }
-        let ipid = self.ipid[side];
+        let ipid = self.number(trace, line, syn && flags.contains('.'));
         let mss = usize::from(line.mss.unwrap_or(1460)) - 12 * usize::from(trace.timestamps);
-        self.ipid[side] = ipid.wrapping_add(payload.len().div_ceil(mss).max(1) as u16);
+        self.ipid[side] = self.ipid[side].wrapping_add(payload.len().div_ceil(mss).max(1) as u16);
         let mut ends = [trace.client, trace.server];
         ends[0].set_port(ends[0].port() + self.number - 1);
         Packet {
@@ -159,6 +170,7 @@ impl Connection {
             destination: ends[1 - side],
             vlan: trace.vlan,
             ip_id: ipid,
+            ttl: trace.ttl[side],
             flags: flags.clone(),
             seq: isn.wrapping_add(relative),
             ack: peer_isn.wrapping_add(received),

@@ -75,7 +75,9 @@ impl Connection {
 
     /// Whether data is on its way that was not acknowledged.
     pub(super) fn unfinished(&self) -> bool {
-        self.halves.iter().any(|half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
+        self.halves
+            .iter()
+            .any(|half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
     }
 
     /// Hands what is over to the sink.

@@ -195,7 +195,8 @@ impl Connection {
             flight_reached: half.flight_reached(),
             retransmission: None,
             overtaken: false,
-            missing_packets: since.missing_packets,
+            // Where ACKs were left out of the capture, they are what is missing.
+            missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
             drained,
             holed: since.holed,
             in_recovery: half.in_recovery(),

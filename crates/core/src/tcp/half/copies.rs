@@ -106,6 +106,12 @@ impl LastPacket {
     /// a second (RFC 6298 §2), that is enough to know a copy.
     #[inline]
     pub fn is_near(&self, segment: &Segment) -> bool {
-        u64::from(ticks(segment).wrapping_sub(self.time)) * TICK_NS < COPY_NS
+        self.age_ns(segment) < COPY_NS
+    }
+
+    /// How long before `segment` it passed, ns, up to an hour.
+    #[inline]
+    pub fn age_ns(&self, segment: &Segment) -> u64 {
+        u64::from(ticks(segment).wrapping_sub(self.time)) * TICK_NS
     }
 }

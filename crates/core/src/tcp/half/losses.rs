@@ -3,6 +3,15 @@
 use super::trouble::Repeated;
 use super::*;
 
+/// Nothing is repeated sooner, ns: two round trips of a tail-loss probe are longer (RFC 8985 §7.2).
+const REPAIR_MIN_NS: u64 = 10_000_000;
+
+/// Segments that a sender may send before it knows anything of the path (RFC 6928).
+const INITIAL_WINDOW: u64 = 10;
+
+/// A segment is repeated so often within a minute: its timer doubles (RFC 6298 §5.5).
+const REPETITIONS_MAX: u64 = 8;
+
 /// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
 /// trip is known to within a little.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
@@ -31,7 +40,27 @@ impl Stamp {
 impl Half {
     /// Whether packets that did not come by show in its IP identification.
     pub fn counts_packets(&self) -> bool {
-        self.ip_id_trust >= 2
+        self.packet_count.is_proven()
+    }
+
+    /// Follows the identification field to `segment`: notes the packets that did not come by.
+    pub(super) fn count_packet(&mut self, segment: &Segment) {
+        let packets = u64::from(segment.payload_len).div_ceil(self.smss()).max(1);
+        let jump = self.packet_count.jump(segment);
+        let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
+        let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
+        if missing > 0 {
+            self.since_mut().missing_packets += u32::from(missing);
+        }
+    }
+
+    /// Whether no `packets` of this connection can have been lost before `segment`: it continues the
+    /// stream, too soon after the one before for a repetition, or after more than one flight.
+    fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
+        let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
+        let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW);
+        let at_once = self.last_packet.age_ns(segment) < REPAIR_MIN_NS;
+        in_order && (at_once || packets > flight + REPETITIONS_MAX)
     }
 
     /// Greatest flight since its last loss, or ever where nothing was lost, bytes: that much

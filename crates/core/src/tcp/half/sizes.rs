@@ -63,7 +63,8 @@ impl Half {
         if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
-    /// Two equal segments back to back below the announced size: the path's own size.
+    /// Two equal segments back to back below the announced size: the path's own size, unless a
+    /// longer one has got through.
     pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
         let len = segment.payload_len;
         let back_to_back = len == self.last.len
@@ -74,7 +75,9 @@ impl Half {
             && len <= self.smss_announced.max(SMSS_DEFAULT)
             && len >= 500
         {
-            self.smss_seen = self.smss_seen.max(len);
+            let passed = u16::try_from(self.acked_len_max).unwrap_or(0);
+            let passed = if passed <= self.smss_announced { passed } else { 0 };
+            self.smss_seen = self.smss_seen.max(len).max(passed);
             self.settle_smss();
         }
     }

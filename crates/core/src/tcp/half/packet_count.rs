@@ -1,0 +1,82 @@
+//! A sender's packets by the identification field of IPv4 (RFC 6864), where it counts them.
+//!
+//! Linux counts it up per socket, so that a jump is packets that were sent and did not come by.
+//! Others count all that the host sends, to whomever: a jump says nothing of this connection there.
+
+use crate::wire::{Segment, TcpFlags};
+
+/// Linux sends with this time to live; Windows and others with one that still is above it after
+/// any path.
+const TTL_LINUX: u8 = 64;
+
+/// More than this is no count.
+const JUMP_MAX: u16 = 64;
+
+/// Matches less mismatches that are as good as any number of them.
+const TRUST_MAX: i8 = 20;
+
+/// What a number weighs that is missing where nothing was lost: a lone ACK may be, seldom.
+const REFUTED: i8 = 4;
+
+/// The field counts what the host sends.
+const OF_HOST: i8 = i8::MIN;
+
+/// The identification field of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PacketCount {
+    /// What the next packet should have.
+    next: u16,
+    /// Matches less mismatches; [`OF_HOST`] once it is known to say nothing.
+    trust: i8,
+    /// The handshake's answer carried a number. That of Linux carries none.
+    answer_numbered: bool,
+}
+
+impl PacketCount {
+    /// Whether it has proved to count this connection's packets.
+    pub fn is_proven(self) -> bool {
+        self.trust >= 2
+    }
+
+    /// How far the number of `segment` is from what its packet should have.
+    pub fn jump(self, segment: &Segment) -> u16 {
+        segment.ip_id.wrapping_sub(self.next)
+    }
+
+    /// Takes in `segment`, this direction's packet number `number` (from 1), which stands for so
+    /// many `packets`: how many before it did not come by. `lossless`: its stream shows that
+    /// nothing was lost there, whatever the number says.
+    pub fn follow(&mut self, segment: &Segment, packets: u16, number: u64, lossless: bool) -> u16 {
+        let jump = self.jump(segment);
+        let mut missing = 0;
+        if self.trust == OF_HOST || self.is_of_host(segment, jump) {
+            self.trust = OF_HOST;
+        } else if number > 1 && !segment.flags.has(TcpFlags::SYN) {
+            if jump == 0 {
+                self.trust = self.trust.saturating_add(1).min(TRUST_MAX);
+            } else if lossless && number > 2 {
+                self.trust = (self.trust - REFUTED).max(-REFUTED);
+            } else if self.trust > 0 && jump <= JUMP_MAX {
+                missing = jump;
+                self.trust -= 1;
+            } else if self.trust >= 2 && jump >= 0x8000 {
+                return 0;
+            } else if number > 2 {
+                self.trust = (self.trust - 2).max(-REFUTED);
+            }
+        }
+        self.next = segment.ip_id.wrapping_add(packets);
+        missing
+    }
+
+    /// Whether `segment`, `jump` beyond what the count expects, shows it to be the host's.
+    fn is_of_host(&mut self, segment: &Segment, jump: u16) -> bool {
+        if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
+            self.answer_numbered = segment.ip_id != 0;
+            return segment.ttl > TTL_LINUX;
+        }
+        // The number goes on where the handshake left it.
+        let goes_on = std::mem::take(&mut self.answer_numbered) && jump <= JUMP_MAX;
+        goes_on || segment.ttl > TTL_LINUX
+    }
+}
