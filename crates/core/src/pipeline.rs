@@ -19,7 +19,7 @@ pub use pass::{GoOn, Pass};
 
 use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
-use crate::dns::{self, Lookup};
+use crate::dns::{self, Carried, Carrier, Lookup};
 use crate::filter::Filter;
 use crate::report::{Fact, Observation, Report};
 use crate::tcp::Tracker;
@@ -77,9 +77,14 @@ impl Decoder {
             let segment = batch.slot();
             let packet = decode(&frame, &self.hasher, segment);
             let is_wanted = matches!(packet, Packet::Tcp) && self.wants(&segment.flow);
+            let of_names = dns::concerns(segment);
             segment.rebase(entry.offset);
             batch.counts.add(&packet);
             match packet {
+                Packet::Tcp if is_wanted && of_names => {
+                    batch.asides.push(Aside::Segment(batch.place()));
+                    batch.take_slot();
+                }
                 Packet::Tcp if is_wanted => batch.take_slot(),
                 Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
                 other => batch.asides.extend(self.aside(&other)),
@@ -91,7 +96,7 @@ impl Decoder {
         self.filter.matches_flow(flow)
     }
 
-    fn datagram(&self, it: &Datagram<'_>, is_beginning: bool) -> Option<Aside> {
+    fn datagram(&self, it: &Datagram<'_>, carrier: Carrier) -> Option<Aside> {
         let (flow, _) = FlowKey::new(it.source, it.destination);
         self.wants(&flow).then(|| Aside::Datagram {
             time_ns: it.time_ns,
@@ -99,14 +104,14 @@ impl Decoder {
             source: it.source,
             destination: it.destination,
             payload: it.payload.into(),
-            is_beginning,
+            carrier,
         })
     }
 
-    /// What is kept of a packet that concerns no single connection.
+    /// What is kept of a packet that concerns more than one connection.
     fn aside(&self, packet: &Packet<'_>) -> Option<Aside> {
         match packet {
-            Packet::Udp(it) => self.datagram(it, false),
+            Packet::Udp(it) => self.datagram(it, Carrier::Datagram),
             Packet::IcmpError(error) => self.wants(&error.flow).then_some(Aside::Error(*error)),
             Packet::Tcp | Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => None,
         }
@@ -136,9 +141,10 @@ const UDP: u8 = 17;
 /// Look-ups kept for linking; a capture with more says less about the later ones.
 const LOOKUPS_MAX: usize = 1 << 18;
 
-/// What concerns no single connection.
+/// What concerns more than one connection.
 pub struct Control {
     dns: dns::Tracker,
+    names: dns::Streams,
     joiner: Joiner,
     lookups: Vec<Lookup>,
     counts: DecodeCounts,
@@ -153,6 +159,7 @@ impl Control {
     fn new(decoder: Decoder) -> Self {
         Self {
             dns: dns::Tracker::new(false),
+            names: dns::Streams::default(),
             joiner: Joiner::new(decoder),
             lookups: Vec::new(),
             counts: DecodeCounts::default(),
@@ -161,7 +168,7 @@ impl Control {
         }
     }
 
-    /// Takes what concerns no single connection, block after block, and adds to `batch` what
+    /// Takes what concerns more than one connection, block after block, and adds to `batch` what
     /// fragments in `block` complete.
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
         self.joiner.join(block, batch);
@@ -172,19 +179,24 @@ impl Control {
         };
         self.last_ns = self.last_ns.max(batch.last_ns);
         for aside in &batch.asides {
-            self.aside(aside);
+            self.aside(aside, batch, block);
         }
         let finished = self.dns.take_finished();
         let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
         self.lookups.extend(finished.into_iter().take(room));
     }
 
-    fn aside(&mut self, aside: &Aside) {
+    fn aside(&mut self, aside: &Aside, batch: &Batch, block: &Block) {
         match aside {
-            Aside::Datagram { time_ns, frame, source, destination, payload, is_beginning } => {
-                match is_beginning {
-                    true => self.dns.beginning(*time_ns, *frame, source, destination, payload),
-                    false => self.dns.datagram(*time_ns, *frame, source, destination, payload),
+            Aside::Datagram { time_ns, frame, source, destination, payload, carrier } => {
+                let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
+                let carried = Carried { time_ns, frame, source, destination, carrier };
+                self.dns.message(&carried, payload);
+            }
+            Aside::Segment(place) => {
+                if let Some(segment) = batch.at(*place) {
+                    let payload = batch.payload(segment, block);
+                    self.names.segment(segment, payload, &mut self.dns);
                 }
             }
             Aside::Error(error) if error.protocol == UDP => {

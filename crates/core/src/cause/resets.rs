@@ -52,7 +52,8 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.halves.iter().all(|half| !half.closed());
-    proof.not(Cause::ZeroWindow, "window_open", open);
+    let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
+    proof.not(Cause::ZeroWindow, "window_open", open && !held);
 }
 
 /// The server's FIN, the request that crossed it, and the RST.

@@ -10,8 +10,9 @@ use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
 use super::{Cause, Role};
-use crate::app::Side;
+use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
+use crate::dns::DNS_PORT;
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -78,6 +79,11 @@ pub struct Tally {
 impl Sink for Tally {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         let server = connection.server();
+        let is_lookup = connection.protocol() == Protocol::Dns && server.port == DNS_PORT;
+        if is_lookup && exchange.fault_ns() == 0 {
+            // It is counted with what waited for it, or else as a look-up.
+            return;
+        }
         self.endpoints.entry_ref(&server).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);

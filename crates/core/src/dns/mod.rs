@@ -4,15 +4,17 @@
 //! `search`, `single-request-reopen`).
 //!
 //! ```text
-//! datagrams ─► message (header, question, answers) ─► Tracker (queries) ─► Lookup ─► split()
+//! datagrams, Streams (TCP) ─► message (header, question, answers) ─► Tracker (queries) ─► Lookup ─► split()
 //! ```
 
 mod grouping;
 mod lookup;
 pub mod message;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod tracker;
 
 pub use lookup::{Lookup, Outcome, Query, QueryFlags, SLOW_MIN_NS};
-pub use tracker::Tracker;
+pub use streams::{Streams, concerns};
+pub use tracker::{Carried, Carrier, DNS_PORT, Tracker};

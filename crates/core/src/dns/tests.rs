@@ -4,7 +4,7 @@
 //! or `TC`; `r1` is the first IP fragment of one. `icmp` in their place is a port unreachable about the query's datagram.
 
 use super::message::{Answer, Message, MessageError, qtype, rcode};
-use super::{Lookup, Outcome, Tracker};
+use super::{Carried, Carrier, Lookup, Outcome, Tracker};
 use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::wire::Endpoint;
@@ -89,20 +89,18 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         }
         let id = words[4].parse().expect("an id");
         let bytes = encode(id, type_of(words[5]), words[6], words.get(7).copied());
-        match words[1] {
-            "q" => tracker.datagram(time_ns, frame, &client, &server, &bytes),
-            "r" => tracker.datagram(time_ns, frame, &server, &client, &bytes),
-            "r1" => tracker.beginning(time_ns, frame, &server, &client, &bytes),
-            "tq" => tracker.segment(time_ns, frame, &client, &server, &with_length(&bytes)),
-            "tr" => tracker.segment(time_ns, frame, &server, &client, &with_length(&bytes)),
+        let stream = Carrier::Stream { opened_ns: None };
+        let (source, destination, carrier) = match words[1] {
+            "q" => (&client, &server, Carrier::Datagram),
+            "r" => (&server, &client, Carrier::Datagram),
+            "r1" => (&server, &client, Carrier::Beginning),
+            "tq" => (&client, &server, stream),
+            "tr" => (&server, &client, stream),
             other => panic!("{other} is no event"),
-        }
+        };
+        tracker.message(&Carried { time_ns, frame, source, destination, carrier }, &bytes);
     }
     end_ns
-}
-
-fn with_length(message: &[u8]) -> Vec<u8> {
-    [&(message.len() as u16).to_be_bytes(), message].concat()
 }
 
 fn lookups(trace: &str) -> Vec<Lookup> {

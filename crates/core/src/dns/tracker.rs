@@ -8,7 +8,8 @@ use crate::wire::Endpoint;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-const DNS_PORT: u16 = 53;
+/// Where name servers listen.
+pub const DNS_PORT: u16 = 53;
 /// More look-ups than this are not kept open: the oldest are closed as they stand.
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
@@ -36,76 +37,52 @@ pub struct Tracker {
     swept_ns: u64,
 }
 
-/// A DNS message and how it was carried.
-struct Carried<'a> {
-    time_ns: u64,
-    frame: FrameId,
-    source: &'a Endpoint,
-    destination: &'a Endpoint,
-    over_tcp: bool,
-    /// The rest of it came in other IP fragments.
-    is_beginning: bool,
+/// A DNS message's way.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried<'a> {
+    /// When it was complete, ns.
+    pub time_ns: u64,
+    /// The frame that completed it.
+    pub frame: FrameId,
+    /// Who sent it.
+    pub source: &'a Endpoint,
+    /// To whom.
+    pub destination: &'a Endpoint,
+    /// What carried it.
+    pub carrier: Carrier,
+}
+
+/// What carries a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A UDP datagram.
+    Datagram,
+    /// The first of the IP fragments of one; the whole of it may follow. A capture filter that knows
+    /// ports sees no other fragment.
+    Beginning,
+    /// A TCP connection.
+    Stream {
+        /// When its client opened it, if that was for this message, ns.
+        opened_ns: Option<u64>,
+    },
+}
+
+impl Carried<'_> {
+    fn is_beginning(&self) -> bool {
+        self.carrier == Carrier::Beginning
+    }
+}
+
+impl Carrier {
+    fn is_tcp(self) -> bool {
+        matches!(self, Self::Stream { .. })
+    }
 }
 
 impl Tracker {
     /// `keep_names`: keep the names asked for, for display. They are values: off unless asked.
     pub fn new(keep_names: bool) -> Self {
         Self { keep_names, ..Self::default() }
-    }
-
-    /// Takes the payload of one UDP datagram. Anything but a DNS query or answer is ignored.
-    pub fn datagram(
-        &mut self,
-        time_ns: u64,
-        frame: FrameId,
-        source: &Endpoint,
-        destination: &Endpoint,
-        payload: &[u8],
-    ) {
-        let carried =
-            Carried { time_ns, frame, source, destination, over_tcp: false, is_beginning: false };
-        self.message(&carried, payload);
-    }
-
-    /// Takes the beginning of a datagram, from the first of its IP fragments; the whole of it may
-    /// follow. A capture filter that knows ports sees no other fragment.
-    pub fn beginning(
-        &mut self,
-        time_ns: u64,
-        frame: FrameId,
-        source: &Endpoint,
-        destination: &Endpoint,
-        payload: &[u8],
-    ) {
-        let over_tcp = false;
-        let is_beginning = source.port == DNS_PORT;
-        let carried = Carried { time_ns, frame, source, destination, over_tcp, is_beginning };
-        if is_beginning {
-            self.message(&carried, payload);
-        }
-    }
-
-    /// Takes the payload of one TCP segment from or to port 53. Best effort: messages that do
-    /// not begin with the segment are not seen.
-    pub fn segment(
-        &mut self,
-        time_ns: u64,
-        frame: FrameId,
-        source: &Endpoint,
-        destination: &Endpoint,
-        payload: &[u8],
-    ) {
-        let carried =
-            Carried { time_ns, frame, source, destination, over_tcp: true, is_beginning: false };
-        // A length of two bytes comes first (RFC 7766 §8), sometimes in a segment of its own.
-        match payload {
-            [high, low, message @ ..]
-                if message.len() <= usize::from(*high) << 8 | usize::from(*low) =>
-            {
-                self.message(&carried, message);
-            }
-            _ => self.message(&carried, payload),
-        }
     }
 
     /// An ICMP port unreachable about a datagram that `client` sent to `server`.
@@ -140,12 +117,13 @@ impl Tracker {
         self.take_finished()
     }
 
-    fn message(&mut self, carried: &Carried<'_>, payload: &[u8]) {
+    /// Takes one message. Anything but a DNS query or answer is ignored.
+    pub fn message(&mut self, carried: &Carried<'_>, payload: &[u8]) {
         let Ok(message) = Message::parse(payload) else {
             return;
         };
         let Carried { time_ns, source, destination, .. } = *carried;
-        if message.opcode != 0 {
+        if message.opcode != 0 || carried.is_beginning() && source.port != DNS_PORT {
             return;
         }
         if time_ns.saturating_sub(self.swept_ns) > SWEEP_NS {
@@ -176,7 +154,7 @@ impl Tracker {
                 baseline_ns: None,
                 query_frame: carried.frame,
                 answer_frame: None,
-                flags: QueryFlags { over_tcp: carried.over_tcp, ..QueryFlags::default() },
+                flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
             },
             id: message.id,
             name: &question.name,
@@ -200,6 +178,9 @@ impl Tracker {
             None => {
                 lookups.iter_mut().for_each(|open| open.supersede(&asked));
                 let mut open = Open::new(client, asked, self.keep_names);
+                if let Carrier::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
+                    open.lookup.start_ns = opened_ns;
+                }
                 open.lookup.by_resolver = by_resolver;
                 lookups.push(open);
                 self.open_count += 1;
@@ -238,7 +219,7 @@ impl Tracker {
         let Some(lookups) = self.open.get_mut(&client.address) else {
             return;
         };
-        if carried.is_beginning {
+        if carried.is_beginning() {
             let seen = (time_ns, carried.frame);
             let mut latest = lookups.iter_mut().rev();
             latest.any(|open| open.begin_answer(seen, server, client.port, message));
@@ -253,7 +234,7 @@ impl Tracker {
             query.answer_frame = Some(carried.frame);
             query.rcode = Some(message.rcode);
             query.baseline_ns = baseline_ns;
-            query.flags.is_truncated = message.is_truncated && !carried.over_tcp;
+            query.flags.is_truncated = message.is_truncated && !carried.carrier.is_tcp();
             query.flags.has_answers = has_answers(message);
             let taken_ns = time_ns.saturating_sub(query.sent_ns);
             open.note_answer(time_ns, message);

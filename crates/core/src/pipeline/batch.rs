@@ -2,11 +2,12 @@
 
 use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
+use crate::dns::Carrier;
 use crate::wire::{
     DecodeCounts, Endpoint, FlowHasher, IcmpError, Reassembled, Segment, SegmentFlags,
 };
 
-/// A packet that concerns no single connection, kept until its turn.
+/// A packet that concerns more than one connection, kept until its turn.
 pub(super) enum Aside {
     Datagram {
         time_ns: u64,
@@ -14,9 +15,10 @@ pub(super) enum Aside {
         source: Endpoint,
         destination: Endpoint,
         payload: Box<[u8]>,
-        /// It is the first of several IP fragments, and nothing more.
-        is_beginning: bool,
+        carrier: Carrier,
     },
+    /// The place of a segment from or to a name server.
+    Segment(u32),
     Error(IcmpError),
     /// The frame of an IP fragment, to be put together with others in order.
     Fragment(FrameEntry),
@@ -55,6 +57,16 @@ impl Batch {
     #[inline]
     pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
         self.shards[shard].iter().filter_map(|&place| self.segments.get(place as usize))
+    }
+
+    /// Where the segment in the [`slot`](Self::slot) is going to be.
+    pub(super) fn place(&self) -> u32 {
+        self.filled as u32
+    }
+
+    /// The segment at a [`place`](Self::place).
+    pub(super) fn at(&self, place: u32) -> Option<&Segment> {
+        self.segments.get(place as usize)
     }
 
     /// The captured payload of one of the segments; `block` is what they were decoded from.

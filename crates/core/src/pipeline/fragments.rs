@@ -2,6 +2,7 @@
 
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
+use crate::dns::Carrier;
 use crate::wire::{
     DecodeCounts, DecodeError, Fragment, Packet, Reassembled, Reassembler, Reassembly, Segment,
     decode,
@@ -72,7 +73,7 @@ impl Joiner {
             return None;
         };
         if let Some(datagram) = fragment.beginning() {
-            batch.asides.extend(self.decoder.datagram(&datagram, true));
+            batch.asides.extend(self.decoder.datagram(&datagram, Carrier::Beginning));
         }
         let mut whole = self.insert(&fragment)?;
         loop {

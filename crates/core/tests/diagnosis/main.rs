@@ -10,5 +10,6 @@ mod frames;
 mod invariants;
 mod language;
 mod memory;
+mod names;
 mod network;
 mod traces;

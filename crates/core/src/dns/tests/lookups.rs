@@ -284,7 +284,9 @@ fn open_lookups_are_bounded() {
         let [_, _, high, low] = client.to_be_bytes();
         let client = endpoint(&format!("10.1.{high}.{low}"), 4000);
         let bytes = encode(1, qtype::A, "db.example.com", None);
-        tracker.datagram(0, frame, &client, &endpoint("10.0.0.53", 53), &bytes);
+        let (source, destination) = (&client, &endpoint("10.0.0.53", 53));
+        let carrier = Carrier::Datagram;
+        tracker.message(&Carried { time_ns: 0, frame, source, destination, carrier }, &bytes);
     }
     assert!(tracker.open_count <= 8192);
     assert_eq!(tracker.finish(1).len(), 20_000);

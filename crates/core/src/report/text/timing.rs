@@ -6,7 +6,8 @@ use crate::cause::Owner;
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::{endpoint, share_of};
 use crate::report::style::{Look, Paint};
-use crate::report::{EndpointReport, Latency, Ledger, Report, units};
+use crate::report::{EndpointReport, Finding, Latency, Ledger, Report, units};
+use crate::wire::Endpoint;
 
 /// Endpoints and kinds shown in the latency table.
 const ENDPOINTS_MAX: usize = 8;
@@ -99,6 +100,7 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
     if report.endpoints.len() != 1 {
         percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
+        elsewhere(report).for_each(|finding| without(page, finding, &columns));
     }
     let more = report.endpoints.len().saturating_sub(shown) as u64;
     if more > 0 {
@@ -137,20 +139,39 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
         name += &format!("  {software}");
     }
     percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
-    let here = report.findings.iter().filter(|finding| {
-        let flow = finding.evidence_flow.as_ref();
-        let server = flow.map_or(&finding.culprit.endpoint, |(_, server)| server);
-        *server == at.endpoint && is_fault(finding) && finding.lost_ns > 0
-    });
-    for finding in here.filter(|finding| finding.counterfactual != Latency::default()) {
-        let name = format!("  without {}", finding.cause.id());
-        percentiles(page, &name, columns, None, &finding.counterfactual);
+    let here = predicted(report).filter(|finding| server(finding) == &at.endpoint);
+    here.for_each(|finding| without(page, finding, columns));
+    if report.endpoints.len() == 1 {
+        elsewhere(report).for_each(|finding| without(page, finding, columns));
     }
     let kinds = at.kinds.iter().filter(|kind| !kind.kind.is_empty());
     for kind in kinds.take(KINDS_MAX) {
         let name = format!("  {}", units::printable(&kind.kind));
         percentiles(page, &name, columns, Some(kind.exchanges), &kind.latency);
     }
+}
+
+/// Faults that the latency can be told without.
+fn predicted(report: &Report) -> impl Iterator<Item = &Finding> {
+    let faults = report.findings.iter().filter(|it| is_fault(it) && it.lost_ns > 0);
+    faults.filter(|finding| finding.counterfactual != Latency::default())
+}
+
+/// Of these, those shown by packets to or from none of the servers: look-ups.
+fn elsewhere(report: &Report) -> impl Iterator<Item = &Finding> {
+    let is_endpoint =
+        |finding: &Finding| report.endpoints.iter().any(|at| &at.endpoint == server(finding));
+    predicted(report).filter(move |finding| !is_endpoint(finding))
+}
+
+/// The server that a finding's packets go to or come from.
+fn server(finding: &Finding) -> &Endpoint {
+    finding.evidence_flow.as_ref().map_or(&finding.culprit.endpoint, |(_, server)| server)
+}
+
+fn without(page: &mut Page<'_>, finding: &Finding, columns: &Columns) {
+    let name = format!("  without {}", finding.cause.id());
+    percentiles(page, &name, columns, None, &finding.counterfactual);
 }
 
 fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {

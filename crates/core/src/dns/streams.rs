@@ -1,0 +1,156 @@
+//! DNS over TCP (RFC 7766): the messages in the streams of port 53, each after a length of two
+//! bytes (RFC 1035 §4.2.2).
+
+use super::tracker::{Carried, Carrier, DNS_PORT, Tracker};
+use crate::app::Side;
+use crate::tcp::{ORIGIN, Reassembly, Sequence};
+use crate::wire::{FlowKey, Segment, TcpFlags};
+use std::collections::HashMap;
+
+/// Connections followed at once: a flood must not fill memory.
+const OPEN_MAX: usize = 4096;
+
+/// One that was silent for so long makes room for others, ns.
+const SILENT_NS: u64 = 60_000_000_000;
+
+/// Header, question and all answers that are looked at fit into this, bytes.
+const KEPT_MAX: usize = 4096;
+
+/// Follows the connections to and from port 53, and gives their messages to a [`Tracker`] as they
+/// are complete.
+#[derive(Default)]
+pub struct Streams(HashMap<FlowKey, Stream>);
+
+struct Stream {
+    /// Its SYN, if that was captured, until the first message has taken it for its beginning, ns.
+    opened_ns: Option<u64>,
+    last_ns: u64,
+    directions: [Direction; 2],
+}
+
+#[derive(Default)]
+struct Direction {
+    sequence: Option<Sequence>,
+    /// Up to where the stream was seen.
+    seen: u64,
+    bytes: Reassembly,
+    message: Partial,
+}
+
+/// The message that a direction is in the middle of.
+#[derive(Default)]
+struct Partial {
+    length: [u8; 2],
+    /// How many bytes of it have come, those of its length included.
+    come: usize,
+    kept: Vec<u8>,
+    /// Bytes were not captured that said where the next message begins.
+    lost: bool,
+}
+
+/// Whether `segment` is from or to a name server.
+#[inline]
+pub fn concerns(segment: &Segment) -> bool {
+    segment.flow.low.port == DNS_PORT || segment.flow.high.port == DNS_PORT
+}
+
+impl Streams {
+    /// Takes the next segment that [`concerns`] a name server, with its captured payload.
+    pub fn segment(&mut self, segment: &Segment, payload: &[u8], tracker: &mut Tracker) {
+        let flags = segment.flags;
+        let syn = flags.has(TcpFlags::SYN);
+        let opens = syn && !flags.has(TcpFlags::ACK);
+        if opens {
+            self.0.remove(&segment.flow);
+        }
+        if opens || segment.payload_len > 0 && !self.0.contains_key(&segment.flow) {
+            self.open(segment, opens);
+        }
+        let Some(stream) = self.0.get_mut(&segment.flow) else { return };
+        stream.last_ns = segment.time_ns;
+        let side = if segment.destination().port == DNS_PORT { Side::Client } else { Side::Server };
+        let Stream { opened_ns, directions, .. } = stream;
+        let mut on = |message: &[u8]| {
+            let carried = Carried {
+                time_ns: segment.time_ns,
+                frame: segment.frame,
+                source: segment.source(),
+                destination: segment.destination(),
+                carrier: Carrier::Stream { opened_ns: opened_ns.take() },
+            };
+            tracker.message(&carried, message);
+        };
+        directions[side as usize].take(side, segment, payload, &mut on);
+        if flags.has(TcpFlags::RST) || directions.iter().all(|it| it.message.lost) {
+            self.0.remove(&segment.flow);
+        }
+    }
+
+    fn open(&mut self, segment: &Segment, opens: bool) {
+        let now_ns = segment.time_ns;
+        if self.0.len() >= OPEN_MAX {
+            self.0.retain(|_, stream| now_ns.saturating_sub(stream.last_ns) < SILENT_NS);
+        }
+        if self.0.len() < OPEN_MAX {
+            let opened_ns = opens.then_some(now_ns);
+            let stream = Stream { opened_ns, last_ns: now_ns, directions: Default::default() };
+            self.0.insert(segment.flow, stream);
+        }
+    }
+}
+
+impl Direction {
+    fn take(&mut self, side: Side, segment: &Segment, payload: &[u8], on: &mut dyn FnMut(&[u8])) {
+        let sequence = *self.sequence.get_or_insert_with(|| {
+            self.seen = ORIGIN;
+            Sequence::new(segment.seq)
+        });
+        let syn = u32::from(segment.flags.has(TcpFlags::SYN));
+        let start = sequence.position(segment.seq.wrapping_add(syn), self.seen);
+        self.seen = self.seen.max(start + u64::from(segment.payload_len));
+        self.bytes.start(start);
+        if segment.payload_len > 0 {
+            let message = &mut self.message;
+            self.bytes.push(
+                side,
+                start,
+                segment.payload_len,
+                payload,
+                &mut |_, bytes, missing, _| {
+                    message.take(bytes, missing as usize, on);
+                },
+            );
+        }
+    }
+}
+
+impl Partial {
+    /// Takes the next `bytes` of the stream, and `missing` more that were not captured.
+    fn take(&mut self, mut bytes: &[u8], mut missing: usize, on: &mut dyn FnMut(&[u8])) {
+        while !self.lost && bytes.len() + missing > 0 {
+            if self.come < self.length.len() {
+                let Some((&byte, rest)) = bytes.split_first() else {
+                    self.lost = true;
+                    return;
+                };
+                self.length[self.come] = byte;
+                self.come += 1;
+                bytes = rest;
+                continue;
+            }
+            let whole = self.length.len() + usize::from(u16::from_be_bytes(self.length));
+            let here = bytes.len().min(whole - self.come);
+            let room = KEPT_MAX.saturating_sub(self.kept.len());
+            self.kept.extend_from_slice(&bytes[..here.min(room)]);
+            let skipped =
+                if here == bytes.len() { missing.min(whole - self.come - here) } else { 0 };
+            (bytes, missing) = (&bytes[here..], missing - skipped);
+            self.come += here + skipped;
+            if self.come == whole {
+                on(&self.kept);
+                self.come = 0;
+                self.kept.clear();
+            }
+        }
+    }
+}

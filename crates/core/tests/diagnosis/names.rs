@@ -1,0 +1,148 @@
+//! Requests that waited for a name whose answer came over TCP (RFC 7766): it had not fitted into a
+//! datagram (RFC 2181 §9).
+
+use crate::diagnosis::diagnose;
+use crate::frames::{Packet, pcap_of};
+use crate::network::EPOCH_NS;
+use etherparse::PacketBuilder;
+use proptest::prelude::*;
+use std::net::SocketAddr;
+use tcpwhy_core::cause::{Cause, Owner, Role};
+use tcpwhy_core::report::Report;
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const RESOLVER: [u8; 4] = [10, 0, 0, 53];
+const SERVER: [u8; 4] = [10, 0, 0, 80];
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const MS: u64 = 1_000_000;
+
+/// A DNS message about one name: `flags`, and an address where it is an answer with one.
+fn message(flags: u16, address: Option<[u8; 4]>) -> Vec<u8> {
+    let counts = [1, u16::from(address.is_some()), 0, 0];
+    let header = [[7, flags].as_slice(), &counts].concat();
+    let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
+    bytes.extend_from_slice(b"\x03www\x07example\x03com\0\0\x01\0\x01");
+    if let Some(address) = address {
+        bytes.extend_from_slice(b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04");
+        bytes.extend_from_slice(&address);
+    }
+    bytes
+}
+
+const QUERY: u16 = 0x0100;
+const ANSWER: u16 = 0x8180;
+const TRUNCATED: u16 = 0x8380;
+
+#[derive(Default)]
+struct Traffic {
+    at_ns: u64,
+    frames: Vec<(u64, Vec<u8>)>,
+}
+
+impl Traffic {
+    fn datagram(&mut self, after_ns: u64, (from, to): ([u8; 4], [u8; 4]), bytes: &[u8]) {
+        let (source, destination) = if to == RESOLVER { (40_000, 53) } else { (53, 40_000) };
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, 64).udp(source, destination);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, bytes).expect("room");
+        self.put(after_ns, frame);
+    }
+
+    /// A connection of its own: set up, one request, its answer in `parts` after a while, the end.
+    fn connection(
+        &mut self,
+        (port, to): (u16, SocketAddr),
+        request: &[u8],
+        after_ns: u64,
+        parts: &[&[u8]],
+    ) {
+        let mut sent = [100_u32, 9_000];
+        let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
+            let client = SocketAddr::from((CLIENT, port));
+            let (source, destination) = if from_client { (client, to) } else { (to, client) };
+            let own = usize::from(!from_client);
+            let control = u32::from(flags.contains('S')) + u32::from(flags.contains('F'));
+            let packet = Packet {
+                source,
+                destination,
+                vlan: false,
+                ip_id: sent[own] as u16,
+                flags: flags.to_owned(),
+                seq: sent[own],
+                ack: if flags == "S" { 0 } else { sent[1 - own] },
+                window: 64_000,
+                mss: None,
+                window_scale: None,
+                sack_permitted: false,
+                sack: Vec::new(),
+                timestamps: None,
+                payload: payload.to_vec(),
+            };
+            sent[own] += payload.len() as u32 + control;
+            self.put(after_ns, packet.frame());
+        };
+        say(MS / 5, true, "S", &[]);
+        say(MS / 2, false, "S.", &[]);
+        say(MS / 10, true, ".", &[]);
+        say(MS / 10, true, "P.", request);
+        for (index, part) in parts.iter().enumerate() {
+            say(if index == 0 { after_ns } else { MS / 100 }, false, "P.", part);
+        }
+        say(MS / 10, true, "F.", &[]);
+        say(MS / 2, false, "F.", &[]);
+        say(MS / 10, true, ".", &[]);
+    }
+
+    fn put(&mut self, after_ns: u64, frame: Vec<u8>) {
+        self.at_ns += after_ns;
+        self.frames.push((EPOCH_NS + self.at_ns, frame));
+    }
+}
+
+/// A truncated answer, the same question over TCP, whose answer takes `answered_ns` and comes cut
+/// at `cuts`, and then the request.
+fn report(answered_ns: u64, cuts: [usize; 2]) -> Report {
+    let mut traffic = Traffic::default();
+    traffic.datagram(MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    traffic.datagram(MS, (RESOLVER, CLIENT), &message(TRUNCATED, None));
+    let stream =
+        |message: Vec<u8>| [(message.len() as u16).to_be_bytes().to_vec(), message].concat();
+    let (question, answer) = (stream(message(QUERY, None)), stream(message(ANSWER, Some(SERVER))));
+    let (first, rest) = answer.split_at(cuts[0].clamp(1, answer.len() - 2));
+    let (second, third) = rest.split_at(cuts[1].clamp(1, rest.len() - 1));
+    let resolver = SocketAddr::from((RESOLVER, 53));
+    traffic.connection((40_001, resolver), &question, answered_ns, &[first, second, third]);
+    traffic.connection((40_002, (SERVER, 80).into()), REQUEST, 3 * MS, &[RESPONSE]);
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+#[test]
+fn a_slow_answer_over_tcp_is_the_resolvers_and_the_request_has_waited_for_it() {
+    let report = report(800 * MS, [20, 20]);
+    let [slow] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!((slow.cause, slow.culprit.role), (Cause::DnsSlow, Role::Resolver));
+    assert_eq!((slow.affected.exchanges, slow.affected.of_exchanges), (1, 1));
+    assert!((780 * MS..801 * MS).contains(&slow.lost_ns), "{} ns", slow.lost_ns);
+    assert!(report.ledger.of(Owner::Dns) > 800 * MS, "{:?}", report.ledger);
+}
+
+#[test]
+fn an_answer_over_tcp_that_comes_soon_is_a_part_of_its_request_and_nothing_more() {
+    let report = report(MS, [20, 20]);
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!((report.totals.exchanges, report.totals.lookups), (1, 1));
+    // The datagrams, the set-up, the question, the answer.
+    assert!((2 * MS..4 * MS).contains(&report.ledger.of(Owner::Dns)), "{:?}", report.ledger);
+}
+
+proptest! {
+    #[test]
+    fn it_does_not_matter_how_a_stream_is_cut_into_segments(cuts in any::<[u8; 2]>()) {
+        let report = report(800 * MS, cuts.map(usize::from));
+        prop_assert_eq!(report.findings.len(), 1);
+        prop_assert_eq!(report.findings[0].cause, Cause::DnsSlow);
+        prop_assert_eq!(report.totals.exchanges, 1);
+    }
+}
