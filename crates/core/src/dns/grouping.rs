@@ -171,7 +171,8 @@ impl Open {
             }
             None => None,
             Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
-            Some(_) if last.flags.is_truncated => Some(fit),
+            // With the type whose answer did not fit, the other one goes over to TCP as well.
+            Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_cut() => Some(fit),
             // Libraries repeat the whole pair when one half stays unanswered.
             Some(_) => {
                 let repeats = same_socket && waited_ns >= RETRY_MIN_NS || is_timeout(waited_ns);
@@ -179,6 +180,11 @@ impl Open {
                 (repeats && (same_query || goes_on)).then_some(fit)
             }
         }
+    }
+
+    /// Whether an answer did not fit into a datagram.
+    fn is_cut(&self) -> bool {
+        self.lookup.queries.iter().any(|query| query.flags.is_truncated)
     }
 
     /// Whether one of its queries has this identifier.
@@ -213,6 +219,11 @@ impl Open {
         }
         if !self.lookup.qtypes.contains(&query.qtype) {
             self.lookup.qtypes.push(query.qtype);
+        }
+        if query.flags.over_tcp && self.is_cut() {
+            let mut earlier = self.lookup.queries.iter_mut();
+            let in_vain = earlier.rfind(|it| it.qtype == query.qtype && !it.flags.over_tcp);
+            in_vain.into_iter().for_each(|it| it.flags.is_truncated = true);
         }
         self.last_activity_ns = query.sent_ns;
         self.ids.push(asked.id);

@@ -39,7 +39,8 @@ pub enum Outcome {
 /// What is known of a [`Query`] besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryFlags {
-    /// The answer was too large for a datagram (TC); the query is repeated over TCP.
+    /// The answer was too large for a datagram (TC), or that of the other half of the pair was: the
+    /// query is repeated over TCP.
     pub is_truncated: bool,
     /// The server's host said that its port is closed (ICMP).
     pub is_unreachable: bool,

@@ -197,10 +197,11 @@ impl Tracker {
     }
 
     /// Whether the client asks on behalf of others: it answers queries itself, or a query for
-    /// the same is waiting at a resolver on the loopback interface.
+    /// the same is waiting at a resolver on the loopback interface. A resolver does not ask itself:
+    /// who asks the address that he has is another program on its host.
     fn is_resolver(&self, client: &Endpoint, asked: &Asked<'_>) -> bool {
         if self.baselines_ns.contains_key(&client.address) {
-            return true;
+            return client.address != asked.query.server.address;
         }
         let asks_loopback =
             |open: &Open| open.lookup.queries.iter().any(|query| query.server.ip().is_loopback());
@@ -249,7 +250,8 @@ impl Tracker {
     fn close(&mut self, mut open: Open, now_ns: u64) {
         open.settle_begun();
         let mut lookup = open.lookup;
-        lookup.by_resolver |= self.baselines_ns.contains_key(&lookup.client);
+        let asks_others = lookup.queries.iter().any(|it| it.server.address != lookup.client);
+        lookup.by_resolver |= asks_others && self.baselines_ns.contains_key(&lookup.client);
         let timeout_ns = self.timeouts_ns.get(&lookup.client).copied();
         let unrepeated = timeout_ns.is_some_and(|wait_ns| lookup.was_asked_once(wait_ns, now_ns));
         // What was not asked again was given up before, at the latest for something else.

@@ -259,6 +259,24 @@ fn a_truncated_answer_is_asked_for_over_tcp() {
 }
 
 #[test]
+fn both_halves_of_a_pair_go_over_to_tcp_where_one_answer_is_truncated() {
+    for halves in [["A", "AAAA"], ["AAAA", "A"]] {
+        let [first, second] = halves;
+        let lookup = lookup(&format!(
+            "0.000 q 4000 10.0.0.53 1 A big.example.com
+             0.000 q 4000 10.0.0.53 2 AAAA big.example.com
+             0.001 r 4000 10.0.0.53 1 A big.example.com TC
+             0.002 r 4000 10.0.0.53 2 AAAA big.example.com NODATA
+             0.003 tq 5000 10.0.0.53 3 {first} big.example.com
+             0.003 tq 5000 10.0.0.53 4 {second} big.example.com
+             0.005 tr 5000 10.0.0.53 3 {first} big.example.com 10.1.1.1
+             0.007 tr 5000 10.0.0.53 4 {second} big.example.com NODATA"
+        ));
+        assert_eq!((lookup.queries.len(), lookup.end_ns), (4, 7_000_000), "{halves:?}");
+    }
+}
+
+#[test]
 fn a_resolver_going_upstream_is_not_a_user() {
     let mut tracker = Tracker::new(false);
     feed(
@@ -274,6 +292,19 @@ fn a_resolver_going_upstream_is_not_a_user() {
     let lookups = tracker.finish(2_000_000_000);
     assert_eq!(lookups.iter().map(|lookup| lookup.by_resolver).collect::<Vec<_>>(), [false, true]);
     assert!(lookups.iter().all(|lookup| lookup.name.is_none()));
+}
+
+#[test]
+fn who_asks_the_resolver_on_his_own_address_is_a_user() {
+    let mut tracker = Tracker::new(false);
+    for at in ["0", "1"] {
+        let trace = format!(
+            "{at}.0 q 400{at} 127.0.0.1 1{at} A a.example\n {at}.1 r 400{at} 127.0.0.1 1{at} A a.example 10.1.1.1"
+        );
+        feed(&mut tracker, "127.0.0.1", &trace);
+    }
+    let lookups = tracker.finish(2_000_000_000);
+    assert_eq!(lookups.iter().map(|lookup| lookup.by_resolver).collect::<Vec<_>>(), [false, false]);
 }
 
 #[test]
