@@ -69,6 +69,7 @@ impl Traffic {
                 destination,
                 vlan: false,
                 ip_id: sent[own] as u16,
+                ttl: 64,
                 flags: flags.to_owned(),
                 seq: sent[own],
                 ack: if flags == "S" { 0 } else { sent[1 - own] },
