@@ -22,7 +22,7 @@ const RTO_MAX_NS: u64 = 1_000_000_000;
 /// The silence ended with a retransmission.
 pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.overtaken {
-        return Some(overtaken(rest_ns));
+        return Some(overtaken(rest_ns.min(gap.late_ns)));
     }
     gap.retransmission.map(|recovery| slice(recovery, rest_ns))
 }
@@ -167,7 +167,7 @@ pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
         proof.see("duplicate_ack", duplicate, gap.sender.peer(), 0);
     }
     proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
-    proof.fact("late_ns", Fact::Ns(gap.len_ns()));
+    proof.fact("late_ns", Fact::Ns(if gap.overtaken { gap.late_ns } else { gap.len_ns() }));
     let spurious = u64::from(scene.sender().trouble().dsacks);
     if spurious > 0 {
         proof.fact("spurious", Fact::Count(spurious));

@@ -119,6 +119,8 @@ pub struct Gap {
     pub retransmission: Option<Recovery>,
     /// The departure that ended it had been overtaken by others.
     pub overtaken: bool,
+    /// How long after the first of those it came, ns.
+    pub late_ns: u64,
     /// Packets of the sender that were sent in it and never came here, by the IP identification
     /// counter.
     pub missing_packets: u32,
@@ -192,6 +194,7 @@ impl Gap {
             flight_reached: 0,
             retransmission: None,
             overtaken: false,
+            late_ns: 0,
             missing_packets: 0,
             drained: false,
             holed: false,

@@ -12,6 +12,9 @@ const WAITED_FOR_NS: u64 = 100_000_000;
 /// A SYN-ACK this long after the client's ACK is not one that crossed it.
 const IGNORED_NS: u64 = 150_000_000;
 
+/// After this a SYN-ACK that nobody acknowledged is repeated (RFC 6298 §2.1), ns, and a little.
+const SYN_ACK_AGAIN_NS: u64 = 1_300_000_000;
+
 /// The frames of a set-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetupFrames {
@@ -67,6 +70,8 @@ struct Again {
     syn_acks_after_ack: u32,
     /// Times the client repeated data before the server said anything.
     ignored_data: u32,
+    /// The last of them, ns.
+    ignored_last_ns: u64,
 }
 
 impl Setup {
@@ -156,9 +161,13 @@ impl Setup {
         self.syns > 0 && self.established_ns().is_none()
     }
 
-    /// The listener ignored the client's ACK: its queue of completed connections was full.
+    /// The listener ignored the client's ACK: its queue of completed connections was full. Were it
+    /// so for long, it would have repeated its SYN-ACK: without, the ACK was heard and the data lost.
     pub fn ignored(&self) -> bool {
-        self.syn_acks_after_ack() > 0 || self.ignored_data() >= 2
+        let Some(again) = &self.again else { return false };
+        let answered_ns = self.syn_ack.time_ns.max(again.syn_ack_last_ns);
+        let soon = again.ignored_last_ns < answered_ns + SYN_ACK_AGAIN_NS;
+        again.syn_acks_after_ack > 0 || again.ignored_data >= 2 && soon
     }
 
     /// SYN-ACKs repeated after the client's ACK had passed.
@@ -171,9 +180,11 @@ impl Setup {
         self.again.as_ref().map_or(0, |again| again.ignored_data)
     }
 
-    /// The client repeats data, and the server has not said anything.
-    pub fn ignore_data(&mut self) {
-        self.again.get_or_insert_default().ignored_data += 1;
+    /// The client repeats data at `time_ns`, and the server has not said anything.
+    pub fn ignore_data(&mut self, time_ns: u64) {
+        let again = self.again.get_or_insert_default();
+        again.ignored_data += 1;
+        again.ignored_last_ns = time_ns;
     }
 
     /// Handshake round trips, server's and client's side of the vantage, where nothing was

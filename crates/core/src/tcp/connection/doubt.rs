@@ -56,6 +56,7 @@ impl Connection {
         let rare = self.rare.as_mut();
         let doubted = rare.and_then(|rare| rare.doubted.take_if(|doubted| doubted.sender == side));
         let Some(doubted) = doubted else { return };
+        let whole = self.faults().missing_bytes == 0;
         let half = &mut self.halves[side as usize];
         if half.last.frame != doubted.frame {
             return;
@@ -72,10 +73,10 @@ impl Connection {
             return;
         }
         // It waited for the ACK of that one segment, and goes on far behind it: what lies between
-        // had been sent before.
+        // had been sent before, unless it is the capture that misses it.
         let hole = start.saturating_sub(half.nxt);
         let waited = segment.time_ns.saturating_sub(half.last.time_ns) >= self.path.rtt_ns(side);
-        if clocked && waited && hole >= half.smss() {
+        if whole && clocked && waited && hole >= half.smss() {
             let packets = hole.div_ceil(half.smss().max(1));
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));

@@ -111,12 +111,13 @@ impl Connection {
             _ => None,
         };
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
-            self.setup.ignore_data();
+            self.setup.ignore_data(segment.time_ns);
         }
         gap.overtaken = kind == Kind::Reordered;
         if gap.overtaken {
             // It was late, not in a queue: others that were sent after it were not.
             gap.busy_ns = 0;
+            gap.late_ns = self.halves[side as usize].overtaken_ns(start, to_ns);
         }
         if gap.retransmission.is_some() {
             let half = &self.halves[side as usize];
@@ -195,6 +196,7 @@ impl Connection {
             flight_reached: half.flight_reached(),
             retransmission: None,
             overtaken: false,
+            late_ns: 0,
             // Where ACKs were left out of the capture, they are what is missing.
             missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
             drained,

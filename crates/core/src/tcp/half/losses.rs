@@ -82,20 +82,29 @@ impl Half {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
         let seen_lost = lost > self.acked_len_max && lost >= 500 && trouble.rto_count >= 2;
-        // Beyond the loss only the repetitions are seen: all of them short of the announced
-        // size, after packets that never came.
+        // Beyond the loss only the repetitions are seen: all of them shorter than the segments were
+        // before it, after packets that never came.
         let longest = u64::from(self.acked_len_max);
-        let never_full = longest * 20 < u64::from(self.smss_announced) * 19;
+        let never_full = longest * 20 < trouble.full_bytes * 19;
         let much = longest >= 500 || self.unseen_bytes() >= self.smss();
         let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
         let cut_down = (vanished || trouble.cut_down) && never_full && much;
         seen_lost || cut_down
     }
 
+    /// Something is missing for the first time: so long is a full segment.
+    pub(super) fn note_full_segment(&mut self) {
+        let full = self.smss();
+        let trouble = self.trouble_mut();
+        if trouble.full_bytes == 0 {
+            trouble.full_bytes = full;
+        }
+    }
+
     /// What is missing from `start` on comes by timer, `len` bytes at first: where it was a number
-    /// of segments of the announced size, and comes in shorter ones, its sender has cut them down.
+    /// of full segments, and comes in shorter ones, its sender has cut them down.
     pub(super) fn note_cut_down(&mut self, start: u64, len: u64) {
-        let full = u64::from(self.smss_announced).max(1);
+        let full = self.trouble().full_bytes.max(1);
         let of_whole_segments = |hole: &Hole| {
             let missing = hole.end - hole.start;
             hole.start == start && missing >= 3 * full && missing.is_multiple_of(full)
@@ -105,6 +114,13 @@ impl Half {
         trouble.cut_down |= shorter && trouble.holes.iter().any(of_whole_segments);
     }
 
+    /// How long ago by `now_ns` the first packet passed that had overtaken what begins at `start`, ns.
+    pub fn overtaken_ns(&self, start: u64, now_ns: u64) -> u64 {
+        let mut holes = self.trouble().holes.iter();
+        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
+        hole.map_or(0, |hole| now_ns.saturating_sub(hole.noticed_ns))
+    }
+
     /// Bytes that were sent and have never been seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
@@ -112,9 +128,13 @@ impl Half {
 
     /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.
     pub fn lost_unseen(&mut self, packets: u32) {
+        // A short message that came whole was not too long before either.
+        let (last, passed) = (self.last, self.acked_len_max);
+        let whole = last.pushed && last.len <= passed;
+        self.note_full_segment();
         let trouble = self.trouble_mut();
         trouble.unseen_timeouts += 1;
-        trouble.unseen_packets += packets;
+        trouble.unseen_packets += if whole { 0 } else { packets };
         trouble.after_loss = true;
         trouble.flight_after_loss = 0;
         if let Some(bulk) = &mut self.bulk {

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), less a little, ns.
+const RTO_MIN_NS: u64 = 180_000_000;
+
 impl Half {
     /// Tells what the data of `segment` is to the stream, without changing it.
     pub fn kind(&self, segment: &Segment, start: u64, rtt_base_ns: u64) -> Kind {
@@ -15,12 +18,16 @@ impl Half {
         }
         if end > self.nxt && start >= self.in_order() {
             // Partly new (the sender put segments together): new data counts.
-            return if self.retransmits(start) { self.repeats(segment) } else { Kind::New };
+            return if self.retransmits(start) {
+                self.repeats(segment, rtt_base_ns)
+            } else {
+                Kind::New
+            };
         }
         match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
             Some(hole) => self.fills(hole, segment, rtt_base_ns),
             None if self.sent_before_repair(segment) => Kind::Late,
-            None => self.repeats(segment),
+            None => self.repeats(segment, rtt_base_ns),
         }
     }
 
@@ -38,7 +45,11 @@ impl Half {
             // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
             waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000)
         };
-        if overtaken { Kind::Reordered } else { Kind::Fill(self.recovery_kind(segment.time_ns)) }
+        if overtaken {
+            Kind::Reordered
+        } else {
+            Kind::Fill(self.recovery_kind(segment.time_ns, rtt_base_ns))
+        }
     }
 
     /// Whether the sender sent `segment` earlier than what it sent again last: its timestamps do
@@ -51,25 +62,26 @@ impl Half {
             || counted && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
     }
 
-    pub(super) fn repeats(&self, segment: &Segment) -> Kind {
-        Kind::Retransmission(self.recovery_kind(segment.time_ns))
+    pub(super) fn repeats(&self, segment: &Segment, rtt_base_ns: u64) -> Kind {
+        Kind::Retransmission(self.recovery_kind(segment.time_ns, rtt_base_ns))
     }
 
     /// By duplicate ACKs where the sender has had some since the ACK point last moved, or is
     /// still repairing what such a recovery began with; otherwise by timer.
-    pub(super) fn recovery_kind(&self, now_ns: u64) -> Recovery {
+    pub(super) fn recovery_kind(&self, now_ns: u64, rtt_base_ns: u64) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        let rto_ns = RTO_MIN_NS + rtt_base_ns;
         let trouble = self.trouble();
         match trouble.recovery {
             Some(recovery) if self.una() < trouble.recovery_end => {
                 // A retransmission lost as well needs the timer after all.
-                if recovery == Recovery::Fast && silent_ns > 180_000_000 {
+                if recovery == Recovery::Fast && silent_ns > rto_ns {
                     Recovery::Timer
                 } else {
                     recovery
                 }
             }
-            _ if trouble.duplicate_acks_now > 0 && silent_ns < 180_000_000 => Recovery::Fast,
+            _ if trouble.duplicate_acks_now > 0 && silent_ns < rto_ns => Recovery::Fast,
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
@@ -173,6 +185,7 @@ impl Half {
         if start > self.nxt {
             let (from, ip_id) = (self.nxt, segment.ip_id);
             let hole = Hole { start: from, end: start, noticed_ns: segment.time_ns, ip_id };
+            self.note_full_segment();
             self.trouble_mut().notice(hole);
         }
         if end > self.nxt {

@@ -85,7 +85,9 @@ pub struct Trouble {
     pub late_acks_missed: u32,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
-    /// Several segments of the announced size never came, and were repeated by timer in shorter ones.
+    /// How long a full segment was before the first loss, bytes; 0 before it.
+    pub full_bytes: u64,
+    /// Several segments of that size never came, and were repeated by timer in shorter ones.
     pub cut_down: bool,
     /// Height at which the offered window stood in the way last, and how often in a row.
     pub window_level: (u64, u32),
@@ -152,6 +154,7 @@ impl Trouble {
         late_acks_met: 0,
         late_acks_missed: 0,
         timed_out_len_max: 0,
+        full_bytes: 0,
         cut_down: false,
         window_level: (0, 0),
         window_level_max: (0, 0),
