@@ -1,8 +1,12 @@
 //! A sender's timestamp clock (RFC 7323 §5.4) against the capture's: how much longer than the
 //! fastest packet each one was under way.
 
-/// One tick of Linux, BSD and Windows timestamps, ns.
+/// One tick of the timestamps of today's systems, ns. Older ones tick every 4, 10, 100 or 500 ms, and
+/// RFC 7323 §5.4 allows anything up to a second.
 const TICK_NS: i64 = 1_000_000;
+
+/// After this the ticks tell how fast the clock runs, ms.
+const PROOF_MS: u32 = 100;
 
 /// Both clocks may drift apart by this much, parts per million.
 const DRIFT_PPM: i64 = 200;
@@ -28,6 +32,9 @@ pub struct SenderClock {
 enum State {
     #[default]
     Unseen,
+    /// Whether it runs in milliseconds is not known yet.
+    Unproven,
+    /// It does, or nearly: what is missing to that are queues.
     Runs,
     /// It does not run in milliseconds.
     Wrong,
@@ -39,7 +46,7 @@ impl SenderClock {
     pub fn observe(&mut self, tsval: u32, time_ns: u64) {
         if self.state == State::Unseen {
             let (first_tsval, first_ns) = (tsval, time_ns);
-            *self = Self { state: State::Runs, first_tsval, first_ns, ..*self };
+            *self = Self { state: State::Unproven, first_tsval, first_ns, ..*self };
         }
         let ticks = tsval.wrapping_sub(self.first_tsval);
         if ticks > i32::MAX as u32 || self.state == State::Wrong {
@@ -54,13 +61,16 @@ impl SenderClock {
         }
         let difference_ns = here_ns - sender_ns;
         let here_ms = u32::try_from(here_ns / 1_000_000).unwrap_or(u32::MAX);
+        if self.state == State::Unproven && here_ms >= PROOF_MS && ticks >= here_ms / 2 {
+            self.state = State::Runs;
+        }
         let since_ms = here_ms.saturating_sub(self.least_at_ms);
         // A part in a million of a millisecond is a nanosecond.
         let least_ns = self.least_ns + i64::from(since_ms) * DRIFT_PPM;
         if difference_ns < least_ns {
             (self.least_ns, self.least_at_ms) = (difference_ns, here_ms);
             self.queued_ns = 0;
-        } else {
+        } else if self.state == State::Runs {
             self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
         }
     }
@@ -85,11 +95,11 @@ mod tests {
     #[test]
     fn a_packet_that_queued_shows_by_its_timestamp() {
         let mut clock = SenderClock::default();
-        for tick in 0..50u32 {
+        for tick in 0..150u32 {
             clock.observe(7_000 + tick, 1_000_000_000 + u64::from(tick) * 1_000_000);
         }
         assert_eq!(clock.queued_ns(), 0);
-        clock.observe(7_050, 1_000_000_000 + 80_000_000);
+        clock.observe(7_150, 1_000_000_000 + 180_000_000);
         assert!(clock.queued_ns().abs_diff(30_000_000) < 2_000_000);
     }
 
@@ -100,5 +110,14 @@ mod tests {
             clock.observe(step * 1_000, 1_000_000_000 + u64::from(step) * 1_000_000);
         }
         assert_eq!(clock.queued_ns(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_ticks_every_hundredth_of_a_second_shows_no_queue() {
+        let mut clock = SenderClock::default();
+        for step in 0..400u32 {
+            clock.observe(step / 10, 1_000_000_000 + u64::from(step) * 1_000_000);
+            assert_eq!(clock.queued_ns(), 0);
+        }
     }
 }
