@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
-use tcpwhy_core::pipeline::{Analysis, Options};
+use tcpwhy_core::join::{self, Survey};
+use tcpwhy_core::pipeline::{Analysis, Options, Sites};
 #[cfg(target_os = "linux")]
 use tcpwhy_core::report::Finding;
 use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
@@ -25,6 +26,8 @@ pub struct Wanted {
     pub all: bool,
     /// Threads.
     pub threads: usize,
+    /// At how many places the captures were taken, if the user says so.
+    pub vantages: Option<u8>,
 }
 
 /// What was found out.
@@ -54,8 +57,11 @@ pub fn analyse(
     if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
     }
-    let mut capture = CaptureSet::new(sources)?;
     let mut options = wanted.options;
+    let survey = survey(&sources, again, wanted.vantages)?;
+    options.is_translated = survey.is_translated;
+    let mut capture = CaptureSet::new(survey.place(sources))?;
+    options.sites = Sites::of(&capture);
     options.all |= draws;
     options.first_ns = capture.first_ns().unwrap_or(0);
     // A secret of the system's: who makes a capture must not know which flows hash alike.
@@ -69,12 +75,29 @@ pub fn analyse(
     let ladder = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));
         let mut drill = Drill::new(&options, find(&report, &pick)?);
-        second_look(CaptureSet::new(again()?)?, &mut drill)?;
+        second_look(CaptureSet::new(survey.place(again()?))?, &mut drill)?;
         Some(drill.finish(wanted.exchange, wanted.all)?)
     } else {
         None
     };
     Ok(Answer { report, ladder, complete })
+}
+
+/// Where the captures were taken: told by their packets, unless the user says that it is one
+/// place. A stream shows its packets only once, and cannot be looked into beforehand.
+fn survey(
+    sources: &[Source],
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    vantages: Option<u8>,
+) -> Result<Survey, Error> {
+    let once = sources.iter().find(|source| matches!(source.open, Open::Once(_)));
+    match (once, vantages) {
+        (_, Some(1)) => Ok(Survey::default()),
+        (Some(once), Some(_)) => Err(Error::JoinOnce { path: once.name.clone() }),
+        (None, Some(_)) => Ok(join::survey(again()?, true)?.required()?),
+        (None, None) if sources.len() > 1 => Ok(join::survey(again()?, false)?),
+        (_, None) => Ok(Survey::default()),
+    }
 }
 
 /// The connection that is meant, in the list of all.

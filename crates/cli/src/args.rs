@@ -9,6 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   tcpwhy slow.pcap                           why was it slow?
   tcpwhy /var/captures/edge-*.pcapng.gz      a rotated set, in any order
+  tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
   tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows what is known
   tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
@@ -110,6 +111,11 @@ pub struct Explain {
     /// A cost is a finding from this long per exchange on, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
+
+    /// At how many places the files were captured, 1 or 2; with 2, the same traffic at both is
+    /// joined [default: told by its packets]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub vantages: Option<u8>,
 
     /// Threads; the answer does not depend on it [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -60,6 +60,7 @@ fn measured(
         exchange: None,
         all: false,
         threads,
+        vantages: None,
     };
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);

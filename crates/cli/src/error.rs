@@ -4,6 +4,7 @@ use std::io;
 use tcpwhy_core::capture::CaptureError;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
+use tcpwhy_core::join::JoinError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -28,6 +29,13 @@ pub enum Error {
          tcpdump -w FILE"
     )]
     Once { path: String },
+    #[error(
+        "{path}: two places are told apart by a look beforehand, and this can be read only once; \
+         save it first: tcpdump -w FILE"
+    )]
+    JoinOnce { path: String },
+    #[error("{0}")]
+    Join(#[from] JoinError),
     #[error("{0}")]
     Drill(#[from] DrillError),
     #[error("{0}")]

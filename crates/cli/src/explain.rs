@@ -52,6 +52,7 @@ fn wanted(asked: &Explain) -> Wanted {
         exchange: asked.exchange,
         all: asked.all,
         threads: asked.threads.map_or_else(workers::available, usize::from),
+        vantages: asked.vantages,
     }
 }
 

@@ -6,7 +6,7 @@ mod rungs;
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::pipeline::{Batch, Decoder, Joiner, Options};
+use crate::pipeline::{Batch, Decoder, Joiner, Options, Sites};
 use crate::report::{ConnectionReport, Ladder};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{FlowKey, Segment};
@@ -36,6 +36,7 @@ pub struct Drill {
     batch: Batch,
     flow: FlowKey,
     first_frame: FrameId,
+    sites: Sites,
     connection: Option<Box<Connection>>,
     over: bool,
     rungs: Vec<Rung>,
@@ -65,6 +66,7 @@ impl Drill {
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
             first_frame: connection.first_frame,
+            sites: options.sites.clone(),
             connection: None,
             over: false,
             rungs: Vec::new(),
@@ -88,6 +90,9 @@ impl Drill {
 
     fn segment(&mut self, segment: &Segment, payload: &[u8]) {
         if self.over || self.connection.is_none() && segment.frame != self.first_frame {
+            return;
+        }
+        if self.sites.place(segment.frame) != self.sites.place(self.first_frame) {
             return;
         }
         let connection = self.connection.get_or_insert_with(|| {

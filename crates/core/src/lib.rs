@@ -19,6 +19,7 @@ pub mod dns;
 pub mod drill;
 pub mod filter;
 pub mod histogram;
+pub mod join;
 pub mod pipeline;
 mod queue;
 pub mod report;

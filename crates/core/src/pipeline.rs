@@ -8,20 +8,26 @@
 
 mod batch;
 mod fragments;
+mod names;
 mod pass;
 mod schedule;
+mod twin;
 
 pub use batch::Batch;
 pub(crate) use fragments::Joiner;
+pub use twin::Sites;
 
 use batch::Aside;
+use names::Names;
 pub use pass::{GoOn, Pass};
+use twin::Twin;
 
 use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
-use crate::dns::{self, Carried, Carrier, Lookup};
+use crate::dns::{self, Carrier, Lookup};
 use crate::filter::Filter;
-use crate::report::{Fact, Observation, Report};
+use crate::join::{Datagrams, Joint};
+use crate::report::{Observation, Report};
 use crate::tcp::Tracker;
 use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode};
 
@@ -44,6 +50,10 @@ pub struct Options {
     pub all: bool,
     /// Capture time of the first frame, from which the filter's times count, ns.
     pub first_ns: u64,
+    /// Where the captures were taken, if that was at two places.
+    pub sites: Sites,
+    /// Captures show the same packets with other addresses.
+    pub is_translated: bool,
 }
 
 /// Decodes blocks.
@@ -53,6 +63,7 @@ pub struct Decoder {
     filter: Filter,
     /// First and past-the-end capture time of what is looked at, ns.
     window: (u64, u64),
+    sites: Sites,
 }
 
 impl Decoder {
@@ -62,6 +73,7 @@ impl Decoder {
             hasher: FlowHasher::new(options.seed),
             window: options.filter.window(options.first_ns),
             filter: options.filter.clone(),
+            sites: options.sites.clone(),
         }
     }
 
@@ -123,11 +135,34 @@ impl Decoder {
 pub struct Shard {
     tracker: Tracker,
     tally: Tally,
+    /// The second place, if there are two.
+    twin: Option<Box<Twin>>,
 }
 
 impl Shard {
+    fn new(options: &Options) -> Self {
+        let mut shard = Self::default();
+        if options.sites.are_two() {
+            shard.twin = Some(Box::new(Twin::new(options.sites.clone())));
+        }
+        let twin = shard.twin.as_deref_mut();
+        let (tracker, both) = twin.map(|twin| (&mut twin.tracker, &mut twin.both)).unzip();
+        for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
+            tracker.shows_values = options.show_values;
+        }
+        for tally in [&mut shard.tally].into_iter().chain(both.into_iter().flatten()) {
+            if options.all {
+                tally.worst = Worst::new(usize::MAX);
+            }
+        }
+        shard
+    }
+
     /// Takes shard `index` of a block's segments.
     pub fn take(&mut self, index: usize, batch: &Batch, block: &Block) {
+        if self.twin.is_some() {
+            return self.take_both(index, batch, block);
+        }
         self.tracker.glance(batch.of_shard(index));
         for segment in batch.of_shard(index) {
             self.tracker.segment(segment, batch.payload(segment, block), &mut self.tally);
@@ -135,18 +170,13 @@ impl Shard {
     }
 }
 
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
-
-/// Look-ups kept for linking; a capture with more says less about the later ones.
-const LOOKUPS_MAX: usize = 1 << 18;
-
 /// What concerns more than one connection.
 pub struct Control {
-    dns: dns::Tracker,
-    names: dns::Streams,
+    sites: Sites,
+    /// By place.
+    names: [Names; 2],
+    datagrams: Datagrams,
     joiner: Joiner,
-    lookups: Vec<Lookup>,
     counts: DecodeCounts,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -158,10 +188,10 @@ const ENDPOINTS_MAX: usize = 64;
 impl Control {
     fn new(decoder: Decoder) -> Self {
         Self {
-            dns: dns::Tracker::new(false),
-            names: dns::Streams::default(),
+            sites: decoder.sites.clone(),
+            names: Default::default(),
+            datagrams: Datagrams::default(),
             joiner: Joiner::new(decoder),
-            lookups: Vec::new(),
             counts: DecodeCounts::default(),
             first_ns: None,
             last_ns: 0,
@@ -179,33 +209,24 @@ impl Control {
         };
         self.last_ns = self.last_ns.max(batch.last_ns);
         for aside in &batch.asides {
-            self.aside(aside, batch, block);
+            let place = batch.frame_of(aside).map_or(0, |frame| self.sites.place(frame));
+            self.names[place].aside(aside, batch, block);
         }
-        let finished = self.dns.take_finished();
-        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
-        self.lookups.extend(finished.into_iter().take(room));
+        if self.sites.are_two() {
+            for (carried, payload) in batch.datagrams() {
+                self.datagrams.see(self.sites.place(carried.frame), &carried, payload);
+            }
+        }
+        self.names.iter_mut().for_each(Names::collect);
     }
 
-    fn aside(&mut self, aside: &Aside, batch: &Batch, block: &Block) {
-        match aside {
-            Aside::Datagram { time_ns, frame, source, destination, payload, carrier } => {
-                let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let carried = Carried { time_ns, frame, source, destination, carrier };
-                self.dns.message(&carried, payload);
-            }
-            Aside::Segment(place) => {
-                if let Some(segment) = batch.at(*place) {
-                    let payload = batch.payload(segment, block);
-                    self.names.segment(segment, payload, &mut self.dns);
-                }
-            }
-            Aside::Error(error) if error.protocol == UDP => {
-                let FlowKey { low, high } = error.flow;
-                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
-                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
-            }
-            Aside::Error(_) | Aside::Fragment(_) => {}
-        }
+    /// All look-ups, each once.
+    fn take_lookups(&mut self) -> Vec<Lookup> {
+        let names = std::mem::take(&mut self.names);
+        let [mut all, more] = names.map(|names| names.finish(self.last_ns));
+        let new = dns::unknown_to(&all, more);
+        all.extend(new);
+        all
     }
 }
 
@@ -220,12 +241,7 @@ pub struct Analysis {
 impl Analysis {
     /// Begins.
     pub fn new(options: Options) -> Self {
-        let mut shards: Vec<_> = (0..SHARDS).map(|_| Shard::default()).collect();
-        let shows_values = options.show_values;
-        shards.iter_mut().for_each(|shard| shard.tracker.shows_values = shows_values);
-        if options.all {
-            shards.iter_mut().for_each(|shard| shard.tally.worst = Worst::new(usize::MAX));
-        }
+        let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);
         Self { control: Control::new(decoder.clone()), decoder, options, shards }
     }
@@ -253,36 +269,44 @@ impl Analysis {
     /// Ends every connection and says what was found.
     pub fn finish(self, inputs: &[InputSummary]) -> Report {
         let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
-        let mut tally = Tally::default();
+        let (mut tally, mut joint) = (Tally::default(), None);
         for mut shard in self.shards {
-            shard.tracker.finish(&mut shard.tally);
+            shard.finish();
             report.totals.segments += shard.tracker.segments;
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             tally.merge(shard.tally);
+            if let Some(mut twin) = shard.twin {
+                report.totals.segments += twin.tracker.segments;
+                twin.both[1].notes.port_reuses += twin.tracker.port_reuses;
+                joint.get_or_insert_with(Joint::default).take(twin.both, twin.pairs);
+            }
         }
-        let control = self.control;
-        let mut lookups = control.lookups;
-        lookups.extend(control.dns.finish(control.last_ns));
+        let mut control = self.control;
+        let other = joint.as_mut().map(|joint| {
+            joint.time(std::mem::take(&mut control.datagrams.minima));
+            joint.split(&mut tally)
+        });
+        let lookups = control.take_lookups();
         report.totals.lookups = lookups.len() as u64;
         cause::link(lookups, &mut tally);
         let mut counts = control.counts;
         let joined = control.joiner.finish();
         counts.merge(&joined.errors);
-        if joined.packets > 0 {
-            report.observations.push(Observation {
-                id: "ip_fragments",
-                facts: [("count", joined.packets), ("incomplete", joined.incomplete)]
-                    .into_iter()
-                    .filter(|&(_, count)| count > 0)
-                    .map(|(name, count)| (name, Fact::Count(count)))
-                    .collect(),
-                frames: Vec::new(),
-            });
+        report.observations.extend(joined.observation());
+        if self.options.is_translated {
+            let (facts, frames) = (Vec::new(), Vec::new());
+            report.observations.push(Observation { id: "address_translation", facts, frames });
         }
         report.totals.decode_errors = counts;
         report.totals.first_ns = control.first_ns.unwrap_or(0);
         report.totals.last_ns = control.last_ns;
-        cause::assemble(tally, &self.options.floors, &mut report);
+        let floors = &self.options.floors;
+        cause::assemble(tally, floors, &mut report);
+        if let (Some(joint), Some(other)) = (joint, other) {
+            let mut told = Report::default();
+            cause::assemble(other, floors, &mut told);
+            joint.agree(&mut report, &told, self.options.sites.ahead_ns());
+        }
         if !self.options.all {
             report.endpoints.truncate(ENDPOINTS_MAX);
         }

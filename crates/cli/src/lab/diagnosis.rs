@@ -94,5 +94,6 @@ fn wanted() -> Wanted {
         exchange: None,
         all: true,
         threads: workers::available(),
+        vantages: Some(1),
     }
 }

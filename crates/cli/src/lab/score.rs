@@ -115,6 +115,7 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
         exchange: None,
         all: false,
         threads: 1,
+        vantages: Some(1),
     };
     let again = || sources::open(&[path]);
     let answer = analysis::analyse(again()?, &again, wanted, |_| {}, &AtomicBool::new(false))?;

@@ -22,13 +22,16 @@ pub(super) struct Member {
     pub(super) unreadable: bool,
     /// What it is read with while it is open.
     pub(super) lane: Option<Box<Lane>>,
+    /// By how much its clock is ahead, ns.
+    ahead_ns: i64,
 }
 
 impl Member {
     /// Finds out when a source begins. A file is closed again; a stream stays open, with what
     /// was read of it staged.
     pub(super) fn peek(source: Source, scratch: &mut Block) -> (Self, InputSummary) {
-        let mut input = InputSummary { path: source.name, ..InputSummary::default() };
+        let (site, path) = (source.site, source.name);
+        let mut input = InputSummary { path, site, ..InputSummary::default() };
         let (reopen, lane, head) = match source.open {
             Open::Again(reopen) => {
                 let head = open_file(&*reopen).map(|mut reader| {
@@ -50,8 +53,27 @@ impl Member {
             input.problems.push(problem);
             None
         });
-        let stored_bytes = source.bytes;
-        (Self { reopen, stored_bytes, head_ns, unreadable, lane }, input)
+        let (stored_bytes, ahead_ns) = (source.bytes, site.ahead_ns);
+        let mut member = Self { reopen, stored_bytes, head_ns, unreadable, lane, ahead_ns };
+        member.head_ns = head_ns.map(|head_ns| member.set_right(head_ns));
+        if let Some(mut lane) = member.lane.take() {
+            member.set_times(&mut lane.staged);
+            member.lane = Some(lane);
+        }
+        (member, input)
+    }
+
+    fn set_right(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
+    }
+
+    /// Tells the times of what was read by the clock of the first place.
+    pub(super) fn set_times(&self, block: &mut Block) {
+        if self.ahead_ns != 0 {
+            for entry in &mut block.entries {
+                entry.time_ns = self.set_right(entry.time_ns);
+            }
+        }
     }
 
     /// Readable with frames first, by time; then without; then unreadable.

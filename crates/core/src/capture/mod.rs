@@ -31,7 +31,7 @@ mod summary;
 pub use frame::{Block, Frame, FrameEntry, FrameId, LinkType};
 pub use problem::{CaptureError, Problem};
 pub use set::{CaptureSet, Progress};
-pub use source::{Open, OpenAgain, Source};
+pub use source::{Open, OpenAgain, Site, Source};
 pub use summary::{InputSummary, STEP_NS};
 
 /// The longest frame taken for real, bytes. Linux hands on super-packets of up to 512 KiB

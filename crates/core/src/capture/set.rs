@@ -92,6 +92,17 @@ impl CaptureSet {
         readable.filter_map(|member| member.head_ns).next()
     }
 
+    /// When the captures of each place begin, ns by the clock of the first; `u64::MAX` where there
+    /// are none.
+    pub fn began_ns(&self) -> [u64; 2] {
+        let mut began_ns = [u64::MAX; 2];
+        for (member, input) in self.members.iter().zip(&self.inputs) {
+            let began = &mut began_ns[usize::from(input.site.is_second)];
+            *began = member.head_ns.unwrap_or(u64::MAX).min(*began);
+        }
+        began_ns
+    }
+
     /// How much of the input was read.
     pub fn progress(&self) -> Progress {
         let readable = || self.members.iter().filter(|member| !member.unreadable);
@@ -210,7 +221,9 @@ impl CaptureSet {
         let filled = lane.reader.fill(block, block_bytes);
         let input = &mut self.inputs[usize::from(file)];
         lane.reader.write(input);
-        if !filled {
+        if filled {
+            member.set_times(block);
+        } else {
             member.lane = None;
             // A file that ended early is done with, too.
             input.bytes = member.stored_bytes.unwrap_or(input.bytes).max(input.bytes);

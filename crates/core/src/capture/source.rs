@@ -14,6 +14,17 @@ pub enum Open {
     Once(Box<dyn Read + Send>),
 }
 
+/// Where a capture was taken and by which clock, if it is one of several that show the same
+/// packets at two places (see [`crate::join`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// At the second place, which is further from the clients.
+    pub is_second: bool,
+    /// By how much its clock is ahead of that of the first place, ns. Frames come out by the
+    /// clock of the first.
+    pub ahead_ns: i64,
+}
+
 /// One capture of the input, with the name people know it by.
 pub struct Source {
     /// The path, or `-`; ties between files are broken by it.
@@ -22,6 +33,8 @@ pub struct Source {
     pub bytes: Option<u64>,
     /// How to read it.
     pub open: Open,
+    /// Where it was taken.
+    pub site: Site,
 }
 
 impl Source {
@@ -32,12 +45,19 @@ impl Source {
         F: Fn() -> io::Result<R> + Send + 'static,
     {
         let open = move || open().map(|read| Box::new(read) as Box<dyn Read + Send>);
-        Self { name: name.into(), bytes, open: Open::Again(Box::new(open)) }
+        Self { name: name.into(), bytes, open: Open::Again(Box::new(open)), site: Site::default() }
     }
 
     /// A stream that can be read once.
     pub fn stream(name: impl Into<String>, read: impl Read + Send + 'static) -> Self {
-        Self { name: name.into(), bytes: None, open: Open::Once(Box::new(read)) }
+        let open = Open::Once(Box::new(read));
+        Self { name: name.into(), bytes: None, open, site: Site::default() }
+    }
+
+    /// The same, taken at `site`.
+    #[must_use]
+    pub fn at(self, site: Site) -> Self {
+        Self { site, ..self }
     }
 
     /// A capture that lies in memory.

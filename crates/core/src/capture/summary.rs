@@ -1,6 +1,6 @@
 //! What is said about each input: counts, times, problems. Kept while reading, per file.
 
-use super::{LinkType, Problem};
+use super::{LinkType, Problem, Site};
 
 /// By how much a frame comes before the one ahead of it where a clock was set, ns: interfaces and
 /// processors of one host differ by less.
@@ -15,7 +15,7 @@ pub struct InputSummary {
     pub packets: u64,
     /// Bytes read so far, as stored (of a compressed file: compressed).
     pub bytes: u64,
-    /// Earliest frame, nanoseconds since the Unix epoch.
+    /// Earliest frame, nanoseconds since the Unix epoch, by the file's own clock.
     pub first_ns: Option<u64>,
     /// Latest frame, nanoseconds since the Unix epoch.
     pub last_ns: Option<u64>,
@@ -23,6 +23,8 @@ pub struct InputSummary {
     pub link_types: Vec<LinkType>,
     /// What is wrong with it.
     pub problems: Vec<Problem>,
+    /// Where it was taken.
+    pub site: Site,
 }
 
 /// How often something happened, and where first.

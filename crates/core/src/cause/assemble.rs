@@ -71,7 +71,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
 
 /// Faults before costs: what is wrong heads the report, not what distance and work take. Lost
 /// time within a class; faults without lost time by severity.
-fn order(finding: &Finding) -> impl Ord + use<> {
+pub fn order(finding: &Finding) -> impl Ord + use<> {
     let severity = match finding.cause {
         Cause::SynFlood => 0,
         Cause::Refused => 1,
@@ -256,6 +256,8 @@ pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64
         facts: facts::facts(key, cause, endpoint).into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
+        sender: key.sender,
+        sights: Vec::new(),
     }
 }
 

@@ -55,6 +55,11 @@ impl Notes {
         }
     }
 
+    /// Bytes that were acknowledged and never seen.
+    pub fn missing_bytes(&self) -> u64 {
+        self.missing_bytes
+    }
+
     /// Connections of which one direction was captured.
     pub fn one_sided(&self) -> u64 {
         self.one_sided

@@ -143,5 +143,7 @@ pub(super) fn recognise(
         facts: facts.into_iter().chain(victims).collect(),
         software: endpoint.software.clone().map(String::from),
         protocol: endpoint.protocol,
+        sender: Side::Client,
+        sights: Vec::new(),
     })
 }

@@ -157,7 +157,7 @@ impl Tally {
     }
 
     /// Whether the capture shows one direction only, of most connections.
-    pub(super) fn one_way(&self) -> bool {
+    pub(crate) fn one_way(&self) -> bool {
         2 * self.notes.one_sided() > self.connections
     }
 

@@ -2,7 +2,7 @@
 
 use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
-use crate::dns::Carrier;
+use crate::dns::{Carried, Carrier};
 use crate::wire::{
     DecodeCounts, Endpoint, FlowHasher, IcmpError, Reassembled, Segment, SegmentFlags,
 };
@@ -53,6 +53,19 @@ impl Batch {
         (0..SHARDS).flat_map(|shard| self.of_shard(shard))
     }
 
+    /// DNS datagrams that came whole, with their payload.
+    pub(crate) fn datagrams(&self) -> impl Iterator<Item = (Carried<'_>, &[u8])> {
+        self.asides.iter().filter_map(|aside| match aside {
+            Aside::Datagram { time_ns, frame, source, destination, payload, carrier }
+                if *carrier == Carrier::Datagram =>
+            {
+                let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
+                Some((Carried { time_ns, frame, source, destination, carrier }, &**payload))
+            }
+            _ => None,
+        })
+    }
+
     /// The segments of one shard, in order.
     #[inline]
     pub(super) fn of_shard(&self, shard: usize) -> impl Iterator<Item = &Segment> {
@@ -67,6 +80,16 @@ impl Batch {
     /// The segment at a [`place`](Self::place).
     pub(super) fn at(&self, place: u32) -> Option<&Segment> {
         self.segments.get(place as usize)
+    }
+
+    /// The frame of a packet that is kept.
+    pub(super) fn frame_of(&self, aside: &Aside) -> Option<FrameId> {
+        match aside {
+            Aside::Datagram { frame, .. } => Some(*frame),
+            Aside::Segment(place) => self.at(*place).map(|segment| segment.frame),
+            Aside::Error(error) => Some(error.frame),
+            Aside::Fragment(entry) => Some(entry.id),
+        }
     }
 
     /// The captured payload of one of the segments; `block` is what they were decoded from.

@@ -3,6 +3,7 @@
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
 use crate::dns::Carrier;
+use crate::report::{Fact, Observation};
 use crate::wire::{
     DecodeCounts, DecodeError, Fragment, Packet, Reassembled, Reassembler, Reassembly, Segment,
     decode,
@@ -11,7 +12,8 @@ use crate::wire::{
 /// Joins the fragments of a capture, block after block.
 pub(crate) struct Joiner {
     decoder: Decoder,
-    reassembler: Reassembler,
+    /// By place: packets are the same at both.
+    reassemblers: [Reassembler; 2],
     /// What was wrong with fragments, and with the packets made of them.
     errors: DecodeCounts,
 }
@@ -25,10 +27,23 @@ pub(crate) struct Joined {
     pub incomplete: u64,
 }
 
+impl Joined {
+    /// What to tell of it.
+    pub fn observation(&self) -> Option<Observation> {
+        let facts = [("count", self.packets), ("incomplete", self.incomplete)];
+        let facts = facts.into_iter().filter(|&(_, count)| count > 0);
+        (self.packets > 0).then(|| Observation {
+            id: "ip_fragments",
+            facts: facts.map(|(name, count)| (name, Fact::Count(count))).collect(),
+            frames: Vec::new(),
+        })
+    }
+}
+
 impl Joiner {
     /// Joins what `decoder` looks at.
     pub fn new(decoder: Decoder) -> Self {
-        Self { decoder, reassembler: Reassembler::default(), errors: DecodeCounts::default() }
+        Self { decoder, reassemblers: Default::default(), errors: DecodeCounts::default() }
     }
 
     /// Puts what the fragments of a block complete into its `batch`, each in its place: a packet
@@ -52,11 +67,12 @@ impl Joiner {
 
     /// Ends all that is unfinished, and says how it went.
     pub fn finish(mut self) -> Joined {
-        self.reassembler.finish();
-        let incomplete = self.reassembler.incomplete_count();
+        self.reassemblers.iter_mut().for_each(Reassembler::finish);
+        let incomplete = self.reassemblers.iter().map(Reassembler::incomplete_count).sum();
         let mut errors = self.errors;
         (0..incomplete).for_each(|_| errors.add_error(DecodeError::FragmentIncomplete));
-        Joined { errors, packets: self.reassembler.packet_count(), incomplete }
+        let packets = self.reassemblers.iter().map(Reassembler::packet_count).sum();
+        Joined { errors, packets, incomplete }
     }
 
     /// Takes the fragment in a frame. If it completes a segment, that is returned; what else it
@@ -98,7 +114,8 @@ impl Joiner {
     }
 
     fn insert(&mut self, fragment: &Fragment<'_>) -> Option<Reassembled> {
-        match self.reassembler.insert(fragment) {
+        let place = self.decoder.sites.place(fragment.frame());
+        match self.reassemblers[place].insert(fragment) {
             Reassembly::Complete(whole) => Some(whole),
             Reassembly::Pending => None,
             Reassembly::Refused(error) => {

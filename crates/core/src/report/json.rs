@@ -3,6 +3,8 @@
 //! Names are those of the model. Times are integers of nanoseconds; those since the epoch exceed
 //! 2⁵³, so readers must not take them for doubles.
 
+mod join;
+
 use super::phrases::{self, Fix, Phrases, endpoint};
 use super::{
     Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
@@ -59,6 +61,8 @@ struct View<'a> {
     observations: Vec<ObservationView<'a>>,
     connections: Vec<ConnectionView<'a>>,
     connections_omitted: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    join: Option<Value>,
 }
 
 impl<'a> View<'a> {
@@ -68,7 +72,7 @@ impl<'a> View<'a> {
         Self {
             schema_version: SCHEMA_VERSION,
             tool_version,
-            inputs: report.inputs.iter().map(InputView::of).collect(),
+            inputs: report.inputs.iter().map(|it| InputView::of(it, report)).collect(),
             totals: TotalsView {
                 connections: totals.connections,
                 exchanges: totals.exchanges,
@@ -96,6 +100,7 @@ impl<'a> View<'a> {
                 .map(|it| ConnectionView::of(it, report))
                 .collect(),
             connections_omitted: report.connections_omitted,
+            join: report.join.as_ref().map(join::join),
         }
     }
 }
@@ -109,10 +114,12 @@ struct InputView<'a> {
     last_ns: Option<u64>,
     link_type: String,
     problems: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<u8>,
 }
 
 impl<'a> InputView<'a> {
-    fn of(input: &'a InputSummary) -> Self {
+    fn of(input: &'a InputSummary, report: &Report) -> Self {
         let names: Vec<String> = input.link_types.iter().copied().map(link_type).collect();
         let problem = |problem: &crate::capture::Problem| {
             json!({
@@ -129,6 +136,7 @@ impl<'a> InputView<'a> {
             last_ns: input.last_ns,
             link_type: names.join(","),
             problems: input.problems.iter().map(problem).collect(),
+            place: report.join.as_ref().map(|_| 1 + u8::from(input.site.is_second)),
         }
     }
 }
@@ -228,6 +236,8 @@ struct FindingView<'a> {
     verify: String,
     software: Option<&'a str>,
     protocol: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<Value>,
 }
 
 #[derive(serde::Serialize)]
@@ -280,6 +290,7 @@ impl<'a> FindingView<'a> {
             verify: phrases.verify,
             software: finding.software.as_deref(),
             protocol: protocol_id(finding.protocol),
+            places: join::places(&finding.sights, report),
         }
     }
 }

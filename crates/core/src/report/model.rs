@@ -7,6 +7,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::cause::{Cause, Owner, Role};
 use crate::histogram::Histogram;
+use crate::join::{Clocks, Crossing, Place};
 use crate::wire::{DecodeCounts, Endpoint};
 
 /// Version of the JSON contract.
@@ -35,6 +36,32 @@ pub struct Report {
     pub connections: Vec<ConnectionReport>,
     /// How many connections were left out of `connections`.
     pub connections_omitted: u64,
+    /// How the captures of two places were joined, if they were.
+    pub join: Option<Join>,
+}
+
+/// The same traffic captured at two places.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Join {
+    /// What the places are, the one nearer the clients first.
+    pub vantages: [Vantage; 2],
+    /// Whose times the report tells, where both saw a connection.
+    pub told_by: Place,
+    /// How the clocks differ; none where packets of one direction only were seen at both.
+    pub clocks: Option<Clocks>,
+    /// Connections seen at both places.
+    pub connections: u64,
+    /// Their packets, by who sent them.
+    pub crossings: [Crossing; 2],
+}
+
+/// A finding as one of two places sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Which place.
+    pub place: Place,
+    /// What was lost by its capture, ns.
+    pub lost_ns: u64,
 }
 
 /// Counts over the whole input.
@@ -274,6 +301,10 @@ pub struct Finding {
     pub software: Option<String>,
     /// What is spoken there.
     pub protocol: Protocol,
+    /// Who was waited for.
+    pub sender: Side,
+    /// Which of two places see it; empty where there is one.
+    pub sights: Vec<Sight>,
 }
 
 /// Something noticed that is not a finding.

@@ -1,6 +1,7 @@
 //! The report for a terminal: what, who and what to do first; the proof below it.
 
 mod finding;
+mod join;
 mod timing;
 
 use super::layout::{Page, columns_of, cut, left, right};
@@ -23,6 +24,7 @@ type Said<'a> = (&'a Finding, Phrases);
 pub fn render(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     inputs(&mut page, report);
+    join::render(&mut page, report);
     limits(&mut page, report);
     page.gap();
     let findings = phrased(report);
@@ -86,7 +88,9 @@ fn inputs(page: &mut Page<'_>, report: &Report) {
     if totals.lookups > 0 {
         facts.push(counted(totals.lookups, "name look-up", "name look-ups"));
     }
-    facts.extend(captured_at(totals.vantage).map(str::to_owned));
+    if report.join.is_none() {
+        facts.extend(captured_at(totals.vantage).map(str::to_owned));
+    }
     let facts = facts.join(" · ");
     if columns_of(&name) + columns_of(&facts) + 3 <= page.look.width {
         let name = page.look.paint(Paint::Bold, &name);

@@ -122,13 +122,7 @@ impl Connection {
     /// A connection that begins with `segment`.
     pub fn new(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
-        let from_high = segment.from_high();
-        let client_is_high = match (syn, segment.flags.has(TcpFlags::ACK)) {
-            (true, false) => from_high,
-            (true, true) => !from_high,
-            // Services have the lower port number more often than not.
-            _ => segment.flow.high.port > segment.flow.low.port,
-        };
+        let client_is_high = segment.is_client_high();
         let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
         Self {
             key: segment.flow,

@@ -38,6 +38,7 @@ pub use ceiling::Shape;
 pub use connection::Connection;
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
+pub(crate) use half::Copies;
 pub use half::Half;
 pub use path::Path;
 pub(crate) use reassembly::Reassembly;

@@ -3,6 +3,7 @@
 use super::ip::{Network, protocol};
 use super::walk::{Origin, Output, Step, Walk};
 use super::{Datagram, FlowHasher, Packet, Segment, SegmentFlags, udp};
+use crate::capture::FrameId;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which packet a fragment is of (RFC 791 §2.3: addresses, protocol and identification).
@@ -37,6 +38,11 @@ pub struct Fragment<'a> {
 }
 
 impl Fragment<'_> {
+    /// The frame it came in.
+    pub fn frame(&self) -> FrameId {
+        self.origin.frame
+    }
+
     /// The same for copies of it, and hardly for any other fragment of the same key.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

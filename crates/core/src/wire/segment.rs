@@ -195,6 +195,16 @@ impl Segment {
         self.facts.has(SegmentFlags::FROM_HIGH)
     }
 
+    /// Whether `flow.high` opened the connection, as far as this segment shows: only SYNs tell.
+    pub fn is_client_high(&self) -> bool {
+        match (self.flags.has(TcpFlags::SYN), self.flags.has(TcpFlags::ACK)) {
+            (true, false) => self.from_high(),
+            (true, true) => !self.from_high(),
+            // Services have the lower port number more often than not.
+            _ => self.flow.high.port > self.flow.low.port,
+        }
+    }
+
     /// SEG.LEN of RFC 9293 §3.3.1: payload plus one each for SYN and FIN.
     pub fn seg_len(&self) -> u32 {
         let control =

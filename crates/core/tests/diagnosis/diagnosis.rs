@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 use tcpwhy_core::capture::{CaptureSet, Source};
-use tcpwhy_core::pipeline::{Analysis, Options};
+use tcpwhy_core::join::survey;
+use tcpwhy_core::pipeline::{Analysis, Options, Sites};
 use tcpwhy_core::report::{DirectionReport, Fact, Finding, Ledger, Report};
 
 /// The report on one capture file.
@@ -10,11 +11,25 @@ pub fn diagnose(file: &[u8]) -> Report {
     diagnose_files(&[("capture", file)])
 }
 
-/// The report on several files.
+/// The report on several files of one place.
 pub fn diagnose_files(files: &[(&str, &[u8])]) -> Report {
-    let sources = files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec())).collect();
+    analyse(sources(files), Options::default())
+}
+
+/// The report on several files, of one place or two, as they show.
+pub fn joined(files: &[(&str, &[u8])]) -> Report {
+    let survey = survey(sources(files), false).expect("two places at most");
+    let options = Options { is_translated: survey.is_translated, ..Options::default() };
+    analyse(survey.place(sources(files)), options)
+}
+
+fn sources(files: &[(&str, &[u8])]) -> Vec<Source> {
+    files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec())).collect()
+}
+
+fn analyse(sources: Vec<Source>, options: Options) -> Report {
     let mut capture = CaptureSet::new(sources).expect("a readable capture");
-    let mut analysis = Analysis::new(Options::default());
+    let mut analysis = Analysis::new(Options { sites: Sites::of(&capture), ..options });
     analysis.run(&mut capture, &mut |_| true).expect("a readable capture");
     analysis.finish(capture.inputs())
 }

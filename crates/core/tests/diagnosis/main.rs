@@ -13,3 +13,4 @@ mod memory;
 mod names;
 mod network;
 mod traces;
+mod vantages;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use tcpwhy_core::app::{Protocol, Side};
-use tcpwhy_core::capture::{FrameId, InputSummary, LinkType, Problem};
+use tcpwhy_core::capture::{FrameId, InputSummary, LinkType, Problem, Site};
 use tcpwhy_core::cause::{Cause, Owner, Role};
 use tcpwhy_core::report::*;
 use tcpwhy_core::wire::{DecodeError, Endpoint};
@@ -41,6 +41,7 @@ fn report(path: &str, packets: u64, ledger: Ledger) -> Report {
         last_ns: Some(START_NS + 2_000 * MS),
         link_types: vec![LinkType::ETHERNET],
         problems: Vec::new(),
+        site: Site::default(),
     };
     Report {
         inputs: vec![input],
@@ -137,6 +138,8 @@ fn nagle_finding(server: Endpoint) -> Finding {
         ],
         software: Some("nginx/1.22.1".into()),
         protocol: Protocol::Http1,
+        sender: Side::Server,
+        sights: Vec::new(),
     }
 }
 
@@ -257,6 +260,8 @@ fn send_buffer(server: Endpoint) -> Finding {
         ],
         software: None,
         protocol: Protocol::Turns,
+        sender: Side::Server,
+        sights: Vec::new(),
     }
 }
 
@@ -283,6 +288,8 @@ fn timeout(server: Endpoint) -> Finding {
         ],
         software: None,
         protocol: Protocol::Http1,
+        sender: Side::Server,
+        sights: Vec::new(),
     }
 }
 
@@ -321,6 +328,8 @@ fn refused(server: Endpoint) -> Finding {
         facts: vec![("count", Fact::Count(7))],
         software: None,
         protocol: Protocol::Turns,
+        sender: Side::Server,
+        sights: Vec::new(),
     }
 }
 

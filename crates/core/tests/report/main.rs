@@ -1,6 +1,7 @@
 //! What users see, as snapshots: text at several widths, JSON against its schema.
 
 mod fixtures;
+mod joined;
 
 use tcpwhy_core::cause::{Cause, observations, words};
 use tcpwhy_core::report::{
@@ -11,13 +12,14 @@ fn look(width: usize) -> Look {
     Look { width, ..Look::default() }
 }
 
-fn all() -> [(&'static str, Report); 5] {
+fn all() -> [(&'static str, Report); 6] {
     [
         ("nagle", fixtures::nagle()),
         ("healthy", fixtures::healthy()),
         ("mixture", fixtures::mixture()),
         ("troubled", fixtures::troubled()),
         ("empty", fixtures::empty()),
+        ("joined", joined::joined()),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! One finding: who, how much, what, the proof, the look-alikes, the fix, the check.
 
-use super::counted;
+use super::{counted, join};
 use crate::app::Side;
 use crate::cause::{Class, Role};
 use crate::report::layout::{Page, columns_of, left, right};
@@ -18,6 +18,7 @@ const FIXES_MAX: usize = 3;
 pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &Phrases) {
     heading(page, report, finding);
     page.labelled("what", &phrases.what);
+    join::sights(page, report, finding);
     evidence(page, report, finding, phrases);
     for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
         page.labelled(if index == 0 { "not" } else { "" }, &format!("{}: {why}", cause.id()));

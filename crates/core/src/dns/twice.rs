@@ -1,0 +1,32 @@
+//! Look-ups that were captured at two places.
+
+use super::Lookup;
+use crate::wire::Endpoint;
+use hashbrown::HashMap;
+
+/// A client's port comes again for another query of the same kind after longer than this, ns: both
+/// sightings of one query are as far apart as the path is long and the clocks are uncertain.
+const APART_MAX_NS: u64 = 2_000_000_000;
+
+/// Those of `more`, seen at the second place, that the first has not seen.
+pub(crate) fn unknown_to(all: &[Lookup], more: Vec<Lookup>) -> Vec<Lookup> {
+    let mut known: HashMap<Question, Vec<u64>> = HashMap::new();
+    for (question, sent_ns) in all.iter().flat_map(questions) {
+        known.entry(question).or_default().push(sent_ns);
+    }
+    let is_known = |(question, sent_ns): (Question, u64)| {
+        let times = known.get(&question).map_or(&[][..], Vec::as_slice);
+        times.iter().any(|time_ns| time_ns.abs_diff(sent_ns) < APART_MAX_NS)
+    };
+    more.into_iter().filter(|lookup| !questions(lookup).any(is_known)).collect()
+}
+
+/// The client's address and port, the name server and the type asked for.
+type Question = ([u8; 16], u16, Endpoint, u16);
+
+fn questions(lookup: &Lookup) -> impl Iterator<Item = (Question, u64)> + '_ {
+    lookup
+        .queries
+        .iter()
+        .map(|query| ((lookup.client, query.client_port, query.server, query.qtype), query.sent_ns))
+}

@@ -1,0 +1,241 @@
+//! The clocks of two places against each other, by the packets that fastest came from one to the
+//! other.
+//!
+//! Read first: V. Paxson, "On Calibrating Measurements of Packet Transit Times" (1998). The least
+//! difference between both times of a packet is the difference of the clocks and the path's own
+//! delay, added in one direction, subtracted in the other.
+
+use std::collections::BTreeMap;
+
+/// From the first place to the second, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the first place to the second.
+    There,
+    /// From the second place to the first.
+    Back,
+}
+
+/// Windows kept: enough to see a line, however long the capture.
+const WINDOWS_MAX: u64 = 64;
+/// The shortest window is 2^20 ns, about a millisecond.
+const WIDTH_BITS_MIN: u32 = 20;
+
+/// Windows from which on a drift is told from queues that grow.
+const DRIFT_WINDOWS: usize = 8;
+/// Crystals differ by less, parts per million.
+const DRIFT_PPM_MAX: f64 = 1_000.0;
+/// A drift moves the clocks this many times as far as what the windows differ from its line.
+const DRIFT_CLEAR: f64 = 4.0;
+
+/// A packet's time at the second place less that at the first, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Least {
+    difference_ns: i64,
+    time_ns: u64,
+}
+
+/// In each window of time, for both ways, the packet that was fastest.
+#[derive(Clone, Debug)]
+pub struct Minima {
+    width_bits: u32,
+    windows: BTreeMap<u64, [Option<Least>; 2]>,
+}
+
+impl Default for Minima {
+    fn default() -> Self {
+        Self { width_bits: WIDTH_BITS_MIN, windows: BTreeMap::new() }
+    }
+}
+
+impl Minima {
+    /// A packet that went this `way` and passed the first place at `time_ns`; at the second it was
+    /// `difference_ns` later, by that place's clock.
+    pub fn sample(&mut self, way: Way, time_ns: u64, difference_ns: i64) {
+        let least = Least { difference_ns, time_ns };
+        let window = self.windows.entry(time_ns >> self.width_bits).or_default();
+        keep(&mut window[way as usize], way, least);
+        self.bound();
+    }
+
+    /// Adds all of another; the result does not depend on the order.
+    pub fn merge(&mut self, mut other: Self) {
+        self.widen(other.width_bits);
+        other.widen(self.width_bits);
+        for (index, theirs) in other.windows {
+            let mine = self.windows.entry(index).or_default();
+            for way in [Way::There, Way::Back] {
+                if let Some(least) = theirs[way as usize] {
+                    keep(&mut mine[way as usize], way, least);
+                }
+            }
+        }
+        self.bound();
+    }
+
+    fn bound(&mut self) {
+        while let (Some((first, _)), Some((last, _))) =
+            (self.windows.first_key_value(), self.windows.last_key_value())
+            && last - first >= WINDOWS_MAX
+        {
+            self.widen(self.width_bits + 1);
+        }
+    }
+
+    fn widen(&mut self, width_bits: u32) {
+        if width_bits <= self.width_bits {
+            return;
+        }
+        let shift = width_bits - self.width_bits;
+        self.width_bits = width_bits;
+        for (index, theirs) in std::mem::take(&mut self.windows) {
+            let mine = self.windows.entry(index >> shift).or_default();
+            for way in [Way::There, Way::Back] {
+                if let Some(least) = theirs[way as usize] {
+                    keep(&mut mine[way as usize], way, least);
+                }
+            }
+        }
+    }
+
+    /// How the clocks differ, where packets went both ways.
+    pub fn calibrate(&self) -> Option<Clocks> {
+        let drift = self.drift();
+        let origin_ns = self.windows.values().flatten().flatten().map(|it| it.time_ns).min()?;
+        let level = |least: &Least| {
+            let moved_ns = drift.unwrap_or(0.0) * (least.time_ns - origin_ns) as f64;
+            least.difference_ns - moved_ns as i64
+        };
+        let all = |way: Way| self.windows.values().filter_map(move |it| it[way as usize].as_ref());
+        let there_ns = all(Way::There).map(level).min()?;
+        let back_ns = all(Way::Back).map(level).max()?;
+        Some(Clocks {
+            offset_ns: there_ns.midpoint(back_ns),
+            drift_ppm: drift.map(|drift| drift * 1e6),
+            rtt_min_ns: u64::try_from(there_ns - back_ns).unwrap_or(0),
+        })
+    }
+
+    /// The slope of a line through the windows' differences (Theil and Sen's: the median of all
+    /// slopes), as far as it stands out of what they differ from it.
+    fn drift(&self) -> Option<f64> {
+        let middles: Vec<(f64, f64)> = self
+            .windows
+            .values()
+            .filter_map(|[there, back]| {
+                let (there, back) = (there.as_ref()?, back.as_ref()?);
+                let time_ns = there.time_ns.midpoint(back.time_ns);
+                Some((time_ns as f64, there.difference_ns.midpoint(back.difference_ns) as f64))
+            })
+            .collect();
+        let (first, last) = (middles.first()?, middles.last()?);
+        if middles.len() < DRIFT_WINDOWS {
+            return None;
+        }
+        let pairs = middles.iter().enumerate().flat_map(|(index, from)| {
+            middles[index + 1..].iter().map(move |to| (to.1 - from.1) / (to.0 - from.0).max(1.0))
+        });
+        let slope = median(pairs.collect())?;
+        let base =
+            median(middles.iter().map(|(time, ns)| ns - slope * (time - first.0)).collect())?;
+        let apart = |(time, ns): &(f64, f64)| (ns - base - slope * (time - first.0)).abs();
+        let noise = median(middles.iter().map(apart).collect())?;
+        let moved = (slope * (last.0 - first.0)).abs();
+        (moved > DRIFT_CLEAR * noise && slope.abs() * 1e6 <= DRIFT_PPM_MAX).then_some(slope)
+    }
+}
+
+/// Keeps the packet that was faster: the path adds to the difference there, and takes from it back.
+fn keep(kept: &mut Option<Least>, way: Way, new: Least) {
+    let rank = |least: &Least| match way {
+        Way::There => (least.difference_ns, least.time_ns),
+        Way::Back => (-least.difference_ns, least.time_ns),
+    };
+    if kept.as_ref().is_none_or(|kept| rank(&new) < rank(kept)) {
+        *kept = Some(new);
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// How the clocks of two places differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Clocks {
+    /// By how much the second is ahead of the first, ns; where they drift, at the beginning. Right
+    /// where the fastest packets took the same both ways, and never wrong by more than half of
+    /// `rtt_min_ns`.
+    pub offset_ns: i64,
+    /// How much faster the second runs, parts per million, where that shows.
+    pub drift_ppm: Option<f64>,
+    /// The least round trip between the two places, ns.
+    pub rtt_min_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    /// Packets both ways, 20 ms apart, over a path of 10 ms with a queue, and a second clock that
+    /// is ahead and runs fast.
+    fn minima(count: u64, offset_ns: i64, drift_ppm: i64) -> Minima {
+        let mut minima = Minima::default();
+        for step in 0..count {
+            let time_ns = 1_700_000_000_000_000_000 + step * 20_000_000;
+            let ahead_ns = offset_ns + step as i64 * 20 * drift_ppm;
+            let queue_ns = (step * 7919 % 13) as i64 * MS / 4;
+            minima.sample(Way::There, time_ns, ahead_ns + 10 * MS + queue_ns);
+            minima.sample(Way::Back, time_ns + 1_000_000, ahead_ns - 10 * MS - queue_ns);
+        }
+        minima
+    }
+
+    #[test]
+    fn the_offset_is_what_the_fastest_packets_have_in_common() {
+        for offset_ns in [0, 3_700 * MS, -120 * MS] {
+            let clocks = minima(500, offset_ns, 0).calibrate().unwrap();
+            assert_eq!(clocks.offset_ns, offset_ns);
+            assert_eq!(clocks.rtt_min_ns, 20 * MS as u64);
+            assert_eq!(clocks.drift_ppm, None);
+        }
+    }
+
+    #[test]
+    fn a_drift_shows_and_does_not_shorten_the_path() {
+        let clocks = minima(5_000, 50 * MS, 80).calibrate().unwrap();
+        assert!((clocks.drift_ppm.unwrap() - 80.0).abs() < 2.0, "{clocks:?}");
+        assert!(clocks.offset_ns.abs_diff(50 * MS) < 200_000, "{clocks:?}");
+        assert!(clocks.rtt_min_ns.abs_diff(20 * MS as u64) < 400_000, "{clocks:?}");
+    }
+
+    #[test]
+    fn parts_merge_to_the_whole_in_any_order() {
+        let whole = minima(3_000, 5 * MS, 30).calibrate().unwrap();
+        let mut parts: Vec<Minima> = (0..4).map(|_| Minima::default()).collect();
+        for (index, part) in parts.iter_mut().enumerate() {
+            let of_part = minima(3_000, 5 * MS, 30);
+            for (_, window) in of_part.windows.iter().skip(index).step_by(4) {
+                for (way, least) in [Way::There, Way::Back].into_iter().zip(window) {
+                    let least = least.unwrap();
+                    part.sample(way, least.time_ns, least.difference_ns);
+                }
+            }
+        }
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
+            let mut merged = Minima::default();
+            order.iter().for_each(|&index| merged.merge(parts[index].clone()));
+            assert_eq!(merged.calibrate(), Some(whole));
+        }
+    }
+
+    #[test]
+    fn one_way_alone_tells_nothing() {
+        let mut minima = Minima::default();
+        minima.sample(Way::There, 1, 5);
+        assert_eq!(minima.calibrate(), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! Name look-ups at two places: they tell the clocks too, and sometimes are all there is.
+
+use super::clock::{Minima, Way};
+use super::pairs::Place;
+use crate::dns::{Carried, DNS_PORT};
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Datagrams that wait to be seen at the other place.
+const WAITING_MAX: usize = 1024;
+
+/// What a datagram is known by at another place, but for its addresses.
+pub fn fingerprint(carried: &Carried<'_>, payload: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (carried.source.port, carried.destination.port, payload).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether it is a query.
+pub fn is_from_client(carried: &Carried<'_>) -> bool {
+    carried.destination.port == DNS_PORT
+}
+
+/// Fingerprint and addresses.
+type Print = (u64, [u8; 16], [u8; 16]);
+
+/// The last datagrams of both places.
+#[derive(Default)]
+pub struct Datagrams {
+    waiting: HashMap<Print, (Place, u64)>,
+    order: VecDeque<Print>,
+    /// How fast they came across.
+    pub minima: Minima,
+}
+
+impl Datagrams {
+    /// A datagram passed `place`. The first place is nearer the clients.
+    pub fn see(&mut self, place: Place, carried: &Carried<'_>, payload: &[u8]) {
+        let (time_ns, source, destination) = (carried.time_ns, carried.source, carried.destination);
+        let print = (fingerprint(carried, payload), source.address, destination.address);
+        match self.waiting.get(&print).copied() {
+            // Asked again, with the same number: which is which cannot be told.
+            Some((seen, _)) if seen == place => {}
+            Some((_, other_ns)) => {
+                self.waiting.remove(&print);
+                let (first_ns, second_ns) =
+                    if place == 0 { (time_ns, other_ns) } else { (other_ns, time_ns) };
+                let way = if is_from_client(carried) { Way::There } else { Way::Back };
+                self.minima.sample(way, first_ns, second_ns.wrapping_sub(first_ns) as i64);
+            }
+            None => {
+                if self.order.len() >= WAITING_MAX
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    self.waiting.remove(&oldest);
+                }
+                self.waiting.insert(print, (place, time_ns));
+                self.order.push_back(print);
+            }
+        }
+    }
+}

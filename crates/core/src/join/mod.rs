@@ -1,0 +1,21 @@
+//! The same traffic captured at two places: which captures are of which place, how their clocks
+//! differ, what was lost between them, and two diagnoses made into one.
+//!
+//! ```text
+//! sources ─► survey ─► sites ─► one stream by one clock ─► a tracker for each place ─► two reports
+//!                                                     └──► pairs: clocks, losses ────► agree ─► one
+//! ```
+//!
+//! The first place is the one nearer the clients: what a request took is measured there.
+
+mod agree;
+mod clock;
+mod datagrams;
+mod pairs;
+mod survey;
+
+pub use agree::Joint;
+pub use clock::{Clocks, Minima, Way};
+pub(crate) use datagrams::Datagrams;
+pub use pairs::{Crossing, Pairs, Place};
+pub use survey::{JoinError, Survey, survey};

@@ -1,0 +1,415 @@
+//! Which captures of an input show the same packets, and so were taken at two places.
+//!
+//! A packet is known again by what routers leave alone: sequence and acknowledgment numbers,
+//! timestamps, identification. Files that share packets were taken at different places, whatever
+//! their names and clocks say; the files of one place, a rotated set, share none. Of many packets
+//! those are compared whose fingerprint falls into a sample, the same ones in every file.
+
+use super::datagrams;
+use crate::capture::{Block, CaptureError, CaptureSet, Site, Source};
+use crate::pipeline::{Batch, Decoder, Options};
+use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
+use hashbrown::{HashMap, HashSet};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Fingerprints kept of all files together.
+const SAMPLE_MAX: usize = 1 << 17;
+
+/// Read of all files together, and of each at least, bytes, unless all is to be read.
+const BUDGET_BYTES: u64 = 256 << 20;
+const FILE_BYTES_MIN: u64 = 64 << 10;
+
+/// Packets that two files have in common before they are taken for two places.
+const COMMON_MIN: usize = 2;
+
+/// Why the captures cannot be told apart.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// The same packets were captured three times or more.
+    #[error(
+        "{first} and {second}: these and others show the same packets at more than two places; \
+         name the captures of two places"
+    )]
+    MorePlaces {
+        /// Two of the files.
+        first: String,
+        /// The other one.
+        second: String,
+    },
+    /// Two places were asked for, and are not there.
+    #[error(
+        "no packet is in two of these captures: they do not show the same traffic at two places; \
+         leave out --vantages 2"
+    )]
+    OnePlace,
+    /// Two places were asked for, with address translation between them.
+    #[error(
+        "the same packets have other addresses in each capture: an address translation (NAT) lies \
+         between the two places, and only packets with the same addresses can be joined; capture \
+         on the same side of it, or read the captures one by one"
+    )]
+    Translated,
+}
+
+/// What a survey found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The site of each source, in their order; empty where all are of one place.
+    pub sites: Vec<Site>,
+    /// Packets came again with other addresses.
+    pub is_translated: bool,
+}
+
+impl Survey {
+    /// The same, if there are two places.
+    ///
+    /// # Errors
+    /// [`JoinError::OnePlace`], [`JoinError::Translated`].
+    pub fn required(self) -> Result<Self, JoinError> {
+        match (self.sites.is_empty(), self.is_translated) {
+            (false, _) => Ok(self),
+            (true, true) => Err(JoinError::Translated),
+            (true, false) => Err(JoinError::OnePlace),
+        }
+    }
+
+    /// The sources with their sites.
+    pub fn place(&self, sources: Vec<Source>) -> Vec<Source> {
+        let sites = self.sites.iter().copied().chain(std::iter::repeat(Site::default()));
+        sources.into_iter().zip(sites).map(|(source, site)| source.at(site)).collect()
+    }
+}
+
+/// Looks into `sources`, which can be read again, and tells at which of two places each was
+/// taken; to their ends if `whole`. What cannot be read is left to the analysis.
+///
+/// # Errors
+/// [`JoinError::MorePlaces`].
+pub fn survey(sources: Vec<Source>, whole: bool) -> Result<Survey, JoinError> {
+    let share_bytes = BUDGET_BYTES / sources.len().max(1) as u64;
+    let file_bytes = if whole { u64::MAX } else { share_bytes.max(FILE_BYTES_MIN) };
+    let mut sample = Sample::default();
+    for (index, source) in sources.into_iter().enumerate() {
+        let mut sketch = Sketch { index, name: source.name.clone(), ..Sketch::default() };
+        // A file that cannot be read shows nothing.
+        if sample.read(&mut sketch, source, file_bytes).is_ok() {
+            sample.sketches.push(sketch);
+        }
+    }
+    // The order in which files are named does not matter.
+    sample.sketches.sort_by(|one, other| {
+        (one.first_ns, &one.name, one.index).cmp(&(other.first_ns, &other.name, other.index))
+    });
+    sample.places()
+}
+
+/// A packet of the sample in one file.
+#[derive(Clone, Copy)]
+struct Seen {
+    flow: FlowKey,
+    time_ns: u64,
+    from_client: bool,
+}
+
+/// What is kept of one file.
+#[derive(Default)]
+struct Sketch {
+    index: usize,
+    name: String,
+    first_ns: u64,
+    seen: HashMap<u64, Seen>,
+    /// In it more than once: copies and duplicate ACKs, of which times mean nothing.
+    repeated: HashSet<u64>,
+}
+
+#[derive(Default)]
+struct Sample {
+    sketches: Vec<Sketch>,
+    /// So many low bits of a fingerprint are zero in the sample.
+    bits: u32,
+    kept: usize,
+}
+
+impl Sample {
+    fn read(
+        &mut self,
+        sketch: &mut Sketch,
+        source: Source,
+        file_bytes: u64,
+    ) -> Result<(), CaptureError> {
+        let mut capture = CaptureSet::new(vec![source])?;
+        sketch.first_ns = capture.first_ns().unwrap_or(u64::MAX);
+        let decoder = Decoder::new(&Options::default());
+        let (mut block, mut batch, mut read_bytes) = (Block::default(), Batch::default(), 0);
+        while read_bytes < file_bytes && capture.next_block(&mut block)? {
+            read_bytes += block.bytes.len() as u64;
+            decoder.decode(&block, &mut batch);
+            for segment in batch.segments() {
+                let from_client = segment.from_high() == segment.is_client_high();
+                let seen = Seen { flow: segment.flow, time_ns: segment.time_ns, from_client };
+                self.take(sketch, fingerprint(segment), seen);
+            }
+            for (carried, payload) in batch.datagrams() {
+                let from_client = datagrams::is_from_client(&carried);
+                let flow = FlowKey::new(*carried.source, *carried.destination).0;
+                let seen = Seen { flow, time_ns: carried.time_ns, from_client };
+                self.take(sketch, datagrams::fingerprint(&carried, payload), seen);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, sketch: &mut Sketch, print: u64, seen: Seen) {
+        if print.trailing_zeros() < self.bits {
+            return;
+        }
+        if sketch.seen.contains_key(&print) {
+            sketch.repeated.insert(print);
+            return;
+        }
+        sketch.seen.insert(print, seen);
+        self.kept += 1;
+        while self.kept > SAMPLE_MAX {
+            self.bits += 1;
+            let bits = self.bits;
+            let all = self.sketches.iter_mut().chain([&mut *sketch]);
+            self.kept = all.map(|it| it.thin(bits)).sum();
+        }
+    }
+
+    /// Colours the files so that those with packets in common get different colours.
+    fn places(&self) -> Result<Survey, JoinError> {
+        let count = self.sketches.len();
+        let mut links: Vec<Vec<(usize, Link)>> = vec![Vec::new(); count];
+        let mut is_translated = false;
+        for (one, other) in self.related() {
+            let common = Common::of(&self.sketches[one], &self.sketches[other]);
+            is_translated |= common.translated >= COMMON_MIN && common.packets.is_empty();
+            if let Some(link) = common.link(&self.sketches[one], &self.sketches[other]) {
+                links[one].push((other, link));
+                links[other].push((one, link.back()));
+            }
+        }
+        let mut stands: Vec<Option<Stand>> = vec![None; count];
+        for start in 0..count {
+            if stands[start].is_none() && !links[start].is_empty() {
+                self.colour(start, &links, &mut stands)?;
+            }
+        }
+        if !stands.iter().flatten().any(|stand| stand.is_second) {
+            return Ok(Survey { sites: Vec::new(), is_translated });
+        }
+        self.follow_names(&mut stands);
+        let mut sites =
+            vec![Site::default(); self.sketches.iter().map(|it| it.index + 1).max().unwrap_or(0)];
+        for (sketch, stand) in self.sketches.iter().zip(stands) {
+            if let Some(Stand { is_second: true, ahead_ns }) = stand {
+                sites[sketch.index] = Site { is_second: true, ahead_ns };
+            }
+        }
+        Ok(Survey { sites, is_translated: false })
+    }
+
+    /// Files with a packet in common, in order.
+    fn related(&self) -> BTreeSet<(usize, usize)> {
+        let mut files: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (file, sketch) in self.sketches.iter().enumerate() {
+            for print in sketch.seen.keys() {
+                files.entry(*print).or_default().push(file);
+            }
+        }
+        let pairs = |files: &Vec<usize>| {
+            let others = |(at, one): (usize, &usize)| {
+                let one = *one;
+                files[at + 1..].iter().map(|other| (one, *other)).collect::<Vec<_>>()
+            };
+            files.iter().enumerate().flat_map(others).collect::<Vec<_>>()
+        };
+        files.values().filter(|files| files.len() > 1).flat_map(pairs).collect()
+    }
+
+    /// Gives a place to `start` and all files that share packets with it, directly or by way of
+    /// others; the place nearer the clients is the first.
+    fn colour(
+        &self,
+        start: usize,
+        links: &[Vec<(usize, Link)>],
+        stands: &mut [Option<Stand>],
+    ) -> Result<(), JoinError> {
+        let (mut due, mut members, mut votes) = (VecDeque::from([start]), Vec::new(), 0);
+        stands[start] = Some(Stand::default());
+        while let Some(file) = due.pop_front() {
+            members.push(file);
+            let Some(Stand { is_second, .. }) = stands[file] else { continue };
+            for (other, link) in &links[file] {
+                votes += if is_second { -link.nearer } else { link.nearer };
+                let theirs = is_second != link.is_apart;
+                match stands[*other] {
+                    None => {
+                        stands[*other] = Some(Stand { is_second: theirs, ahead_ns: 0 });
+                        due.push_back(*other);
+                    }
+                    Some(stand) if stand.is_second == theirs => {}
+                    Some(_) => {
+                        let name = |file: usize| self.sketches[file].name.clone();
+                        return Err(JoinError::MorePlaces {
+                            first: name(file),
+                            second: name(*other),
+                        });
+                    }
+                }
+            }
+        }
+        for &file in &members {
+            let Some(stand) = &mut stands[file] else { continue };
+            stand.is_second ^= votes < 0;
+            if stand.is_second {
+                let apart = links[file].iter().filter(|(_, link)| link.is_apart);
+                // Links lead from this file, the second, to one of the first place.
+                let mut ahead: Vec<i64> = apart.map(|(_, link)| -link.later_ns).collect();
+                ahead.sort_unstable();
+                stand.ahead_ns = ahead.get(ahead.len() / 2).copied().unwrap_or(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that share packets with none go with those that are called alike, up to numbers, as
+    /// in a rotated set.
+    fn follow_names(&self, stands: &mut [Option<Stand>]) {
+        let placed: Vec<(String, Stand)> = self
+            .sketches
+            .iter()
+            .zip(&*stands)
+            .filter_map(|(sketch, stand)| Some((stem(&sketch.name), (*stand)?)))
+            .collect();
+        for (sketch, stand) in self.sketches.iter().zip(stands) {
+            let alike = || placed.iter().find(|(name, _)| *name == stem(&sketch.name));
+            *stand = stand.or_else(|| alike().map(|(_, stand)| *stand));
+        }
+    }
+}
+
+/// A name without its numbers.
+fn stem(name: &str) -> String {
+    name.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+}
+
+/// Where a file was taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stand {
+    is_second: bool,
+    ahead_ns: i64,
+}
+
+impl Sketch {
+    /// Keeps what is in the smaller sample; answers how much.
+    fn thin(&mut self, bits: u32) -> usize {
+        self.seen.retain(|print, _| print.trailing_zeros() >= bits);
+        self.repeated.retain(|print| print.trailing_zeros() >= bits);
+        self.seen.len()
+    }
+}
+
+/// How two files are related, seen from one of them.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Taken at different places; else they are two copies of one capture.
+    is_apart: bool,
+    /// Above zero where this file's place is nearer the clients.
+    nearer: i64,
+    /// By how much the other's clock is ahead, ns.
+    later_ns: i64,
+}
+
+impl Link {
+    fn back(self) -> Self {
+        Self { nearer: -self.nearer, later_ns: -self.later_ns, ..self }
+    }
+}
+
+/// Packets of the sample that two files have in common.
+#[derive(Default)]
+struct Common {
+    /// Time in the first file, how much later in the second, and who sent it, in order of time.
+    packets: Vec<(u64, i64, bool)>,
+    flows: HashSet<FlowKey>,
+    /// Packets that are alike but for the addresses.
+    translated: usize,
+}
+
+impl Common {
+    fn of(one: &Sketch, other: &Sketch) -> Self {
+        let mut common = Self::default();
+        for (print, here) in &one.seen {
+            let Some(there) = other.seen.get(print) else { continue };
+            if here.flow != there.flow {
+                common.translated += 1;
+            } else if !one.repeated.contains(print) && !other.repeated.contains(print) {
+                let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
+                common.packets.push((here.time_ns, later_ns, here.from_client));
+                common.flows.insert(here.flow);
+            }
+        }
+        common.packets.sort_unstable();
+        common
+    }
+
+    /// What this says of the two files. Files of one place may share a few packets, as captures
+    /// on two interfaces do; two places share most of what they both have of a connection.
+    fn link(&self, one: &Sketch, other: &Sketch) -> Option<Link> {
+        let times = |pick: fn(&(u64, i64, bool)) -> u64| {
+            let times = || self.packets.iter().map(pick);
+            Some((times().min()?, times().max()?))
+        };
+        let (here, there) = (times(|it| it.0)?, times(|it| it.0.wrapping_add_signed(it.1))?);
+        let shown = |sketch: &Sketch, (first_ns, last_ns): (u64, u64)| {
+            let within = |seen: &&Seen| {
+                (first_ns..=last_ns).contains(&seen.time_ns) && self.flows.contains(&seen.flow)
+            };
+            sketch.seen.values().filter(within).count()
+        };
+        let least = shown(one, here).min(shown(other, there));
+        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < least {
+            return None;
+        }
+        let is_apart = self.packets.iter().any(|&(_, later_ns, _)| later_ns != 0);
+        // What two packets of opposite directions differ by, one right after the other, is a
+        // round trip between the places, whatever the clocks.
+        let turns = self.packets.windows(2).filter_map(|pair| match *pair {
+            [(_, there, true), (_, back, false)] | [(_, back, false), (_, there, true)] => {
+                Some((there - back).signum())
+            }
+            _ => None,
+        });
+        let nearer = turns.sum();
+        Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
+    }
+
+    /// The middle between the fastest packets of both directions.
+    fn later_ns(&self, nearer: i64) -> i64 {
+        let of = |from_client: bool| {
+            let all = self.packets.iter().filter(move |it| it.2 == from_client).map(|it| it.1);
+            if from_client == (nearer >= 0) { all.min() } else { all.max() }
+        };
+        match (of(true), of(false)) {
+            (Some(one), Some(other)) => one.midpoint(other),
+            (one, other) => one.or(other).unwrap_or(0),
+        }
+    }
+}
+
+/// What a packet has in common with itself at another place: all but what addresses, offload and
+/// routers change.
+fn fingerprint(segment: &Segment) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let has_data = segment.payload_len > 0;
+    let control = TcpFlags::SYN | TcpFlags::RST | TcpFlags::ACK;
+    let sack = segment.sack.map(|block| (block.left, block.right));
+    let ip_id = if segment.facts.has(SegmentFlags::IPV4) { segment.ip_id } else { 0 };
+    (segment.seq, segment.ack, segment.window, segment.flags.0 & control, has_data)
+        .hash(&mut hasher);
+    (segment.tsval, segment.tsecr, sack, ip_id).hash(&mut hasher);
+    hasher.finish()
+}

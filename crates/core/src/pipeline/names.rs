@@ -1,0 +1,59 @@
+//! Name look-ups, which concern more than one connection.
+
+use super::batch::{Aside, Batch};
+use crate::capture::Block;
+use crate::dns::{self, Carried, Lookup};
+use crate::wire::FlowKey;
+
+/// IP protocol number of UDP.
+const UDP: u8 = 17;
+
+/// Look-ups kept for linking; a capture with more says less about the later ones.
+const LOOKUPS_MAX: usize = 1 << 18;
+
+/// The look-ups seen at one place.
+#[derive(Default)]
+pub(super) struct Names {
+    dns: dns::Tracker,
+    streams: dns::Streams,
+    lookups: Vec<Lookup>,
+}
+
+impl Names {
+    /// Takes what is there of names.
+    pub fn aside(&mut self, aside: &Aside, batch: &Batch, block: &Block) {
+        match aside {
+            Aside::Datagram { time_ns, frame, source, destination, payload, carrier } => {
+                let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
+                let carried = Carried { time_ns, frame, source, destination, carrier };
+                self.dns.message(&carried, payload);
+            }
+            Aside::Segment(place) => {
+                if let Some(segment) = batch.at(*place) {
+                    let payload = batch.payload(segment, block);
+                    self.streams.segment(segment, payload, &mut self.dns);
+                }
+            }
+            Aside::Error(error) if error.protocol == UDP => {
+                let FlowKey { low, high } = error.flow;
+                let (client, server) = if error.from_high { (high, low) } else { (low, high) };
+                self.dns.unreachable(error.time_ns, error.frame, &client, &server);
+            }
+            Aside::Error(_) | Aside::Fragment(_) => {}
+        }
+    }
+
+    /// Takes look-ups that are over out of the tracker.
+    pub fn collect(&mut self) {
+        let finished = self.dns.take_finished();
+        let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
+        self.lookups.extend(finished.into_iter().take(room));
+    }
+
+    /// All look-ups; the capture ended at `last_ns`.
+    pub fn finish(self, last_ns: u64) -> Vec<Lookup> {
+        let mut lookups = self.lookups;
+        lookups.extend(self.dns.finish(last_ns));
+        lookups
+    }
+}

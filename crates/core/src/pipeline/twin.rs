@@ -1,0 +1,110 @@
+//! What a shard has more where the input was captured at two places: a second tracker, and the
+//! pairs of what both saw.
+
+use super::{Batch, Shard};
+use crate::capture::{Block, CaptureSet, FrameId, Site};
+use crate::cause::Tally;
+use crate::join::{Pairs, Place};
+use crate::tcp::{Connection, Exchange, Sink, Tracker};
+use std::sync::Arc;
+
+/// Where the captures of an input were taken.
+#[derive(Clone, Debug, Default)]
+pub struct Sites {
+    /// By input; empty where all were taken at one place.
+    sites: Arc<[Site]>,
+    /// When the captures of each place begin, ns.
+    pub(super) began_ns: [u64; 2],
+}
+
+impl Sites {
+    /// Those of `capture`.
+    pub fn of(capture: &CaptureSet) -> Self {
+        let are_two = capture.inputs().iter().any(|input| input.site.is_second);
+        let sites = capture.inputs().iter().filter(|_| are_two).map(|input| input.site);
+        Self { sites: sites.collect(), began_ns: capture.began_ns() }
+    }
+
+    /// Whether there are two places.
+    pub fn are_two(&self) -> bool {
+        !self.sites.is_empty()
+    }
+
+    /// Where a frame was captured.
+    pub fn place(&self, frame: FrameId) -> Place {
+        let site = self.sites.get(usize::from(frame.file()));
+        usize::from(site.is_some_and(|site| site.is_second))
+    }
+
+    /// By how much the clock of the second place was set back to tell times, ns.
+    pub(super) fn ahead_ns(&self) -> i64 {
+        self.sites.iter().find(|site| site.is_second).map_or(0, |site| site.ahead_ns)
+    }
+}
+
+/// The second place of a shard.
+pub(super) struct Twin {
+    sites: Sites,
+    /// Connections as the second place sees them.
+    pub tracker: Tracker,
+    /// Connections that both saw, as each sees them.
+    pub both: [Tally; 2],
+    pub pairs: Pairs,
+}
+
+impl Twin {
+    pub fn new(sites: Sites) -> Self {
+        let pairs = Pairs::new(sites.began_ns);
+        Self { sites, tracker: Tracker::default(), both: Default::default(), pairs }
+    }
+}
+
+impl Shard {
+    /// Takes segments of both places.
+    pub(super) fn take_both(&mut self, index: usize, batch: &Batch, block: &Block) {
+        let Some(twin) = &mut self.twin else { return };
+        for segment in batch.of_shard(index) {
+            let place = twin.sites.place(segment.frame);
+            let both = &mut twin.both[place];
+            let mut route = Route { place, both, alone: &mut self.tally, pairs: &mut twin.pairs };
+            let tracker = if place == 0 { &mut self.tracker } else { &mut twin.tracker };
+            tracker.segment(segment, batch.payload(segment, block), &mut route);
+            twin.pairs.see(place, segment);
+        }
+    }
+
+    /// The capture is over.
+    pub(super) fn finish(&mut self) {
+        let Some(twin) = &mut self.twin else { return self.tracker.finish(&mut self.tally) };
+        for (place, tracker) in [&mut self.tracker, &mut twin.tracker].into_iter().enumerate() {
+            let both = &mut twin.both[place];
+            let mut route = Route { place, both, alone: &mut self.tally, pairs: &mut twin.pairs };
+            tracker.finish(&mut route);
+        }
+    }
+}
+
+/// What both places saw is told by each; the rest by whichever saw it.
+struct Route<'a> {
+    place: Place,
+    both: &'a mut Tally,
+    alone: &'a mut Tally,
+    pairs: &'a mut Pairs,
+}
+
+impl Route<'_> {
+    fn tally(&mut self, connection: &Connection) -> &mut Tally {
+        if self.pairs.is_shared(&connection.key) { self.both } else { self.alone }
+    }
+}
+
+impl Sink for Route<'_> {
+    fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.tally(connection).exchange(connection, exchange);
+    }
+
+    fn connection(&mut self, connection: &Connection) {
+        self.tally(connection).connection(connection);
+        self.pairs.end(self.place, &connection.key);
+    }
+}

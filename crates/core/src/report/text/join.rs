@@ -1,0 +1,76 @@
+//! Two places in the text: where, how their clocks differ, what was lost between them.
+
+use crate::join::Crossing;
+use crate::report::layout::Page;
+use crate::report::{Finding, Report, Vantage, units};
+
+/// The lines below what was read.
+pub(super) fn render(page: &mut Page<'_>, report: &Report) {
+    let Some(join) = &report.join else { return };
+    let at_ends = join.vantages == [Vantage::Client, Vantage::Server];
+    let connections = super::counted(join.connections, "connection", "connections");
+    let mut text = match at_ends {
+        true => format!("captured at both ends ({connections}): "),
+        false => format!("captured at two places ({connections}): "),
+    };
+    text += &match &join.clocks {
+        Some(clocks) => {
+            let ahead = match (clocks.offset_ns.signum(), at_ends) {
+                (-1, true) => "behind the client's",
+                (_, true) => "ahead of the client's",
+                (-1, false) => "behind the other's",
+                (_, false) => "ahead of the other's",
+            };
+            let whose = if at_ends { "the server's" } else { "the one nearer the server" };
+            let offset = told_to(clocks.offset_ns.unsigned_abs(), clocks.rtt_min_ns / 2);
+            let uncertainty = units::duration(clocks.rtt_min_ns / 2);
+            let drift = clocks.drift_ppm.map(|ppm| format!(", drifting by {ppm:+.1} ppm"));
+            let drift = drift.unwrap_or_default();
+            match clocks.offset_ns.unsigned_abs() <= clocks.rtt_min_ns / 2 {
+                true => format!("their clocks agree to within {uncertainty}{drift}"),
+                false => {
+                    format!("{whose} clock is {offset} {ahead}, give or take {uncertainty}{drift}")
+                }
+            }
+        }
+        None => "how far their clocks differ cannot be told".into(),
+    };
+    page.paragraph(None, &text, 2);
+    let lost = |crossing: &Crossing, from: &str| {
+        let of = crossing.packets + crossing.lost_packets;
+        let (lost, of) = (units::count(crossing.lost_packets), units::count(of));
+        (crossing.lost_packets > 0).then(|| format!("{lost} of {of} packets from the {from}"))
+    };
+    let [client, server] = &join.crossings;
+    let all: Vec<_> = lost(client, "client").into_iter().chain(lost(server, "server")).collect();
+    if !all.is_empty() {
+        page.paragraph(None, &format!("lost between them: {}", all.join(", ")), 2);
+    }
+}
+
+/// A duration with the digits that are known to within `uncertainty_ns`.
+fn told_to(ns: u64, uncertainty_ns: u64) -> String {
+    if ns < 1_000_000_000 {
+        return units::duration(ns);
+    }
+    let known = (1_000_000_000 / uncertainty_ns.max(1)).checked_ilog10().map_or(0, |it| it + 1);
+    format!("{:.*} s", known.min(6) as usize, ns as f64 / 1e9)
+}
+
+/// Which places a finding was seen at.
+pub(super) fn sights(page: &mut Page<'_>, report: &Report, finding: &Finding) {
+    let Some(join) = &report.join else { return };
+    let seen = finding.sights.iter().map(|sight| {
+        let lost = match sight.lost_ns {
+            0 => String::new(),
+            lost_ns => format!(" (lost {})", units::duration(lost_ns)),
+        };
+        format!("{}{lost}", join.words(sight.place))
+    });
+    let seen: Vec<String> = seen.collect();
+    match seen.as_slice() {
+        [] => {}
+        [one] => page.labelled("seen", &format!("{one} only")),
+        both => page.labelled("seen", &both.join(" and ")),
+    }
+}
