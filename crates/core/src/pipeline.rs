@@ -17,7 +17,7 @@ pub use batch::Batch;
 pub(crate) use fragments::Joiner;
 pub use twin::Sites;
 
-use batch::Aside;
+use batch::{Aside, Event};
 use names::Names;
 pub use pass::{GoOn, Pass};
 use twin::Twin;
@@ -98,6 +98,11 @@ impl Decoder {
                     batch.take_slot();
                 }
                 Packet::Tcp if is_wanted => batch.take_slot(),
+                Packet::IcmpError(error) if error.protocol == TCP => {
+                    if self.wants(&error.flow) {
+                        batch.take_error(error);
+                    }
+                }
                 Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
                 other => batch.asides.extend(self.aside(&other)),
             }
@@ -164,11 +169,20 @@ impl Shard {
             return self.take_both(index, batch, block);
         }
         self.tracker.glance(batch.of_shard(index));
-        for segment in batch.of_shard(index) {
-            self.tracker.segment(segment, batch.payload(segment, block), &mut self.tally);
+        for event in batch.events(index) {
+            match event {
+                Event::Segment(segment) => {
+                    let payload = batch.payload(segment, block);
+                    self.tracker.segment(segment, payload, &mut self.tally);
+                }
+                Event::Error(error) => self.tracker.icmp_error(error),
+            }
         }
     }
 }
+
+/// IP protocol number of TCP.
+const TCP: u8 = 6;
 
 /// What concerns more than one connection.
 pub struct Control {

@@ -24,7 +24,11 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.overtaken {
         return Some(overtaken(rest_ns.min(gap.late_ns)));
     }
-    gap.retransmission.map(|recovery| slice(recovery, rest_ns))
+    gap.retransmission.map(|recovery| match recovery {
+        // A round trip to the router that said so (RFC 1191).
+        Recovery::Fast if gap.told => Slice::plain(Owner::Path, rest_ns),
+        _ => slice(recovery, rest_ns),
+    })
 }
 
 /// The silence ended with data that looks new here, but was lost before the vantage, and this

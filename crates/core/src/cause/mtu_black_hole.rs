@@ -21,6 +21,10 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if passed_bytes > 0 {
         proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
+    if let Some(told) = scene.connection.told().filter(|told| told.mtu > 0) {
+        proof.see("icmp", told.seen, told.about.peer(), 0);
+        proof.fact("mtu", Fact::Bytes(told.mtu.into()));
+    }
     let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
     proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
     proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));

@@ -23,6 +23,7 @@ pub struct Notes {
     zero_windows: u64,
     keep_alives: u64,
     unasked: u64,
+    icmp_errors: u64,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
@@ -39,6 +40,7 @@ impl Notes {
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         self.unasked += connection.unasked();
+        self.icmp_errors += connection.told().map_or(0, |told| told.count);
         let halves = &connection.halves;
         let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
         let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
@@ -83,6 +85,7 @@ impl Notes {
         self.zero_windows += other.zero_windows;
         self.keep_alives += other.keep_alives;
         self.unasked += other.unasked;
+        self.icmp_errors += other.icmp_errors;
         self.port_reuses += other.port_reuses;
     }
 
@@ -116,6 +119,7 @@ impl Notes {
             ("zero_windows", "count", self.zero_windows),
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unasked),
+            ("icmp_errors", "count", self.icmp_errors),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);

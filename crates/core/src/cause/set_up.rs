@@ -6,6 +6,7 @@ use super::scene::{Proof, Scene, Shown, at};
 use crate::app::Side;
 use crate::report::Fact;
 use crate::tcp::Setup;
+use crate::wire::IcmpErrorKind;
 
 fn see_handshake(setup: &Setup, proof: &mut Proof) {
     let frames = setup.frames();
@@ -38,6 +39,7 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
     };
     proof.fact("side", Fact::Text(side.into()));
     proof.not(Cause::Refused, "no_rst", !setup.refused);
+    see_error(scene, proof);
     let accepted = setup.established_ns().is_some() && setup.confirmed && !setup.ignored();
     proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
     proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
@@ -52,13 +54,38 @@ pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
+/// What ICMP errors said of the SYN.
+fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
+    let Some(told) = scene.connection.told().filter(|told| told.about_syn) else { return };
+    proof.see("icmp", told.seen, told.about.peer(), 0);
+    proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
+    proof.fact("says", Fact::Text(says(told.kind).into()));
+}
+
+/// An ICMP error in words.
+fn says(kind: IcmpErrorKind) -> &'static str {
+    match kind {
+        IcmpErrorKind::Unreachable => "there is no way to the destination",
+        IcmpErrorKind::PortUnreachable => "the port is unreachable",
+        IcmpErrorKind::Prohibited => "a filter forbids it",
+        IcmpErrorKind::PacketTooBig { .. } => "the packet is too big",
+        IcmpErrorKind::TimeExceeded => "the packet went round in circles until its time was up",
+        IcmpErrorKind::ParameterProblem => "the header is not understood",
+    }
+}
+
 /// The SYN and the RST.
 pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
         proof.see("syn", syn, Side::Client, 0);
         if let Some((side, frame, at_ns)) = scene.connection.ending().reset {
-            proof.see("reset", at(frame, at_ns), side, 0);
+            let by_error = scene.connection.told().is_some_and(|told| told.seen.frame == frame);
+            if by_error {
+                see_error(scene, proof);
+            } else {
+                proof.see("reset", at(frame, at_ns), side, 0);
+            }
             proof.fact("rtt_ns", Fact::Ns(at_ns.saturating_sub(syn.time_ns)));
         }
     }

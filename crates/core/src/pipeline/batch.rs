@@ -19,9 +19,17 @@ pub(super) enum Aside {
     },
     /// The place of a segment from or to a name server.
     Segment(u32),
+    /// An ICMP error about a datagram.
     Error(IcmpError),
     /// The frame of an IP fragment, to be put together with others in order.
     Fragment(FrameEntry),
+}
+
+/// What concerns one connection.
+pub(super) enum Event<'a> {
+    Segment(&'a Segment),
+    /// An ICMP error about one of its packets.
+    Error(&'a IcmpError),
 }
 
 /// What moves from core to core at once, on most processors.
@@ -39,6 +47,8 @@ pub struct Batch {
     filled: usize,
     /// Places in `segments`.
     shards: [Vec<u32>; SHARDS],
+    /// By shard: errors about its connections, each with the place of the segment that follows.
+    errors: [Vec<(u32, IcmpError)>; SHARDS],
     pub(super) asides: Vec<Aside>,
     /// Payloads of segments that were put together from fragments.
     joined: Vec<u8>,
@@ -101,6 +111,26 @@ impl Batch {
         bytes.get(start..start + segment.captured_len as usize).unwrap_or(&[])
     }
 
+    /// What concerns the connections of one shard, in order.
+    #[inline]
+    pub(super) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
+        let mut places = self.shards[shard].iter().peekable();
+        let mut errors = self.errors[shard].iter().peekable();
+        std::iter::from_fn(move || {
+            let place = places.peek().map_or(u32::MAX, |place| **place);
+            match errors.next_if(|(next, _)| *next <= place) {
+                Some((_, error)) => Some(Event::Error(error)),
+                None => self.at(*places.next()?).map(Event::Segment),
+            }
+        })
+    }
+
+    /// Takes an ICMP error about a connection.
+    pub(super) fn take_error(&mut self, error: IcmpError) {
+        let shard = FlowHasher::shard(&error.flow, SHARDS);
+        self.errors[shard].push((self.filled as u32, error));
+    }
+
     /// Reads a little of all that a shard is going to take, without waiting for one before asking
     /// for the next. What another core has read and decoded comes from its cache then, in the time
     /// of a few accesses instead of several for each segment.
@@ -121,6 +151,7 @@ impl Batch {
     pub(super) fn clear(&mut self) {
         self.filled = 0;
         self.shards.iter_mut().for_each(Vec::clear);
+        self.errors.iter_mut().for_each(Vec::clear);
         self.asides.clear();
         self.joined.clear();
         self.counts = DecodeCounts::default();

@@ -1,6 +1,7 @@
 //! What a shard has more where the input was captured at two places: a second tracker, and the
 //! pairs of what both saw.
 
+use super::batch::Event;
 use super::{Batch, Shard};
 use crate::capture::{Block, CaptureSet, FrameId, Site};
 use crate::cause::Tally;
@@ -63,7 +64,16 @@ impl Shard {
     /// Takes segments of both places.
     pub(super) fn take_both(&mut self, index: usize, batch: &Batch, block: &Block) {
         let Some(twin) = &mut self.twin else { return };
-        for segment in batch.of_shard(index) {
+        for event in batch.events(index) {
+            let segment = match event {
+                Event::Segment(segment) => segment,
+                Event::Error(error) => {
+                    let second = twin.sites.place(error.frame) > 0;
+                    let tracker = if second { &mut twin.tracker } else { &mut self.tracker };
+                    tracker.icmp_error(error);
+                    continue;
+                }
+            };
             let place = twin.sites.place(segment.frame);
             let both = &mut twin.both[place];
             let mut route = Route { place, both, alone: &mut self.tally, pairs: &mut twin.pairs };

@@ -3,6 +3,7 @@
 mod doubt;
 mod ending;
 mod feed;
+mod icmp;
 mod opening;
 mod rare;
 mod silence;
@@ -24,6 +25,7 @@ use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+pub use icmp::Told;
 use rare::Rare;
 use silence::Suspended;
 use std::sync::Arc;

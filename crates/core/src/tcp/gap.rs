@@ -117,6 +117,9 @@ pub struct Gap {
     pub flight_reached: u64,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
+    /// A router has told the sender of a packet too big since the last ACK: what it repeats is what
+    /// did not fit.
+    pub told: bool,
     /// The departure that ended it had been overtaken by others.
     pub overtaken: bool,
     /// How long after the first of those it came, ns.
@@ -193,6 +196,7 @@ impl Gap {
             more_queued: false,
             flight_reached: 0,
             retransmission: None,
+            told: false,
             overtaken: false,
             late_ns: 0,
             missing_packets: 0,

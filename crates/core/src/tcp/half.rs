@@ -330,6 +330,12 @@ impl Half {
         self.sequence.position(seq, self.nxt)
     }
 
+    /// Whether what begins with this number was sent and not acknowledged.
+    pub fn is_under_way(&self, seq: u32) -> bool {
+        let position = self.sequence.position(seq, self.nxt);
+        self.started && position >= self.una_seen() && position < self.nxt
+    }
+
     /// Counts any packet of this direction, and says whether it was captured before.
     #[inline]
     pub fn packet(&mut self, segment: &Segment) -> bool {

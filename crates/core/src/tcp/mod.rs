@@ -35,7 +35,7 @@ mod trace;
 mod tracker;
 
 pub use ceiling::Shape;
-pub use connection::Connection;
+pub use connection::{Connection, Told};
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub(crate) use half::Copies;

@@ -3,7 +3,7 @@
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
-use crate::wire::{FlowKey, Segment, TcpFlags};
+use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
@@ -81,6 +81,18 @@ impl Tracker {
             self.remove(hash, &segment.flow, sink);
         }
         self.begin(segment, payload, sink);
+    }
+
+    /// Takes an ICMP error about a packet of one of the connections.
+    pub fn icmp_error(&mut self, error: &IcmpError) {
+        let hash = error.flow_hash;
+        let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
+        let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
+        connection.icmp_error(error);
+        if connection.is_over() {
+            connection.set_over(error.time_ns);
+            self.closed.push_back((error.time_ns + LINGER_NS, hash, error.flow));
+        }
     }
 
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {

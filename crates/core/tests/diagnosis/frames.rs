@@ -25,11 +25,39 @@ pub struct Packet {
     pub sack: Vec<(u32, u32)>,
     pub timestamps: Option<(u32, u32)>,
     pub payload: Vec<u8>,
+    /// It is no segment but this ICMP error about one.
+    pub icmp: Option<Error>,
+}
+
+/// An ICMP error (RFC 792; the MTU by RFC 1191 §4).
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// Type and code.
+    pub kind: [u8; 2],
+    pub mtu: u16,
+    pub about: Box<Packet>,
 }
 
 impl Packet {
+    /// The ICMP error of `kind` that `by` sends about this packet.
+    pub fn error(&self, kind: [u8; 2], mtu: u16, by: SocketAddr) -> Self {
+        let icmp = Some(Error { kind, mtu, about: Box::new(self.clone()) });
+        Self { source: by, destination: self.source, icmp, payload: Vec::new(), ..self.clone() }
+    }
+
+    /// Changes it, and with it the packet that it is about.
+    pub fn change(&mut self, how: &dyn Fn(&mut Self)) {
+        how(self);
+        if let Some(error) = &mut self.icmp {
+            error.about.change(how);
+        }
+    }
+
     /// The frame as captured.
     pub fn frame(&self) -> Vec<u8> {
+        if let Some(error) = &self.icmp {
+            return self.icmp_frame(error);
+        }
         let tcp = self.tcp();
         let len = tcp.header_len() + self.payload.len();
         let mut bytes = Vec::new();
@@ -59,6 +87,28 @@ impl Packet {
         }
         bytes.extend_from_slice(&tcp.to_bytes());
         bytes.extend_from_slice(&self.payload);
+        bytes
+    }
+
+    fn icmp_frame(&self, error: &Error) -> Vec<u8> {
+        let (IpAddr::V4(source), IpAddr::V4(destination)) =
+            (self.source.ip(), self.destination.ip())
+        else {
+            panic!("ICMP errors are those of IPv4")
+        };
+        // The IP header and eight bytes.
+        let quoted = Self { vlan: false, ..(*error.about).clone() }.frame();
+        let quoted = &quoted[14..14 + 20 + 8];
+        let mut bytes = Vec::new();
+        self.link(&mut bytes);
+        let len = 8 + quoted.len() as u16;
+        let (source, destination) = (source.octets(), destination.octets());
+        let ip = Ipv4Header::new(len, 64, IpNumber::ICMP, source, destination);
+        bytes.extend_from_slice(&ip.expect("a length that fits").to_bytes());
+        bytes.extend_from_slice(&error.kind);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&error.mtu.to_be_bytes());
+        bytes.extend_from_slice(quoted);
         bytes
     }
 

@@ -84,13 +84,12 @@ fn together(connections: &[Vec<Stamped>], after_ns: &[u64]) -> Vec<(u64, Vec<u8>
     for (index, connection) in connections.iter().enumerate() {
         for (time_ns, packet) in connection {
             let mut packet = packet.clone();
-            for end in [&mut packet.source, &mut packet.destination] {
-                if end.port() < 40_000 {
-                    end.set_port(end.port() + 100 * index as u16);
-                } else {
-                    end.set_port(end.port() + 10 * index as u16);
+            packet.change(&|packet| {
+                for end in [&mut packet.source, &mut packet.destination] {
+                    let by = if end.port() < 40_000 { 100 } else { 10 };
+                    end.set_port(end.port() + by * index as u16);
                 }
-            }
+            });
             frames.push((time_ns + after_ns[index], packet.frame()));
         }
     }
@@ -268,13 +267,15 @@ proptest! {
     ) {
         let mut moved = connection.clone();
         for (_, packet) in &mut moved {
-            let from_client = usize::from(packet.source.port() < 40_000);
-            packet.seq = packet.seq.wrapping_add(isn[from_client]);
-            packet.ack = packet.ack.wrapping_add(isn[1 - from_client]);
-            for (left, right) in &mut packet.sack {
-                *left = left.wrapping_add(isn[1 - from_client]);
-                *right = right.wrapping_add(isn[1 - from_client]);
-            }
+            packet.change(&|packet| {
+                let from_client = usize::from(packet.source.port() < 40_000);
+                packet.seq = packet.seq.wrapping_add(isn[from_client]);
+                packet.ack = packet.ack.wrapping_add(isn[1 - from_client]);
+                for (left, right) in &mut packet.sack {
+                    *left = left.wrapping_add(isn[1 - from_client]);
+                    *right = right.wrapping_add(isn[1 - from_client]);
+                }
+            });
         }
         let report = |connection: Vec<Stamped>| {
             essence(&diagnose(&pcap_of(&together(&[connection], &[0]), 262_144)))
@@ -366,6 +367,7 @@ fn arbitrary_segment() -> impl Strategy<Value = (u64, Packet)> {
             sack: if syn { Vec::new() } else { sack },
             timestamps,
             payload,
+            icmp: None,
         };
         (after_ns, packet)
     })

@@ -19,10 +19,12 @@
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
-//! before). `>2` is a second connection. `clock MS` steps the capture's clock.
+//! before). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
+//! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
+//! way, `by ADDRESS` where its sender is not the end itself.
 
 use crate::expect::Expectation;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Nanoseconds in a millisecond.
 pub const MS: f64 = 1e6;
@@ -73,6 +75,8 @@ pub struct Line {
     pub sack: Vec<(u32, u32)>,
     pub tsval: Option<u32>,
     pub payload: Vec<u8>,
+    /// An ICMP error instead: type, code, MTU, and who sends it if not the end itself.
+    pub icmp: Option<([u8; 2], u16, Option<Ipv4Addr>)>,
     pub each: Option<usize>,
     pub lost: bool,
     pub unseen: bool,
@@ -236,6 +240,7 @@ impl Parser {
             sack: Vec::new(),
             tsval: None,
             payload: text.map(unescape).unwrap_or_default(),
+            icmp: None,
             each: None,
             lost: false,
             unseen: false,
@@ -244,6 +249,10 @@ impl Parser {
             elsewhere: 0,
             clock_ns: self.clock_ns,
         };
+        if line.flags == "icmp" {
+            let (kind, mtu) = icmp(words.next()?)?;
+            line.icmp = Some((kind, mtu, None));
+        }
         while let Some(word) = words.next() {
             line.field(word, &mut words)?;
         }
@@ -269,6 +278,7 @@ impl Line {
             }
             "tsval" => self.tsval = Some(words.next()?.parse().ok()?),
             "elsewhere" => self.elsewhere = words.next()?.parse().ok()?,
+            "by" => self.icmp.as_mut()?.2 = Some(words.next()?.parse().ok()?),
             "late" => self.late_ns = ns(words.next()?)?,
             "each" => self.each = Some(words.next()?.parse().ok()?),
             "len" => {
@@ -289,6 +299,18 @@ impl Line {
 
 fn ns(ms: &str) -> Option<u64> {
     Some((ms.trim().parse::<f64>().ok()? * MS).round() as u64)
+}
+
+/// Type, code and MTU of an ICMP error (RFC 792, RFC 1191).
+fn icmp(word: &str) -> Option<([u8; 2], u16)> {
+    let kind = match word {
+        "host" => [3, 1],
+        "port" => [3, 3],
+        "prohibited" => [3, 13],
+        "ttl" => [11, 0],
+        _ => return Some(([3, 4], word.strip_prefix("mtu=")?.parse().ok()?)),
+    };
+    Some((kind, 0))
 }
 
 fn side(word: &str) -> Option<Side> {

@@ -80,6 +80,7 @@ impl Traffic {
                 sack: Vec::new(),
                 timestamps: None,
                 payload: payload.to_vec(),
+                icmp: None,
             };
             sent[own] += payload.len() as u32 + control;
             self.put(after_ns, packet.frame());

@@ -3,6 +3,7 @@
 use crate::frames::{Packet, pcap};
 use crate::language::{Line, Place, Side, Trace};
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 
 /// Capture time of a trace's 0, ns since the epoch.
 pub const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
@@ -56,6 +57,8 @@ struct Connection {
     number: u16,
     ends: [End; 2],
     ipid: [u16; 2],
+    /// What each side sent last.
+    last: [Option<Packet>; 2],
 }
 
 #[derive(Default)]
@@ -86,10 +89,21 @@ impl Connection {
             scale: Some(7),
             ..End::default()
         };
-        Self { number, ends: [end(Side::Client), end(Side::Server)], ipid: [0x1000, 0x5000] }
+        Self {
+            number,
+            ends: [end(Side::Client), end(Side::Server)],
+            ipid: [0x1000, 0x5000],
+            last: [None, None],
+        }
     }
 
     fn send(&mut self, trace: &Trace, line: &Line) -> Vec<(u64, Packet)> {
+        if let Some((kind, mtu, by)) = line.icmp {
+            let about = self.last[1 - line.side as usize].as_ref().expect("a packet before");
+            let end = if line.side == Side::Client { trace.client } else { trace.server };
+            let by = by.map_or(end, |by| SocketAddr::from((by, 0)));
+            return vec![(line.at_ns, about.error(kind, mtu, by))];
+        }
         let syn = line.flags.contains('S');
         if syn && !line.flags.contains('.') && self.ends[0].next > 1 && line.seq.is_none() {
             self.begin_again();
@@ -102,7 +116,9 @@ impl Connection {
         let mut packets = Vec::new();
         for (index, chunk) in chunks.iter().enumerate() {
             let at_ns = line.at_ns + index as u64 * SPACING_NS;
-            packets.push((at_ns, self.packet(trace, line, at_ns, seq, chunk)));
+            let packet = self.packet(trace, line, at_ns, seq, chunk);
+            self.last[line.side as usize] = Some(packet.clone());
+            packets.push((at_ns, packet));
             seq = seq.map(|seq| seq + chunk.len() as u32);
         }
         packets
@@ -185,6 +201,7 @@ impl Connection {
                 .collect(),
             timestamps: trace.timestamps.then_some((tsval, ts_recent)),
             payload: payload.to_vec(),
+            icmp: None,
         }
     }
 }

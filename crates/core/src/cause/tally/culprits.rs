@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::culprit::culprit;
 use crate::cause::scene::{Proof, Shown};
-use crate::cause::{Cause, Owner};
+use crate::cause::{Cause, Owner, Role};
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
@@ -27,7 +27,12 @@ impl Key {
     /// `cause` on `connection`, where `sender` was silent.
     pub(super) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
-        Self { cause, sender, server, culprit: culprit(cause, sender, client, server) }
+        let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
+        let culprit = match connection.obstacle().filter(|_| of_syn) {
+            Some(endpoint) => Culprit { role: Role::Network, endpoint },
+            None => culprit(cause, sender, client, server),
+        };
+        Self { cause, sender, server, culprit }
     }
 }
 

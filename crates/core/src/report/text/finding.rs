@@ -81,6 +81,8 @@ pub(super) fn culprit(finding: &Finding) -> String {
     match finding.culprit.role {
         // What a server had to repeat was lost on the way from it.
         Role::Network if repeated_by(finding) == Some(Side::Server) => format!("network from {at}"),
+        // A router, where it says so itself.
+        Role::Network if finding.culprit.endpoint.port == 0 => format!("network at {at}"),
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
     }

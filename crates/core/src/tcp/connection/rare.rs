@@ -21,6 +21,8 @@ pub(super) struct Rare {
     pub doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
+    /// What ICMP errors said of it.
+    pub told: Option<Box<Told>>,
     /// Limits of the trace, where it has any.
     pub faults: Option<Box<TraceFaults>>,
 }

@@ -195,6 +195,7 @@ impl Connection {
             more_queued: self.more_queued(side, continues),
             flight_reached: half.flight_reached(),
             retransmission: None,
+            told: half.trouble().told,
             overtaken: false,
             late_ns: 0,
             // Where ACKs were left out of the capture, they are what is missing.

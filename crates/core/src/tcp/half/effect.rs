@@ -131,6 +131,7 @@ impl Half {
         let trouble = self.trouble_mut();
         trouble.duplicate_acks_now = duplicate_acks;
         trouble.duplicate_ack = None;
+        trouble.told = false;
         if una >= trouble.recovery_end {
             trouble.recovery = None;
         }

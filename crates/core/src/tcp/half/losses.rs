@@ -143,7 +143,8 @@ impl Half {
     }
 
     /// Whether what is sent from `start` to `end` at `now_ns` has arrived already, if it is a
-    /// repetition: it was acknowledged, or sent so short a time ago that nobody can know of a loss.
+    /// repetition: it was acknowledged, or sent so short a time ago that nobody can know of a loss,
+    /// unless a router says so.
     pub fn repeats_needlessly(
         &self,
         (start, end): (u64, u64),
@@ -152,7 +153,8 @@ impl Half {
     ) -> bool {
         let first = self.original(start, now_ns);
         end <= self.una_seen()
-            || first.is_some_and(|(first, _)| too_early(now_ns, first.time_ns, rtt_base_ns))
+            || !self.trouble().told
+                && first.is_some_and(|(first, _)| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
     /// `segment` repeats up to `end`, and perhaps for nothing.

@@ -66,8 +66,8 @@ impl Half {
         Kind::Retransmission(self.recovery_kind(segment.time_ns, rtt_base_ns))
     }
 
-    /// By duplicate ACKs where the sender has had some since the ACK point last moved, or is
-    /// still repairing what such a recovery began with; otherwise by timer.
+    /// By duplicate ACKs (or an ICMP error) where the sender has had some since the ACK point last
+    /// moved, or is still repairing what such a recovery began with; otherwise by timer.
     pub(super) fn recovery_kind(&self, now_ns: u64, rtt_base_ns: u64) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtt_base_ns;
@@ -81,7 +81,9 @@ impl Half {
                     recovery
                 }
             }
-            _ if trouble.duplicate_acks_now > 0 && silent_ns < rto_ns => Recovery::Fast,
+            _ if (trouble.duplicate_acks_now > 0 || trouble.told) && silent_ns < rto_ns => {
+                Recovery::Fast
+            }
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }

@@ -49,6 +49,8 @@ pub struct Trouble {
     pub duplicate_ack: Option<Sighting>,
     /// Duplicate ACKs or SACKs in effect since `una` last moved.
     pub duplicate_acks_now: u32,
+    /// An ICMP error told its sender of a packet too big since `una` last moved.
+    pub told: bool,
     /// Highest position that needs repair; the sender is in recovery below it.
     pub recovery_end: u64,
     /// How the recovery began.
@@ -137,6 +139,7 @@ impl Trouble {
         closed_by: None,
         duplicate_ack: None,
         duplicate_acks_now: 0,
+        told: false,
         recovery_end: 0,
         recovery: None,
         repeated: None,

@@ -1,0 +1,66 @@
+//! ICMP errors about what was sent on a connection (RFC 792, RFC 4443): who says so, and what its
+//! sender makes of them (RFC 5461).
+
+use super::*;
+use crate::tcp::sent::Sighting;
+use crate::wire::{IcmpError, IcmpErrorKind};
+
+/// What ICMP errors said of the packets of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The first of them: what it says.
+    pub kind: IcmpErrorKind,
+    /// Who said so; port 0.
+    pub reporter: Endpoint,
+    /// When and where that was seen.
+    pub seen: Sighting,
+    /// Whose packet it was about.
+    pub about: Side,
+    /// It was about a SYN.
+    pub about_syn: bool,
+    /// The least MTU that was told of, bytes; 0 if none was.
+    pub mtu: u32,
+    /// How many errors.
+    pub count: u64,
+}
+
+impl Connection {
+    /// Takes an ICMP error about a packet of this connection. What it quotes has to be under way:
+    /// anybody can send the rest (RFC 5927 §4.1).
+    pub fn icmp_error(&mut self, error: &IcmpError) {
+        let about =
+            if error.from_high == self.client_is_high { Side::Client } else { Side::Server };
+        let half = &self.halves[about as usize];
+        let Some(seq) = error.seq.filter(|&seq| half.is_under_way(seq)) else { return };
+        let about_syn = half.first_number() == Some(seq) && !self.mid_stream;
+        let seen = Sighting { frame: error.frame, time_ns: error.time_ns };
+        let (kind, reporter) = (error.kind, error.reporter);
+        let first = Told { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
+        let told = self.rare_mut().told.get_or_insert_with(|| Box::new(first));
+        told.count += 1;
+        if let IcmpErrorKind::PacketTooBig { mtu } = kind {
+            told.mtu = if told.mtu == 0 { mtu } else { told.mtu.min(mtu) };
+            // It is repeated at once, in smaller segments (RFC 1191 §6.5).
+            self.halves[about as usize].trouble_mut().told = true;
+        }
+        // RFC 1122 §4.2.3.9 has these end a connection; Linux does so while it is being set up.
+        let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
+        let unanswered = !self.halves[about.peer() as usize].started();
+        if final_word && about_syn && about == Side::Client && unanswered {
+            self.setup.refused = true;
+            let ending = self.ending_mut();
+            ending.reset.get_or_insert((Side::Server, error.frame, error.time_ns));
+        }
+    }
+
+    /// What ICMP errors said, if there were any.
+    pub fn told(&self) -> Option<&Told> {
+        self.rare(|rare| &rare.told)
+    }
+
+    /// Who, other than its server, says that its SYN does not get there.
+    pub fn obstacle(&self) -> Option<Endpoint> {
+        let told = self.told().filter(|told| told.about_syn && told.about == Side::Client)?;
+        (told.reporter.address != self.server().address).then_some(told.reporter)
+    }
+}
