@@ -40,7 +40,9 @@ impl Notes {
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         self.unasked += connection.unasked();
-        self.icmp_errors += connection.told().map_or(0, |told| told.count);
+        // Of those about a SYN a finding tells.
+        let told = connection.told().filter(|told| !told.about_syn);
+        self.icmp_errors += told.map_or(0, |told| told.count);
         let halves = &connection.halves;
         let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
         let data = halves.iter().any(|half| half.counts().unique_bytes > 0);

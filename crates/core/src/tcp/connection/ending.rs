@@ -210,6 +210,7 @@ impl Connection {
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }
+        self.settle_told();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
         sink.connection(self);

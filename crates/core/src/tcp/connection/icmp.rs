@@ -47,10 +47,24 @@ impl Connection {
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
         let unanswered = !self.halves[about.peer() as usize].started();
         if final_word && about_syn && about == Side::Client && unanswered {
-            self.setup.refused = true;
-            let ending = self.ending_mut();
-            ending.reset.get_or_insert((Side::Server, error.frame, error.time_ns));
+            self.refused_by(&seen);
         }
+    }
+
+    /// Nothing more comes: a SYN that was not sent again after an ICMP error was refused by it. (What
+    /// may pass, as a way that is missing, ends a connection attempt as well on Linux.)
+    pub(super) fn settle_told(&mut self) {
+        let Some(told) = self.told().copied() else { return };
+        let alone = self.setup.syns == 1 && !self.halves[Side::Server as usize].started();
+        if alone && told.about_syn && told.about == Side::Client {
+            self.refused_by(&told.seen);
+        }
+    }
+
+    fn refused_by(&mut self, error: &Sighting) {
+        self.setup.refused = true;
+        let ending = self.ending_mut();
+        ending.reset.get_or_insert((Side::Server, error.frame, error.time_ns));
     }
 
     /// What ICMP errors said, if there were any.
