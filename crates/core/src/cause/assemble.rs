@@ -179,6 +179,9 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     }
 }
 
+/// Longer than a resolver takes to ask those who know a name, one after the other, ns.
+const UNCACHED_NS: u64 = 1_000_000_000;
+
 /// A window that stood in the way fewer times at one height is one that still opens.
 const WINDOW_LEVELS: u32 = 6;
 
@@ -198,8 +201,13 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     // One request that hung is one too many, however many did not.
     let deep = cause.share_max >= 0.5 && cause.share_max_ns >= 50 * floors.fault_ns;
     match key.cause {
-        // A resolver's work is part of a first visit: it is slow where it dominates.
-        Cause::DnsSlow | Cause::DnsSearch => broad && share >= 5.0 * floors.fault_share,
+        // A resolver's work is part of a first visit: it is slow where it dominates. One late answer
+        // that nobody is seen to wait for is a name that was not cached.
+        Cause::DnsSlow | Cause::DnsSearch => {
+            let waited_for = key.server != key.culprit.endpoint || cause.exchanges >= 2;
+            let dominates = broad && share >= 5.0 * floors.fault_share;
+            dominates && (waited_for || cause.lost_ns >= UNCACHED_NS)
+        }
         // A quick repair is what TCP is for.
         Cause::FastRecovery | Cause::SpuriousRetransmission | Cause::Reordering => {
             // The smaller window that follows is the loss's doing as well.

@@ -131,6 +131,21 @@ impl Sink for Tally {
     }
 }
 
+/// A server that closes sooner after it spoke has not waited for another request.
+const IDLE_NS: u64 = 250_000_000;
+
+/// Whether the server had waited for the request that it answered with a RST, before it closed if it
+/// did.
+fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
+    let since_ns = match exchange.idle_ns {
+        0 => connection.setup.established_ns().unwrap_or(exchange.start_ns),
+        idle_ns => exchange.start_ns.saturating_sub(idle_ns),
+    };
+    let closed_ns = connection.ending().fin_ns[Side::Server as usize];
+    closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
+        >= IDLE_NS
+}
+
 impl Tally {
     /// Drops the first exchanges that are too many, once there are a quarter more: so they are
     /// rarely sorted.
@@ -202,11 +217,17 @@ impl Tally {
         if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
             return;
         }
+        // Nor one that answered its server's goodbye, which had reached it, with its own.
+        let rtt_client_ns = connection.path.rtt_ns(Side::Client);
+        let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
+        if knew && client_fin_ns.is_some() && !exchange.response_seen {
+            return;
+        }
         let cause = match () {
             () if connection.setup.refused => Cause::Refused,
             () if by == Side::Server
                 && !exchange.response_seen
-                && (fin_before || connection.totals.exchanges > 0) =>
+                && was_idle(connection, exchange) =>
             {
                 Cause::IdleReset
             }

@@ -253,8 +253,10 @@ impl Connection {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
-        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.echo(side, segment);
+        let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let goes_on = self.timeline.active == Some(side);
+        if echoes && segment.payload_len == 0 {
+            self.echo(side, segment, true);
         }
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
@@ -263,6 +265,10 @@ impl Connection {
         self.pure_acks |= segment.payload_len == 0 && segment.flags.0 & control == 0;
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
+            if echoes {
+                // A silence does not show the path that it is judged by.
+                self.echo(side, segment, goes_on);
+            }
         } else if self.is_probe(side, segment) {
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;

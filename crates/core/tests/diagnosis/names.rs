@@ -139,6 +139,27 @@ fn an_answer_over_tcp_that_comes_soon_is_a_part_of_its_request_and_nothing_more(
     assert!((2 * MS..4 * MS).contains(&report.ledger.of(Owner::Dns)), "{:?}", report.ledger);
 }
 
+/// Look-ups that nothing follows, each answered after 200 ms.
+fn look_ups(count: usize) -> Report {
+    let mut traffic = Traffic::default();
+    for _ in 0..count {
+        traffic.datagram(7_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+        traffic.datagram(200 * MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    }
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+#[test]
+fn one_late_answer_that_nobody_is_seen_to_wait_for_is_a_name_that_was_not_cached() {
+    assert!(look_ups(1).findings.is_empty(), "{:#?}", look_ups(1).findings);
+}
+
+#[test]
+fn a_resolver_that_is_late_again_is_slow() {
+    let causes: Vec<_> = look_ups(3).findings.iter().map(|finding| finding.cause).collect();
+    assert_eq!(causes, [Cause::DnsSlow]);
+}
+
 proptest! {
     #[test]
     fn it_does_not_matter_how_a_stream_is_cut_into_segments(cuts in any::<[u8; 2]>()) {

@@ -5,9 +5,8 @@ use super::*;
 impl Connection {
     /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
     /// to the side that echoes it.
-    pub(super) fn echo(&mut self, side: Side, segment: &Segment) {
+    pub(super) fn echo(&mut self, side: Side, segment: &Segment, prompt: bool) {
         let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
-        let prompt = segment.payload_len == 0 || self.timeline.active == Some(side);
         let sent = &mut echoes[side.peer() as usize];
         if let Some((_, time_ns)) = sent.filter(|&(tsval, _)| prompt && tsval == segment.tsecr) {
             *sent = None;

@@ -63,14 +63,11 @@ impl Half {
         if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
-    /// Two equal segments back to back below the announced size, the first of them cut from more
+    /// Two equal segments of one flight below the announced size, the first of them cut from more
     /// (RFC 9293 §3.9.1.2): the path's own size, unless a longer one has got through.
     pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
         let len = segment.payload_len;
-        let back_to_back = len == self.last.len
-            && segment.time_ns.saturating_sub(self.last.time_ns) < 200_000
-            && !self.last.pushed
-            && since.acks == 0;
+        let back_to_back = len == self.last.len && !self.last.pushed && since.acks == 0;
         if let Ok(len) = u16::try_from(len)
             && back_to_back
             && len <= self.smss_announced.max(SMSS_DEFAULT)
