@@ -288,10 +288,12 @@ impl Analysis {
             shard.finish();
             report.totals.segments += shard.tracker.segments;
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
+            shard.tally.notes.evicted += shard.tracker.evicted;
             tally.merge(shard.tally);
             if let Some(mut twin) = shard.twin {
                 report.totals.segments += twin.tracker.segments;
                 twin.both[1].notes.port_reuses += twin.tracker.port_reuses;
+                twin.both[1].notes.evicted += twin.tracker.evicted;
                 joint.get_or_insert_with(Joint::default).take(twin.both, twin.pairs);
             }
         }

@@ -20,6 +20,8 @@ const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 /// Joins look-ups with the exchanges they held up, and adds up what they cost.
 pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    let missing = lookups.iter().filter(|lookup| lookup.outcome == Outcome::NxDomain).count();
+    tally.notes.nxdomain += missing as u64;
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
     let answering = answering(&lookups);
     if tally.one_way() && answering.values().all(|&answers| answers == 0) {

@@ -24,6 +24,14 @@ pub struct Notes {
     keep_alives: u64,
     unasked: u64,
     icmp_errors: u64,
+    tunnelled: u64,
+    ecn_marked: u64,
+    ecn_echoed: u64,
+    unanswered: u64,
+    /// Names that were looked up and do not exist.
+    pub nxdomain: u64,
+    /// Connection attempts that were given up to keep memory bounded.
+    pub evicted: u64,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
@@ -43,6 +51,8 @@ impl Notes {
         // Of those about a SYN a finding tells.
         let told = connection.told().filter(|told| !told.about_syn);
         self.icmp_errors += told.map_or(0, |told| told.count);
+        self.unanswered += u64::from(connection.left_unanswered);
+        self.tunnelled += u64::from(connection.is_tunnelled());
         let halves = &connection.halves;
         let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
         let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
@@ -53,7 +63,11 @@ impl Notes {
             self.retransmissions += half.counts().rexmt_data_packets;
             self.spurious += u64::from(half.trouble().dsacks);
             self.reordered += half.counts().out_of_order_packets;
-            self.duplicate_acks += half.counts().duplicate_acks;
+            if half.counts().rexmt_data_packets == 0 {
+                self.duplicate_acks += half.counts().duplicate_acks;
+            }
+            self.ecn_marked += half.trouble().ecn_marked;
+            self.ecn_echoed += half.trouble().ecn_echoed;
             self.zero_windows += half.counts().zero_window_advertisements;
             self.keep_alives += half.trouble().keep_alives;
         }
@@ -88,6 +102,12 @@ impl Notes {
         self.keep_alives += other.keep_alives;
         self.unasked += other.unasked;
         self.icmp_errors += other.icmp_errors;
+        self.tunnelled += other.tunnelled;
+        self.ecn_marked += other.ecn_marked;
+        self.ecn_echoed += other.ecn_echoed;
+        self.unanswered += other.unanswered;
+        self.nxdomain += other.nxdomain;
+        self.evicted += other.evicted;
         self.port_reuses += other.port_reuses;
     }
 
@@ -114,17 +134,27 @@ impl Notes {
             ("super_packets", "count", self.super_packets),
             ("mid_stream_start", "connections", self.mid_stream),
             ("window_scale_unknown", "connections", self.unscaled),
+            ("connections_evicted", "count", self.evicted),
+            ("tunnels", "connections", self.tunnelled),
             ("port_reuse", "count", self.port_reuses),
             ("one_off_retransmissions", "count", self.retransmissions),
             ("spurious_retransmissions", "count", self.spurious),
             ("reordering", "count", self.reordered),
+            ("duplicate_acks", "count", self.duplicate_acks),
             ("zero_windows", "count", self.zero_windows),
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unasked),
             ("icmp_errors", "count", self.icmp_errors),
+            ("ecn", "count", self.ecn_marked),
+            ("unanswered_requests", "count", self.unanswered),
+            ("dns_nxdomain", "count", self.nxdomain),
         ];
         for (id, name, count) in counts.into_iter().filter(|&(_, _, count)| count > 0) {
             note(id, vec![(name, Fact::Count(count))]);
+        }
+        if self.ecn_marked == 0 && self.ecn_echoed > 0 {
+            // It was marked beyond the vantage: only the receivers' echo is seen.
+            note("ecn", Vec::new());
         }
         all
     }

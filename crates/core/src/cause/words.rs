@@ -253,7 +253,7 @@ mod tests {
     fn observations_are_split_into_limits_and_the_rest() {
         let all: Vec<_> = observations().collect();
         assert!(all.iter().any(|words| words.id == "capture_drops" && words.limits));
-        assert!(all.iter().any(|words| words.id == "delayed_acks" && !words.limits));
+        assert!(all.iter().any(|words| words.id == "keep_alives" && !words.limits));
         assert!(all.iter().all(|words| !words.message.is_empty()));
     }
 }

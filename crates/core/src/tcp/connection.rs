@@ -96,6 +96,9 @@ pub struct Connection {
     /// Its beginning was not captured.
     pub mid_stream: bool,
     options_cut: bool,
+    is_tunnelled: bool,
+    /// Its last request had no response when the capture ended.
+    pub left_unanswered: bool,
     /// ACKs without data were captured.
     pure_acks: bool,
     /// The server closed while a request waited.
@@ -142,6 +145,8 @@ impl Connection {
             last_ns: segment.time_ns,
             mid_stream: !syn,
             options_cut: false,
+            left_unanswered: false,
+            is_tunnelled: segment.facts.has(SegmentFlags::TUNNELLED),
             pure_acks: false,
             cut_off: false,
             software: None,
@@ -183,6 +188,11 @@ impl Connection {
     /// Messages that its server sent unasked.
     pub fn unasked(&self) -> u64 {
         self.timeline.manner.unasked.into()
+    }
+
+    /// Whether it was captured inside a tunnel.
+    pub fn is_tunnelled(&self) -> bool {
+        self.is_tunnelled
     }
 
     /// What is spoken on it.
@@ -247,8 +257,10 @@ impl Connection {
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
         self.last_frame = segment.frame;
-        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            self.faults_mut().cut_headers += 1;
+        if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
+            || segment.flags.has(TcpFlags::ECE)
+        {
+            self.note_facts(side, segment);
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
@@ -290,6 +302,22 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(shared, sink);
+    }
+
+    /// What few packets have: cut headers, marks of congestion.
+    #[cold]
+    fn note_facts(&mut self, side: Side, segment: &Segment) {
+        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
+            self.faults_mut().cut_headers += 1;
+        }
+        let [own, peer] = [side, side.peer()].map(|side| side as usize);
+        if segment.facts.has(SegmentFlags::ECN_CE) {
+            self.halves[own].trouble_mut().ecn_marked += 1;
+        }
+        // On a SYN it says that marks are understood (RFC 3168 §6.1.1).
+        if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
+            self.halves[peer].trouble_mut().ecn_echoed += 1;
+        }
     }
 
     fn stepped_ns(&self) -> u64 {

@@ -38,6 +38,8 @@ pub struct Tracker {
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
+    /// Connection attempts given up to keep memory bounded.
+    pub evicted: u64,
     /// Segments followed.
     pub segments: u64,
 }
@@ -137,6 +139,7 @@ impl Tracker {
                 .find(hash, |connection| connection.key == key)
                 .is_some_and(|connection| connection.setup.half_open());
             if half_open {
+                self.evicted += 1;
                 self.remove(hash, &key, sink);
             }
         }

@@ -1,8 +1,8 @@
 //! Segments as Ethernet frames, and frames as a capture file.
 
 use etherparse::{
-    EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, TcpHeader,
-    TcpOptionElement, VlanId,
+    EtherType, Ethernet2Header, IpEcn, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader,
+    TcpHeader, TcpOptionElement, VlanId,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,6 +13,8 @@ pub struct Packet {
     pub destination: SocketAddr,
     pub vlan: bool,
     pub ip_id: u16,
+    /// Marked with congestion experienced (RFC 3168 §5).
+    pub marked: bool,
     pub ttl: u8,
     /// tcpdump's letters: `S F R P . U`.
     pub flags: String,
@@ -69,6 +71,7 @@ impl Packet {
                     Ipv4Header::new(len as u16, self.ttl, IpNumber::TCP, source, destination)
                         .expect("a length that fits");
                 ip.identification = self.ip_id;
+                ip.ecn = IpEcn::try_new(if self.marked { 3 } else { 0 }).expect("two bits");
                 ip.header_checksum = ip.calc_header_checksum();
                 bytes.extend_from_slice(&ip.to_bytes());
             }
@@ -138,6 +141,7 @@ impl Packet {
         let has = |flag: char| self.flags.contains(flag);
         (tcp.syn, tcp.fin, tcp.rst) = (has('S'), has('F'), has('R'));
         (tcp.psh, tcp.ack, tcp.urg) = (has('P'), has('.'), has('U'));
+        tcp.ece = has('E');
         tcp.acknowledgment_number = if tcp.ack { self.ack } else { 0 };
         let mut options = Vec::new();
         options.extend(self.mss.map(MaximumSegmentSize));

@@ -356,6 +356,7 @@ fn arbitrary_segment() -> impl Strategy<Value = (u64, Packet)> {
             destination: ends[1 - sender],
             vlan: false,
             ip_id,
+            marked: false,
             ttl: 64,
             flags: flags.to_owned(),
             seq,

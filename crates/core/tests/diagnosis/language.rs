@@ -19,7 +19,7 @@
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
-//! before). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
+//! before), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
 //! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
 //! way, `by ADDRESS` where its sender is not the end itself.
 
@@ -81,6 +81,7 @@ pub struct Line {
     pub lost: bool,
     pub unseen: bool,
     pub twice: bool,
+    pub marked: bool,
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
     pub elsewhere: u16,
@@ -245,6 +246,7 @@ impl Parser {
             lost: false,
             unseen: false,
             twice: false,
+            marked: false,
             late_ns: 0,
             elsewhere: 0,
             clock_ns: self.clock_ns,
@@ -267,6 +269,7 @@ impl Line {
             "lost" => self.lost = true,
             "unseen" => self.unseen = true,
             "twice" => self.twice = true,
+            "marked" => self.marked = true,
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),
             "win" => self.window = Some(words.next()?.parse().ok()?),

@@ -70,6 +70,7 @@ impl Traffic {
                 vlan: false,
                 ip_id: sent[own] as u16,
                 ttl: 64,
+                marked: false,
                 flags: flags.to_owned(),
                 seq: sent[own],
                 ack: if flags == "S" { 0 } else { sent[1 - own] },

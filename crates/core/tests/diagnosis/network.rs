@@ -186,6 +186,7 @@ impl Connection {
             destination: ends[1 - side],
             vlan: trace.vlan,
             ip_id: ipid,
+            marked: line.marked,
             ttl: trace.ttl[side],
             flags: flags.clone(),
             seq: isn.wrapping_add(relative),

@@ -86,7 +86,7 @@ pub fn nagle() -> Report {
     }];
     report.findings = vec![nagle_finding(server)];
     report.observations = vec![Observation {
-        id: "delayed_acks",
+        id: "keep_alives",
         facts: vec![("count", Fact::Count(12)), ("max_ns", Fact::Ns(40 * MS))],
         frames: vec![FrameId::new(0, 77)],
     }];
@@ -162,7 +162,7 @@ pub fn healthy() -> Report {
         kinds: Vec::new(),
     }];
     report.observations = vec![
-        Observation { id: "delayed_acks", facts: Vec::new(), frames: Vec::new() },
+        Observation { id: "keep_alives", facts: Vec::new(), frames: Vec::new() },
         Observation {
             id: "one_off_retransmissions",
             facts: vec![("count", Fact::Count(1))],

@@ -206,6 +206,10 @@ impl Connection {
                 (false, true) => Outcome::Closed,
                 (false, false) => Outcome::Unfinished,
             };
+            self.left_unanswered = unanswered
+                && !cut_short
+                && self.halves[Side::Server as usize].started()
+                && outcome == Outcome::Unfinished;
             let position = self.halves[Side::Server as usize].nxt;
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);

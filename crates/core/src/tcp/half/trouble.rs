@@ -49,6 +49,10 @@ pub struct Trouble {
     pub duplicate_ack: Option<Sighting>,
     /// Duplicate ACKs or SACKs in effect since `una` last moved.
     pub duplicate_acks_now: u32,
+    /// Packets that the path marked with congestion experienced (RFC 3168 §5).
+    pub ecn_marked: u64,
+    /// ACKs of its receiver's that echo such a mark (§6.1.3).
+    pub ecn_echoed: u64,
     /// An ICMP error told its sender of a packet too big since `una` last moved.
     pub told: bool,
     /// Highest position that needs repair; the sender is in recovery below it.
@@ -139,6 +143,8 @@ impl Trouble {
         closed_by: None,
         duplicate_ack: None,
         duplicate_acks_now: 0,
+        ecn_marked: 0,
+        ecn_echoed: 0,
         told: false,
         recovery_end: 0,
         recovery: None,
