@@ -43,13 +43,20 @@ run_line() {
     for variant in faulty healthy; do
         from=$work/$case-$seed/$variant
         [ -d "$from" ] || continue
-        as=$name
+        twin=
         if [ "$variant" = healthy ] && [ -d "$work/$case-$seed/faulty" ]; then
-            as=$name-healthy
+            twin=-healthy
         fi
-        keep "$from/$vantage.pcap" "$as.pcap"
-        python3 truth.py add "$as" "$vantage" "$from/labels.json" \
-            "tcpwhy lab run $case --out DIR --seed $seed$options"
+        # Of both ends, each has its name.
+        ends=$vantage
+        if [ "$vantage" = both ]; then ends='client server'; fi
+        for end in $ends; do
+            as=$name$twin
+            if [ "$vantage" = both ]; then as=$name-$end$twin; fi
+            keep "$from/$end.pcap" "$as.pcap"
+            python3 truth.py add "$as" "$end" "$from/labels.json" \
+                "tcpwhy lab run $case --out DIR --seed $seed$options"
+        done
     done
     rm -rf "${work:?}/$case-$seed"
 }

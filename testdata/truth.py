@@ -22,7 +22,7 @@ from the set-up and from the healthy twin's run, never from an analysis of the p
 holds it for the tests.
 
 A file `NAME-healthy` is the same load without the fault, run right after. Each capture is one of the
-two taken, at the named end. `lost` is the time that the cause cost all requests together, `wall`
+two taken, at the named end; `NAME-client` and `NAME-server` are both of one run. `lost` is the time that the cause cost all requests together, `wall`
 what all requests took. `oracle/` holds what tshark and tcptrace say of the same files.
 """
 

@@ -14,10 +14,17 @@ use std::collections::VecDeque;
 /// One of two places, as an index: the first is nearer the clients.
 pub type Place = usize;
 
-/// Packets of one direction that wait to be seen at the other place.
-const WAITING_MAX: usize = 512;
-/// A packet that so many later ones have passed does not come any more: reordering is not as deep.
-const PASSED_MAX: u16 = 32;
+/// Packets of one direction that wait to be seen at the other place: what is under way at most, in
+/// the widest of usual windows.
+const WAITING_MAX: usize = 8192;
+/// … of all flows of a shard together, before each may have no more than a few.
+const SHARD_WAITING_MAX: usize = 16_384;
+const FEW_WAITING: usize = 32;
+/// A packet that so many later ones have passed, or one that came so many later, does not come any
+/// more: reordering is not as deep.
+const PASSED_MAX: u16 = 512;
+/// One in so many is looked for further behind: after a hole in a capture.
+const FAR_LOOK: u32 = 64;
 /// Segments that one packet of offload is cut into at most have identifications this close.
 const OFFLOAD_IDS: u16 = 64;
 
@@ -125,6 +132,8 @@ struct Lane {
     copies: [Option<Box<Copies>>; 2],
     /// Packets that the other place has seen too, by the place that counts.
     matched: [u64; 2],
+    /// Packets that did not make a pair at once.
+    misses: u32,
     /// Packets, their bytes and pure ACKs that the other place has not seen.
     only: [Crossing; 2],
     /// Time and difference of the first pair, until it is known who is nearer the client.
@@ -142,13 +151,25 @@ impl Lane {
         }
     }
 
+    fn waiting_count(&self) -> usize {
+        self.waiting.iter().map(VecDeque::len).sum()
+    }
+
     /// Takes a sighting; answers the earliest that it makes a pair with, of those that begin with
     /// the same byte.
-    fn see(&mut self, place: Place, segment: &Segment, is_covered: bool) -> Option<u64> {
+    fn see(
+        &mut self,
+        place: Place,
+        segment: &Segment,
+        is_covered: bool,
+        waiting_max: usize,
+    ) -> Option<u64> {
         let other = 1 - place;
         let (mut new, mut twin_ns) = (Waiting { is_covered, ..Waiting::of(segment) }, None);
         let (mut index, mut last) = (0, None);
-        while index < self.waiting[other].len() {
+        let is_far_look = self.misses.is_multiple_of(FAR_LOOK);
+        let depth = if is_far_look { WAITING_MAX } else { PASSED_MAX.into() };
+        while index < self.waiting[other].len().min(depth) {
             let old = &mut self.waiting[other][index];
             let Some(shared) = old.shares(&new) else {
                 index += 1;
@@ -170,13 +191,14 @@ impl Lane {
                 break;
             }
         }
-        if let Some(last) = last {
-            self.pass(other, last);
+        match last {
+            Some(last) => self.pass(other, last),
+            None => self.misses = self.misses.wrapping_add(1),
         }
         if new.left == 0 && last.is_some() {
             self.matched[place] += 1;
         } else {
-            if self.waiting[place].len() >= WAITING_MAX
+            while self.waiting[place].len() >= waiting_max
                 && let Some(oldest) = self.waiting[place].pop_front()
             {
                 self.miss(place, &oldest);
@@ -189,7 +211,11 @@ impl Lane {
     /// What stands before `index` was passed by a later packet.
     fn pass(&mut self, place: Place, index: usize) {
         let queue = &mut self.waiting[place];
-        queue.iter_mut().take(index).for_each(|waiting| waiting.passed += 1);
+        for waiting in queue.drain(..index.saturating_sub(PASSED_MAX.into())) {
+            Self::count(&mut self.only[place], &waiting);
+        }
+        let behind = queue.iter_mut().take(index.min(PASSED_MAX.into()));
+        behind.for_each(|waiting| waiting.passed += 1);
         while let Some(oldest) = queue.front().filter(|oldest| oldest.passed >= PASSED_MAX) {
             let oldest = *oldest;
             queue.pop_front();
@@ -235,6 +261,8 @@ pub struct Pairs {
     began_ns: [u64; 2],
     /// The last segment of any flow at each place, ns.
     last_ns: [u64; 2],
+    /// Packets that wait to be seen at the other place.
+    waiting: usize,
     /// How fast packets came across.
     pub minima: Minima,
     /// Packets by server and by who sends.
@@ -250,6 +278,7 @@ impl Pairs {
             flows: HashMap::new(),
             began_ns,
             last_ns: [0; 2],
+            waiting: 0,
             minima: Minima::default(),
             crossings: HashMap::new(),
             shared_flows: 0,
@@ -279,7 +308,12 @@ impl Pairs {
         }
         // What passed before the other capture began need not be missing from it.
         let is_covered = segment.time_ns >= self.began_ns[1 - place];
-        let Some(twin_ns) = lane.see(place, segment, is_covered) else { return };
+        let is_crowded = self.waiting >= SHARD_WAITING_MAX;
+        let waiting_max = if is_crowded { FEW_WAITING } else { WAITING_MAX };
+        let before = lane.waiting_count();
+        let twin_ns = lane.see(place, segment, is_covered, waiting_max);
+        self.waiting = self.waiting + lane.waiting_count() - before;
+        let Some(twin_ns) = twin_ns else { return };
         let (first_ns, second_ns) =
             if place == 0 { (segment.time_ns, twin_ns) } else { (twin_ns, segment.time_ns) };
         flow.pair(side, first_ns, second_ns.wrapping_sub(first_ns) as i64, &mut self.minima);
@@ -298,6 +332,7 @@ impl Pairs {
     }
 
     fn close(&mut self, key: &FlowKey, mut flow: Flow) {
+        self.waiting -= flow.lanes.iter().map(Lane::waiting_count).sum::<usize>();
         if flow.seen != [true, true] {
             return;
         }
