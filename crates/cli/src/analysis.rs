@@ -58,7 +58,8 @@ pub fn analyse(
         return Err(Error::Once { path: once.name.clone() });
     }
     let mut options = wanted.options;
-    let survey = survey(&sources, again, wanted.vantages)?;
+    let go_on = || !interrupted.load(Ordering::Relaxed);
+    let survey = survey(&sources, again, wanted.vantages, &go_on)?;
     options.is_translated = survey.is_translated;
     let mut capture = CaptureSet::new(survey.place(sources))?;
     options.sites = Sites::of(&capture);
@@ -69,7 +70,7 @@ pub fn analyse(
     let mut analysis = Analysis::new(options.clone());
     let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
         progress(capture.progress());
-        !interrupted.load(Ordering::Relaxed)
+        go_on()
     })?;
     let report = analysis.finish(capture.inputs());
     let ladder = if draws {
@@ -89,13 +90,14 @@ fn survey(
     sources: &[Source],
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
     vantages: Option<u8>,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<Survey, Error> {
     let once = sources.iter().find(|source| matches!(source.open, Open::Once(_)));
     match (once, vantages) {
         (_, Some(1)) => Ok(Survey::default()),
         (Some(once), Some(_)) => Err(Error::JoinOnce { path: once.name.clone() }),
-        (None, Some(_)) => Ok(join::survey(again()?, true)?.required()?),
-        (None, None) if sources.len() > 1 => Ok(join::survey(again()?, false)?),
+        (None, Some(_)) => Ok(join::survey(again()?, true, go_on)?.required()?),
+        (None, None) if sources.len() > 1 => Ok(join::survey(again()?, false, go_on)?),
         (_, None) => Ok(Survey::default()),
     }
 }

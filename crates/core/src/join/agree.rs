@@ -1,7 +1,8 @@
 //! Two diagnoses of the same connections to one: told by the place that measures best, checked
 //! against the other.
 
-use super::pairs::{Crossing, Pairs, Place};
+use super::lane::Crossing;
+use super::pairs::{Pairs, Place};
 use super::{Clocks, Minima};
 use crate::app::Side;
 use crate::cause::{Cause, Class, Role, Tally};
@@ -33,7 +34,6 @@ impl Joint {
             mine.merge(theirs);
         }
         self.minima.merge(pairs.minima);
-        self.connections += pairs.shared_flows;
         for (server, theirs) in pairs.crossings {
             let mine = self.crossings.entry(server).or_default();
             for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -62,6 +62,7 @@ impl Joint {
         } else {
             (first, second)
         };
+        self.connections = told.connections;
         self.missing_bytes = other.notes.missing_bytes();
         for (key, cause) in &other.causes {
             *self.elsewhere.entry((key.cause, key.culprit)).or_default() += cause.lost_ns;

@@ -10,12 +10,15 @@
 
 mod agree;
 mod clock;
+mod common;
 mod datagrams;
+mod lane;
 mod pairs;
 mod survey;
 
 pub use agree::Joint;
 pub use clock::{Clocks, Minima, Way};
 pub(crate) use datagrams::Datagrams;
-pub use pairs::{Crossing, Pairs, Place};
+pub use lane::Crossing;
+pub use pairs::{Pairs, Place};
 pub use survey::{JoinError, Survey, survey};

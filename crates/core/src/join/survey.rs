@@ -5,13 +5,11 @@
 //! their names and clocks say; the files of one place, a rotated set, share none. Of many packets
 //! those are compared whose fingerprint falls into a sample, the same ones in every file.
 
-use super::datagrams;
+use super::common::{self, COMMON_MIN, Common, Link, Seen, Sketch};
 use crate::capture::{Block, CaptureError, CaptureSet, Site, Source};
 use crate::pipeline::{Batch, Decoder, Options};
-use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Fingerprints kept of all files together.
 const SAMPLE_MAX: usize = 1 << 17;
@@ -20,16 +18,13 @@ const SAMPLE_MAX: usize = 1 << 17;
 const BUDGET_BYTES: u64 = 256 << 20;
 const FILE_BYTES_MIN: u64 = 64 << 10;
 
-/// Packets that two files have in common before they are taken for two places.
-const COMMON_MIN: usize = 2;
-
 /// Why the captures cannot be told apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The same packets were captured three times or more.
     #[error(
         "{first} and {second}: these and others show the same packets at more than two places; \
-         name the captures of two places"
+         name the captures of two places, or read all as one: --vantages 1"
     )]
     MorePlaces {
         /// Two of the files.
@@ -82,18 +77,23 @@ impl Survey {
 }
 
 /// Looks into `sources`, which can be read again, and tells at which of two places each was
-/// taken; to their ends if `whole`. What cannot be read is left to the analysis.
+/// taken; to their ends if `whole`, and as long as `go_on` says so. What cannot be read is left to
+/// the analysis.
 ///
 /// # Errors
 /// [`JoinError::MorePlaces`].
-pub fn survey(sources: Vec<Source>, whole: bool) -> Result<Survey, JoinError> {
+pub fn survey(
+    sources: Vec<Source>,
+    whole: bool,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Survey, JoinError> {
     let share_bytes = BUDGET_BYTES / sources.len().max(1) as u64;
     let file_bytes = if whole { u64::MAX } else { share_bytes.max(FILE_BYTES_MIN) };
     let mut sample = Sample::default();
     for (index, source) in sources.into_iter().enumerate() {
         let mut sketch = Sketch { index, name: source.name.clone(), ..Sketch::default() };
         // A file that cannot be read shows nothing.
-        if sample.read(&mut sketch, source, file_bytes).is_ok() {
+        if sample.read(&mut sketch, source, file_bytes, go_on).is_ok() {
             sample.sketches.push(sketch);
         }
     }
@@ -102,25 +102,6 @@ pub fn survey(sources: Vec<Source>, whole: bool) -> Result<Survey, JoinError> {
         (one.first_ns, &one.name, one.index).cmp(&(other.first_ns, &other.name, other.index))
     });
     sample.places()
-}
-
-/// A packet of the sample in one file.
-#[derive(Clone, Copy)]
-struct Seen {
-    flow: FlowKey,
-    time_ns: u64,
-    from_client: bool,
-}
-
-/// What is kept of one file.
-#[derive(Default)]
-struct Sketch {
-    index: usize,
-    name: String,
-    first_ns: u64,
-    seen: HashMap<u64, Seen>,
-    /// In it more than once: copies and duplicate ACKs, of which times mean nothing.
-    repeated: HashSet<u64>,
 }
 
 #[derive(Default)]
@@ -137,24 +118,17 @@ impl Sample {
         sketch: &mut Sketch,
         source: Source,
         file_bytes: u64,
+        go_on: &dyn Fn() -> bool,
     ) -> Result<(), CaptureError> {
         let mut capture = CaptureSet::new(vec![source])?;
         sketch.first_ns = capture.first_ns().unwrap_or(u64::MAX);
         let decoder = Decoder::new(&Options::default());
         let (mut block, mut batch, mut read_bytes) = (Block::default(), Batch::default(), 0);
-        while read_bytes < file_bytes && capture.next_block(&mut block)? {
+        while read_bytes < file_bytes && go_on() && capture.next_block(&mut block)? {
             read_bytes += block.bytes.len() as u64;
             decoder.decode(&block, &mut batch);
-            for segment in batch.segments() {
-                let from_client = segment.from_high() == segment.is_client_high();
-                let seen = Seen { flow: segment.flow, time_ns: segment.time_ns, from_client };
-                self.take(sketch, fingerprint(segment), seen);
-            }
-            for (carried, payload) in batch.datagrams() {
-                let from_client = datagrams::is_from_client(&carried);
-                let flow = FlowKey::new(*carried.source, *carried.destination).0;
-                let seen = Seen { flow, time_ns: carried.time_ns, from_client };
-                self.take(sketch, datagrams::fingerprint(&carried, payload), seen);
+            for (print, seen) in common::seen(&batch) {
+                self.take(sketch, print, seen);
             }
         }
         Ok(())
@@ -301,115 +275,4 @@ fn stem(name: &str) -> String {
 struct Stand {
     is_second: bool,
     ahead_ns: i64,
-}
-
-impl Sketch {
-    /// Keeps what is in the smaller sample; answers how much.
-    fn thin(&mut self, bits: u32) -> usize {
-        self.seen.retain(|print, _| print.trailing_zeros() >= bits);
-        self.repeated.retain(|print| print.trailing_zeros() >= bits);
-        self.seen.len()
-    }
-}
-
-/// How two files are related, seen from one of them.
-#[derive(Clone, Copy)]
-struct Link {
-    /// Taken at different places; else they are two copies of one capture.
-    is_apart: bool,
-    /// Above zero where this file's place is nearer the clients.
-    nearer: i64,
-    /// By how much the other's clock is ahead, ns.
-    later_ns: i64,
-}
-
-impl Link {
-    fn back(self) -> Self {
-        Self { nearer: -self.nearer, later_ns: -self.later_ns, ..self }
-    }
-}
-
-/// Packets of the sample that two files have in common.
-#[derive(Default)]
-struct Common {
-    /// Time in the first file, how much later in the second, and who sent it, in order of time.
-    packets: Vec<(u64, i64, bool)>,
-    flows: HashSet<FlowKey>,
-    /// Packets that are alike but for the addresses.
-    translated: usize,
-}
-
-impl Common {
-    fn of(one: &Sketch, other: &Sketch) -> Self {
-        let mut common = Self::default();
-        for (print, here) in &one.seen {
-            let Some(there) = other.seen.get(print) else { continue };
-            if here.flow != there.flow {
-                common.translated += 1;
-            } else if !one.repeated.contains(print) && !other.repeated.contains(print) {
-                let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
-                common.packets.push((here.time_ns, later_ns, here.from_client));
-                common.flows.insert(here.flow);
-            }
-        }
-        common.packets.sort_unstable();
-        common
-    }
-
-    /// What this says of the two files. Files of one place may share a few packets, as captures
-    /// on two interfaces do; two places share most of what they both have of a connection.
-    fn link(&self, one: &Sketch, other: &Sketch) -> Option<Link> {
-        let times = |pick: fn(&(u64, i64, bool)) -> u64| {
-            let times = || self.packets.iter().map(pick);
-            Some((times().min()?, times().max()?))
-        };
-        let (here, there) = (times(|it| it.0)?, times(|it| it.0.wrapping_add_signed(it.1))?);
-        let shown = |sketch: &Sketch, (first_ns, last_ns): (u64, u64)| {
-            let within = |seen: &&Seen| {
-                (first_ns..=last_ns).contains(&seen.time_ns) && self.flows.contains(&seen.flow)
-            };
-            sketch.seen.values().filter(within).count()
-        };
-        let least = shown(one, here).min(shown(other, there));
-        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < least {
-            return None;
-        }
-        let is_apart = self.packets.iter().any(|&(_, later_ns, _)| later_ns != 0);
-        // What two packets of opposite directions differ by, one right after the other, is a
-        // round trip between the places, whatever the clocks.
-        let turns = self.packets.windows(2).filter_map(|pair| match *pair {
-            [(_, there, true), (_, back, false)] | [(_, back, false), (_, there, true)] => {
-                Some((there - back).signum())
-            }
-            _ => None,
-        });
-        let nearer = turns.sum();
-        Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
-    }
-
-    /// The middle between the fastest packets of both directions.
-    fn later_ns(&self, nearer: i64) -> i64 {
-        let of = |from_client: bool| {
-            let all = self.packets.iter().filter(move |it| it.2 == from_client).map(|it| it.1);
-            if from_client == (nearer >= 0) { all.min() } else { all.max() }
-        };
-        match (of(true), of(false)) {
-            (Some(one), Some(other)) => one.midpoint(other),
-            (one, other) => one.or(other).unwrap_or(0),
-        }
-    }
-}
-
-/// What a packet has in common with itself at another place: all but what addresses, offload and
-/// routers change.
-fn fingerprint(segment: &Segment) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let has_data = segment.payload_len > 0;
-    let control = TcpFlags::SYN | TcpFlags::RST | TcpFlags::ACK;
-    let sack = segment.sack.map(|block| (block.left, block.right));
-    let ip_id = if segment.facts.has(SegmentFlags::IPV4) { segment.ip_id } else { 0 };
-    (segment.seq, segment.ack, segment.window, segment.flags.0 & control, has_data)
-        .hash(&mut hasher);
-    (segment.tsval, segment.tsecr, sack, ip_id).hash(&mut hasher);
-    hasher.finish()
 }

@@ -18,7 +18,7 @@ pub fn diagnose_files(files: &[(&str, &[u8])]) -> Report {
 
 /// The report on several files, of one place or two, as they show.
 pub fn joined(files: &[(&str, &[u8])]) -> Report {
-    let survey = survey(sources(files), false).expect("two places at most");
+    let survey = survey(sources(files), false, &|| true).expect("two places at most");
     let options = Options { is_translated: survey.is_translated, ..Options::default() };
     analyse(survey.place(sources(files)), options)
 }

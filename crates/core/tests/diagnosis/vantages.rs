@@ -36,7 +36,7 @@ fn both_ends(trace: &Trace, ahead_ns: i64) -> Report {
 
 fn is_joined(files: &[(&str, &[u8])]) -> bool {
     let sources = files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec()));
-    !survey(sources.collect(), false).expect("two places at most").sites.is_empty()
+    !survey(sources.collect(), false, &|| true).expect("two places at most").sites.is_empty()
 }
 
 fn join(report: &Report) -> &Join {
@@ -237,7 +237,7 @@ fn three_places_are_too_many() {
     let (client, server) = (file(&at_client(&trace)), file(&at_server(&trace, 0)));
     let files = [("client", client), ("middle", middle), ("server", server)];
     let sources = files.map(|(name, bytes)| Source::memory(name, bytes)).into();
-    assert!(matches!(survey(sources, false), Err(JoinError::MorePlaces { .. })));
+    assert!(matches!(survey(sources, false, &|| true), Err(JoinError::MorePlaces { .. })));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Two places in the text: where, how their clocks differ, what was lost between them.
 
-use crate::join::Crossing;
+use crate::join::{Clocks, Crossing};
 use crate::report::layout::Page;
 use crate::report::{Finding, Report, Vantage, units};
 
@@ -14,25 +14,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report) {
         false => format!("captured at two places ({connections}): "),
     };
     text += &match &join.clocks {
-        Some(clocks) => {
-            let ahead = match (clocks.offset_ns.signum(), at_ends) {
-                (-1, true) => "behind the client's",
-                (_, true) => "ahead of the client's",
-                (-1, false) => "behind the other's",
-                (_, false) => "ahead of the other's",
-            };
-            let whose = if at_ends { "the server's" } else { "the one nearer the server" };
-            let offset = told_to(clocks.offset_ns.unsigned_abs(), clocks.rtt_min_ns / 2);
-            let uncertainty = units::duration(clocks.rtt_min_ns / 2);
-            let drift = clocks.drift_ppm.map(|ppm| format!(", drifting by {ppm:+.1} ppm"));
-            let drift = drift.unwrap_or_default();
-            match clocks.offset_ns.unsigned_abs() <= clocks.rtt_min_ns / 2 {
-                true => format!("their clocks agree to within {uncertainty}{drift}"),
-                false => {
-                    format!("{whose} clock is {offset} {ahead}, give or take {uncertainty}{drift}")
-                }
-            }
-        }
+        Some(clocks) => clocks_differ(clocks, at_ends),
         None => "how far their clocks differ cannot be told".into(),
     };
     page.paragraph(None, &text, 2);
@@ -46,6 +28,26 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report) {
     if !all.is_empty() {
         page.paragraph(None, &format!("lost between them: {}", all.join(", ")), 2);
     }
+}
+
+/// How the clocks differ, and how well that is known.
+fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
+    let uncertainty_ns = clocks.rtt_min_ns / 2;
+    let within = units::duration(uncertainty_ns);
+    let offset_ns = clocks.offset_ns.unsigned_abs();
+    let drift = clocks.drift_ppm.map(|ppm| format!(", drifting by {ppm:+.1} ppm"));
+    let drift = drift.unwrap_or_default();
+    if offset_ns <= uncertainty_ns {
+        return format!("their clocks agree to within {within}, half the least round trip{drift}");
+    }
+    let (second, first) =
+        if at_ends { ("server", "client") } else { ("place nearer the server", "other") };
+    let ahead = if clocks.offset_ns < 0 { "behind" } else { "ahead of" };
+    let offset = told_to(offset_ns, uncertainty_ns);
+    format!(
+        "the {second}'s clock is {offset} {ahead} the {first}'s, give or take {within}, half the \
+         least round trip{drift}"
+    )
 }
 
 /// A duration with the digits that are known to within `uncertainty_ns`.
