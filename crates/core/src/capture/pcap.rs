@@ -25,6 +25,8 @@ pub(super) struct Pcap {
     fraction_ns: u64,
     record_header_bytes: usize,
     link: LinkType,
+    /// Before version 2.3 a record gave its two lengths the other way round, in 2.3 either way.
+    either_order: bool,
 }
 
 impl Pcap {
@@ -39,7 +41,7 @@ impl Pcap {
         let (major, minor) = (order.u16(head, 4)?, order.u16(head, 6)?);
         // The upper bits tell the length of a frame check sequence.
         let link = LinkType((order.u32(head, 20)? & 0xffff) as u16);
-        if (major, minor) != (2, 4) {
+        if major != 2 || minor > 4 {
             return Some(Err(Problem::Version { format: "pcap", major, minor }));
         }
         let modified = magic == MAGIC_MODIFIED;
@@ -52,6 +54,7 @@ impl Pcap {
                 RECORD_HEADER_BYTES
             },
             link,
+            either_order: minor < 4,
         }))
     }
 
@@ -69,7 +72,10 @@ impl Pcap {
             let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
                 break Halt::Needs(self.record_header_bytes);
             };
-            let [seconds, fraction, captured_len, original_len] = self.fields(header);
+            let [seconds, fraction, mut captured_len, mut original_len] = self.fields(header);
+            if self.either_order && captured_len > original_len {
+                std::mem::swap(&mut captured_len, &mut original_len);
+            }
             if captured_len == 0 && original_len == 0 && Self::recognises(rest) {
                 // No frame came in the very second that a magic spells: a header, by `cat`.
                 match Self::parse(rest) {

@@ -223,6 +223,12 @@ impl Tally {
         if knew && client_fin_ns.is_some() && !exchange.response_seen {
             return;
         }
+        // What is not a request that can be read, sent to a server that had closed behind its answer,
+        // is a goodbye.
+        let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
+        if knew && unread && !exchange.response_seen && !was_idle(connection, exchange) {
+            return;
+        }
         let cause = match () {
             () if connection.setup.refused => Cause::Refused,
             () if by == Side::Server

@@ -238,7 +238,11 @@ fn observations(page: &mut Page<'_>, report: &Report) {
     }
     page.gap();
     let title = page.look.paint(Paint::Bold, "also seen");
-    page.line(&format!("{title}   none of it cost anybody time"));
+    let cost = match report.totals.exchanges {
+        0 => "what it cost cannot be told without a complete exchange",
+        _ => "none of it cost anybody time",
+    };
+    page.line(&format!("{title}   {cost}"));
     for text in &noted {
         page.item(text);
     }

@@ -34,6 +34,9 @@ use std::sync::Arc;
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
+/// A SYN sooner after a RST had been sent before it, ns.
+const TRIES_AGAIN_NS: u64 = 10_000_000;
+
 /// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
 const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
 /// Usual delay of an ACK, ns.
@@ -210,7 +213,11 @@ impl Connection {
         let plain_syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
         let over = self.rare(|rare| &rare.ending).is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
-        plain_syn && !repeated && (over || self.setup.established_ns().is_some() || self.mid_stream)
+        // Some try again after a RST, with the same number.
+        let reset = self.ending().reset;
+        let again = reset.is_some_and(|(_, _, at_ns)| segment.time_ns > at_ns + TRIES_AGAIN_NS);
+        let another = over || self.setup.established_ns().is_some() || self.mid_stream;
+        plain_syn && (again || !repeated && another)
     }
 
     fn syn_sequence(&self) -> Option<u32> {

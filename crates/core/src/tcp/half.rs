@@ -341,7 +341,7 @@ impl Half {
     pub fn packet(&mut self, segment: &Segment) -> bool {
         let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
         if self.packets > 0
-            && (self.last_packet.is(segment) || syn && self.last_packet.is_near(segment))
+            && (self.last_packet.is(segment) || syn && self.last_packet.is_same_syn(segment))
         {
             self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
             return true;

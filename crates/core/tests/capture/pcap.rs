@@ -47,6 +47,21 @@ fn a_frame_longer_than_its_length_on_the_wire_was_not_cut() {
 }
 
 #[test]
+fn old_versions_gave_the_lengths_of_a_record_the_other_way_round() {
+    let cut = Owned { original_len: 1514, ..frame(7, &[1; 96]) };
+    let mut file = nano_pcap(std::slice::from_ref(&cut));
+    for minor in [1, 2, 3] {
+        // Bytes 6 and 7 are the minor version; the record's lengths begin at 24 + 8.
+        let at = if file[4] == 2 { 6 } else { 7 };
+        file[at] = minor;
+        assert_eq!(read(&file).frames[0], cut, "2.{minor}");
+        let (captured, original) = file[32..40].split_at_mut(4);
+        captured.swap_with_slice(original);
+        assert_eq!(read(&file).frames[0], cut, "2.{minor}, swapped");
+    }
+}
+
+#[test]
 fn zero_length_frames_are_frames() {
     let expected = [frame(1, b""), frame(2, b"x"), frame(3, b"")];
     assert_eq!(read(&nano_pcap(&expected)).frames, expected);

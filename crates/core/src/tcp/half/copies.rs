@@ -10,6 +10,9 @@ const COPIES_MAX: usize = 64;
 /// How late a copy is recognised by its header alone, ns: retransmissions take longer.
 const COPY_NS: u64 = 2_000_000;
 
+/// No SYN with a number is repeated sooner, ns (RFC 6298 §2.1: a second).
+const SYN_AGAIN_NS: u64 = 400_000_000;
+
 /// The last packets of a direction of which some were captured twice.
 #[derive(Debug)]
 pub struct Copies {
@@ -107,6 +110,13 @@ impl LastPacket {
     #[inline]
     pub fn is_near(&self, segment: &Segment) -> bool {
         self.age_ns(segment) < COPY_NS
+    }
+
+    /// Whether the SYN `segment` is this one captured again: at once, or with the same number where
+    /// SYNs have one, as on both sides of a slow link.
+    pub fn is_same_syn(&self, segment: &Segment) -> bool {
+        let same = is_numbered(segment) && self.ip_id == segment.ip_id;
+        self.is_near(segment) || same && self.age_ns(segment) < SYN_AGAIN_NS
     }
 
     /// How long before `segment` it passed, ns, up to an hour.
