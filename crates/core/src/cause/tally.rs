@@ -223,10 +223,12 @@ impl Tally {
         if knew && client_fin_ns.is_some() && !exchange.response_seen {
             return;
         }
-        // What is not a request that can be read, sent to a server that had closed behind its answer,
-        // is a goodbye.
+        // What is not a request that can be read, sent to a server that had closed behind its answer
+        // before it came there, is a goodbye.
         let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
-        if knew && unread && !exchange.response_seen && !was_idle(connection, exchange) {
+        let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
+        let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
+        if unheard && unread && !exchange.response_seen && !was_idle(connection, exchange) {
             return;
         }
         let cause = match () {

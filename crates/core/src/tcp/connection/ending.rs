@@ -16,7 +16,12 @@ impl Connection {
         self.resume();
         if self.timeline.front().is_some() {
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
-            let over = self.timeline.may_be_over() && (goodbye || !self.unfinished());
+            // A client that has all its server sent, and may send no more, misses nothing.
+            let server = &self.halves[Side::Server as usize];
+            let has_all = side == Side::Client && server.una_seen() >= server.nxt;
+            let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
+            let may_be_over = self.timeline.may_be_over();
+            let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
                 self.accrue_to(side, segment.time_ns, segment.frame);
