@@ -50,6 +50,11 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
     }
+    if connection.was_cut() {
+        let [of_reset, of_others] = connection.ending().reset_ttls;
+        proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+        proof.fact("ttl", Fact::Count(of_others.into()));
+    }
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.halves.iter().all(|half| !half.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;

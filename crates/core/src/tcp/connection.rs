@@ -47,6 +47,8 @@ const DELAYED_ACK_NS: u64 = 45_000_000;
 pub struct Ending {
     /// The RST that ended it: who, which frame, when.
     pub reset: Option<(Side, FrameId, u64)>,
+    /// Time to live of the RST, and of its sender's other packets (0 if there were none).
+    pub reset_ttls: [u8; 2],
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
     /// When nothing more was expected, ns.
@@ -229,6 +231,13 @@ impl Connection {
         self.rare(|rare| &rare.ending).is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
+    }
+
+    /// Whether the RST that ended it has come another way than its sender's other packets: its time
+    /// to live says that something on the path sent it.
+    pub fn was_cut(&self) -> bool {
+        let [of_reset, of_others] = self.ending().reset_ttls;
+        of_others > 0 && of_reset != of_others
     }
 
     /// When the last segment passed that was expected, ns, if it has.

@@ -336,6 +336,11 @@ impl Half {
         self.started && position >= self.una_seen() && position < self.nxt
     }
 
+    /// Time to live of its last packet that was no RST; 0 if there was none.
+    pub fn ttl(&self) -> u8 {
+        self.last_packet.ttl
+    }
+
     /// Counts any packet of this direction, and says whether it was captured before.
     #[inline]
     pub fn packet(&mut self, segment: &Segment) -> bool {
@@ -358,7 +363,7 @@ impl Half {
         if segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.clock.observe(segment.tsval, segment.time_ns);
         }
-        self.last_packet = LastPacket::of(segment);
+        self.last_packet = self.last_packet.after(segment);
         false
     }
 

@@ -17,7 +17,7 @@
 //! Flags are tcpdump's. A segment's `seq` (SYN is 0, data begins at 1), `ack` (all that has
 //! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
-//! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `late MS` (arrives
+//! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
 //! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
@@ -82,6 +82,7 @@ pub struct Line {
     pub unseen: bool,
     pub twice: bool,
     pub marked: bool,
+    pub ttl: Option<u8>,
     pub late_ns: u64,
     /// Packets that its sender has sent to others before.
     pub elsewhere: u16,
@@ -247,6 +248,7 @@ impl Parser {
             unseen: false,
             twice: false,
             marked: false,
+            ttl: None,
             late_ns: 0,
             elsewhere: 0,
             clock_ns: self.clock_ns,
@@ -270,6 +272,7 @@ impl Line {
             "unseen" => self.unseen = true,
             "twice" => self.twice = true,
             "marked" => self.marked = true,
+            "ttl" => self.ttl = Some(words.next()?.parse().ok()?),
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),
             "win" => self.window = Some(words.next()?.parse().ok()?),

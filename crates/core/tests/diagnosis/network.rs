@@ -187,7 +187,7 @@ impl Connection {
             vlan: trace.vlan,
             ip_id: ipid,
             marked: line.marked,
-            ttl: trace.ttl[side],
+            ttl: line.ttl.unwrap_or(trace.ttl[side]),
             flags: flags.clone(),
             seq: isn.wrapping_add(relative),
             ack: peer_isn.wrapping_add(received),

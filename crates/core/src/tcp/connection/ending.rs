@@ -12,7 +12,10 @@ const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
 
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        self.ending_mut().reset = Some((side, segment.frame, segment.time_ns));
+        let others = self.halves[side as usize].ttl();
+        let ending = self.ending_mut();
+        ending.reset = Some((side, segment.frame, segment.time_ns));
+        ending.reset_ttls = [segment.ttl, others];
         self.resume();
         if self.timeline.front().is_some() {
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);

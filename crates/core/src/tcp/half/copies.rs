@@ -1,6 +1,6 @@
 //! Packets captured more than once: on a bridge, on `-i any`, from a mirror port.
 
-use crate::wire::{Segment, SegmentFlags};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Packets of one direction that are known again. The kernel takes up to 64 from a queue before
@@ -71,6 +71,8 @@ pub struct LastPacket {
     tsval: u32,
     ip_id: u16,
     flags: u8,
+    /// Time to live of the last one that was no RST.
+    pub ttl: u8,
 }
 
 /// A power of two: it is asked for every packet.
@@ -82,8 +84,10 @@ fn ticks(segment: &Segment) -> u32 {
 
 impl LastPacket {
     #[inline]
-    pub fn of(segment: &Segment) -> Self {
+    pub fn after(&self, segment: &Segment) -> Self {
+        let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
+            ttl: if is_reset { self.ttl } else { segment.ttl },
             time: ticks(segment),
             seq: segment.seq,
             ack: segment.ack,
