@@ -142,7 +142,7 @@ impl<'a> InputView<'a> {
 }
 
 /// The registered name in lower case, `linktype_<number>` where it is none we read.
-fn link_type(link: LinkType) -> String {
+pub(super) fn link_type(link: LinkType) -> String {
     let name = match link {
         LinkType::NULL => "null",
         LinkType::ETHERNET => "ethernet",
