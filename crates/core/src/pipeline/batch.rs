@@ -114,14 +114,16 @@ impl Batch {
     /// What concerns the connections of one shard, in order.
     #[inline]
     pub(super) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
-        let mut places = self.shards[shard].iter().peekable();
-        let mut errors = self.errors[shard].iter().peekable();
+        let (mut places, mut errors) = (self.shards[shard].iter(), self.errors[shard].iter());
         std::iter::from_fn(move || {
-            let place = places.peek().map_or(u32::MAX, |place| **place);
-            match errors.next_if(|(next, _)| *next <= place) {
-                Some((_, error)) => Some(Event::Error(error)),
-                None => self.at(*places.next()?).map(Event::Segment),
+            // There is hardly ever one.
+            if let Some((next, error)) = errors.as_slice().first()
+                && *next <= places.as_slice().first().copied().unwrap_or(u32::MAX)
+            {
+                errors.next();
+                return Some(Event::Error(error));
             }
+            self.at(*places.next()?).map(Event::Segment)
         })
     }
 

@@ -212,14 +212,16 @@ impl Connection {
 
     /// Whether this SYN begins another connection with the same addresses and ports.
     pub fn reused_by(&self, segment: &Segment) -> bool {
-        let plain_syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        if segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) != TcpFlags::SYN {
+            return false;
+        }
         let over = self.rare(|rare| &rare.ending).is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
         // Some try again after a RST, with the same number.
         let reset = self.ending().reset;
         let again = reset.is_some_and(|(_, _, at_ns)| segment.time_ns > at_ns + TRIES_AGAIN_NS);
         let another = over || self.setup.established_ns().is_some() || self.mid_stream;
-        plain_syn && (again || !repeated && another)
+        again || !repeated && another
     }
 
     fn syn_sequence(&self) -> Option<u32> {
