@@ -188,7 +188,7 @@ impl Joint {
         sides.iter().for_each(|&side| all.merge(&crossings[side as usize]));
         let place = if all.lost_packets > 0 {
             "between the two captures".into()
-        } else if all.appeared_packets == 0 && sides.len() == 1 {
+        } else if all.appeared_packets == 0 && all.uncovered_packets == 0 {
             let receiver = usize::from(finding.sender == Side::Client);
             format!("behind the capture {}, which has it", join.words(receiver))
         } else {

@@ -33,6 +33,8 @@ pub struct Crossing {
     /// Seen where they went, and not where they came from: the capture there has holes, or somebody
     /// between the two sent them.
     pub appeared_packets: u64,
+    /// Seen at one place while the other's capture had not begun, or had ended.
+    pub uncovered_packets: u64,
 }
 
 impl Crossing {
@@ -43,6 +45,7 @@ impl Crossing {
         self.lost_bytes += other.lost_bytes;
         self.lost_acks += other.lost_acks;
         self.appeared_packets += other.appeared_packets;
+        self.uncovered_packets += other.uncovered_packets;
     }
 }
 
@@ -220,19 +223,17 @@ impl Lane {
     /// still going on, which was up to `last_ns`.
     pub fn close(&mut self, last_ns: [u64; 2]) {
         for place in 0..2 {
-            for waiting in std::mem::take(&mut self.waiting[place]) {
-                if waiting.time_ns <= last_ns[1 - place] {
-                    Self::count(&mut self.only[place], &waiting);
-                }
+            for mut waiting in std::mem::take(&mut self.waiting[place]) {
+                waiting.is_covered &= waiting.time_ns <= last_ns[1 - place];
+                Self::count(&mut self.only[place], &waiting);
             }
         }
     }
 
     fn count(only: &mut Crossing, waiting: &Waiting) {
         if !waiting.is_covered {
-            return;
-        }
-        if waiting.is_plain() {
+            only.uncovered_packets += u64::from(!waiting.is_plain());
+        } else if waiting.is_plain() {
             only.lost_acks += 1;
         } else {
             only.lost_packets += 1;

@@ -297,3 +297,65 @@ fn connections_of_one_place_only_are_told_beside_those_of_both() {
     assert_eq!(join(&report).connections, 1);
     assert_eq!((report.totals.connections, report.totals.exchanges), (2, 24));
 }
+
+#[test]
+fn a_syn_that_both_ends_saw_was_dropped_behind_the_server_s_capture() {
+    // The first connection goes well, so that both captures have begun.
+    let text = |lost: &str| {
+        format!(
+            r#"
+            one_way 10
+            0     > S
+            +10   < S.
+            +10   > .
+            +1    > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+            +10.5 < P. "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+            +10.5 > .
+            +100  >2 S {lost}
+            +1000 >2 S
+            +10   <2 S.
+            +10   >2 .
+            +1    >2 P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+            +10.5 <2 P. "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+            +10.5 >2 .
+            "#
+        )
+    };
+    let lost = both_ends(&parse(&text("lost")), AHEAD_NS);
+    assert_eq!(lost.findings[0].cause.id(), "syn_retransmit");
+    assert_eq!(join(&lost).crossings[0].lost_packets, 1);
+    let seen = both_ends(&parse(&text("")), AHEAD_NS);
+    assert_eq!(seen.findings[0].cause.id(), "accept_queue_overflow");
+    assert_eq!(seen.findings[0].culprit.role, tcpwhy_core::cause::Role::Server);
+    assert_eq!(join(&seen).crossings[0].lost_packets, 0);
+}
+
+/// Packets missing at random from both captures, and a few captured twice.
+#[test]
+fn holes_and_copies_at_both_ends_are_survived() {
+    let mut state = 1_u64;
+    let mut dice = |faces: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % faces
+    };
+    for (name, trace) in traces() {
+        for _ in 0..3 {
+            let mut spoilt = |packets: Vec<Stamped>| {
+                let mut kept = Vec::new();
+                for (at_ns, packet) in packets {
+                    let copies = [0, 1, 1, 1, 1, 1, 1, 2][dice(8) as usize];
+                    kept.extend((0..copies).map(|copy| (at_ns + copy * 3_000, packet.clone())));
+                }
+                kept.sort_by_key(|(at_ns, _)| *at_ns);
+                file(&kept)
+            };
+            let (client, server) =
+                (spoilt(at_client(&trace)), spoilt(at_server(&trace, -AHEAD_NS)));
+            let report = joined(&[("client", &client), ("server", &server)]);
+            assert_eq!(report.ledger.total_ns(), report.totals.wall_ns, "{name}");
+            let turned = joined(&[("server", &server), ("client", &client)]);
+            assert_eq!(turned.ledger, report.ledger, "{name}");
+            assert_eq!(turned.join, report.join, "{name}");
+        }
+    }
+}

@@ -29,6 +29,7 @@ pub fn joined() -> Report {
                 lost_bytes: 4_344,
                 lost_acks: 1,
                 appeared_packets: 2,
+                uncovered_packets: 0,
             },
         ],
     });
