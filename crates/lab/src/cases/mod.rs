@@ -53,6 +53,7 @@ pub const CASES: &[Case] = &[
     client_think::BETWEEN_EXCHANGES,
     client_think::IN_UPLOAD,
     refused::REFUSED,
+    refused::REJECTED,
     refused::FILTERED,
     port_exhaustion::CASE,
     accept_queue_overflow::CASE,

@@ -1,4 +1,4 @@
-//! No way in: nobody listens at the port, or a filter swallows the SYNs.
+//! No way in: nobody listens at the port, or a filter rejects or swallows the SYNs.
 
 use std::net::SocketAddr;
 
@@ -31,12 +31,38 @@ pub const REFUSED: Case = Case {
     act: refused,
     truth: |_, ran| {
         let endpoint = Some(ran.observed.server.to_string());
-        let all = ran.observed.loaded.requests.len();
-        if failed(ran) < all {
-            return Err(LabError::NotReproduced("a connection was made".to_owned()));
+        refusal(ran, endpoint)
+    },
+};
+
+/// A packet filter answers each SYN with an ICMP error.
+pub const REJECTED: Case = Case {
+    name: "rejected_port",
+    layer: Layer::Network,
+    summary: "a packet filter rejects the SYNs with ICMP, as it does unless told otherwise",
+    class: Class::Fault,
+    knob: Some(Knob {
+        at: "the server's packet filter",
+        faulty: "tcp dport 8080 reject",
+        healthy: "no rule for the port",
+    }),
+    params: |rng| {
+        params(rng).with("requests", rng.between(5, 15)).with("prohibited", rng.pick(&[0, 1]))
+    },
+    link: plain_link,
+    act: |stage, p, variant| {
+        let endpoint = SocketAddr::new(stage.server_addr, PORT);
+        let load = Load { new_connections: true, ..Load::get(endpoint, p.get("requests")?) };
+        // A kernel sends few errors a second to one address, and leaves out those beyond.
+        for key in ["net.ipv4.icmp_ratelimit", "net.ipv6.icmp.ratelimit"] {
+            stage.server.sysctl(key, "0")?;
         }
-        let cause = Cause::by_twin("refused", Role::Server, endpoint);
-        Ok(vec![cause.measured(0, "nothing was waited for: each request failed at once")])
+        let with = if p.get("prohibited")? == 0_u64 { "" } else { " with icmpx admin-prohibited" };
+        filtered(stage, p, variant, &load, &format!("reject{with}"))
+    },
+    truth: |_, ran| {
+        let endpoint = Some(ran.observed.server.to_string());
+        refusal(ran, endpoint)
     },
 };
 
@@ -58,7 +84,7 @@ pub const FILTERED: Case = Case {
             .with("gives_up_ns", rng.pick(&[1_150, 2_200, 3_250, 4_300]) * 1_000_000)
     },
     link: plain_link,
-    act: filtered,
+    act: swallowed,
     truth: |_, ran| {
         let again = ran.stage.client_counters.of("TCPSynRetrans");
         if again == 0 || failed(ran) == 0 {
@@ -73,6 +99,15 @@ fn params(rng: &mut Rng) -> Params {
         .with("rtt_ns", rng.pick(&[0, 0, 5_000_000, 40_000_000]))
         .with("rate_bps", 0)
         .with("response_bytes", rng.between(100, 3_000))
+}
+
+/// Every request failed at once.
+fn refusal(ran: &Ran, endpoint: Option<String>) -> Result<Vec<Cause>, LabError> {
+    if failed(ran) < ran.observed.loaded.requests.len() {
+        return Err(LabError::NotReproduced("a connection was made".to_owned()));
+    }
+    let cause = Cause::by_twin("refused", Role::Server, endpoint);
+    Ok(vec![cause.measured(0, "nothing was waited for: each request failed at once")])
 }
 
 fn failed(ran: &Ran) -> usize {
@@ -90,7 +125,7 @@ fn refused(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, 
     against_server(stage, p, &load)
 }
 
-fn filtered(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+fn swallowed(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let endpoint = SocketAddr::new(stage.server_addr, PORT);
     let load = Load {
         new_connections: true,
@@ -98,15 +133,26 @@ fn filtered(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
         timeout: p.duration("gives_up_ns")?,
         ..Load::get(endpoint, p.get("requests")?)
     };
+    filtered(stage, p, variant, &load, "drop")
+}
+
+/// The load on a server before which, if faulty, a packet filter gives this verdict.
+fn filtered(
+    stage: &mut Stage,
+    p: &Params,
+    variant: Variant,
+    load: &Load,
+    verdict: &str,
+) -> Result<Observed, LabError> {
     if variant == Variant::Faulty {
         let rules = format!(
             "add table inet lab; \
              add chain inet lab in {{ type filter hook input priority 0; }}; \
-             add rule inet lab in tcp dport {PORT} drop"
+             add rule inet lab in tcp dport {PORT} {verdict}"
         );
         stage.server.run("nft", &[&rules])?;
     }
-    let mut observed = against_server(stage, p, &load)?;
+    let mut observed = against_server(stage, p, load)?;
     observed.versions.push(nft_version());
     Ok(observed)
 }
