@@ -10,6 +10,7 @@ mod sizes;
 mod stream;
 mod trouble;
 mod unread;
+mod window;
 
 pub(super) use losses::{Stamp, too_early};
 
@@ -313,12 +314,6 @@ impl Half {
         widen(self.una, self.nxt)
     }
 
-    /// Right edge of the offered window as the sender knows.
-    #[inline]
-    fn right_edge(&self) -> Option<u64> {
-        self.has_window.then(|| widen(self.right_edge, self.nxt))
-    }
-
     /// The position of a header's sequence number.
     pub fn position(&mut self, seq: u32) -> u64 {
         if !self.started {
@@ -411,21 +406,6 @@ impl Half {
         self.started.then_some(self.sequence.first)
     }
 
-    /// Bytes the offered window still allows, as the sender knows.
-    pub fn room(&self) -> Option<i64> {
-        self.right_edge().map(|edge| edge as i64 - self.nxt as i64)
-    }
-
-    /// The offered window, bytes, as the sender knows.
-    pub fn window(&self) -> Option<u64> {
-        self.right_edge().map(|edge| edge.saturating_sub(self.una()))
-    }
-
-    /// Whether the offered window is (almost) closed, as the sender knows.
-    pub fn closed(&self) -> bool {
-        self.trouble().closed_since_ns.is_some()
-    }
-
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
     /// it has not come.
     pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
@@ -446,27 +426,6 @@ impl Half {
     pub fn stood_at_ceiling(&self) -> bool {
         let ceiling = self.bulk.as_ref().map_or(0, |bulk| bulk.ceiling);
         ceiling > 0 && u64::from(self.flight_max) < 2 * ceiling
-    }
-
-    /// Whether an offered window of about `bytes` was the last to stand in the way.
-    pub fn window_met(&self, bytes: u64) -> bool {
-        let (height, times) = self.trouble().window_level;
-        times > 0 && bytes.abs_diff(height) <= height / 5
-    }
-
-    /// The offered window of `bytes` stood in the way.
-    pub fn level_window(&mut self, bytes: u64) {
-        let met = self.window_met(bytes);
-        let trouble = self.trouble_mut();
-        let (height, times) = &mut trouble.window_level;
-        if met {
-            *times += 1;
-        } else {
-            (*height, *times) = (bytes, 1);
-        }
-        if *times >= trouble.window_level_max.1 {
-            trouble.window_level_max = (*height, *times);
-        }
     }
 
     /// The frame that carried position `start` before and its payload, bytes, if remembered.

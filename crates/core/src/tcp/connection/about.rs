@@ -1,0 +1,109 @@
+//! What is known of a connection: its ends, how far it has come, how it ended, what it takes.
+
+use super::*;
+
+impl Connection {
+    /// Who opened it.
+    pub fn client(&self) -> Endpoint {
+        if self.client_is_high { self.key.high } else { self.key.low }
+    }
+
+    /// Who accepted it.
+    pub fn server(&self) -> Endpoint {
+        if self.client_is_high { self.key.low } else { self.key.high }
+    }
+
+    /// How it ended, as far as it has.
+    pub fn ending(&self) -> Ending {
+        self.rare(|rare| &rare.ending).copied().unwrap_or_default()
+    }
+
+    /// Limits of the trace.
+    pub fn faults(&self) -> TraceFaults {
+        self.rare(|rare| &rare.faults).copied().unwrap_or_default()
+    }
+
+    /// What `side` says it is.
+    pub fn software(&self, side: Side) -> Option<&str> {
+        self.software.as_ref()?[side as usize].as_deref()
+    }
+
+    /// Messages that its server sent unasked.
+    pub fn unasked(&self) -> u64 {
+        self.timeline.manner.unasked.into()
+    }
+
+    /// Whether it was captured inside a tunnel.
+    pub fn is_tunnelled(&self) -> bool {
+        self.is_tunnelled
+    }
+
+    /// What is spoken on it.
+    pub fn protocol(&self) -> Protocol {
+        self.framer.protocol()
+    }
+
+    /// Where it was captured.
+    pub fn vantage(&self) -> Vantage {
+        self.path.vantage()
+    }
+
+    /// Whether this SYN begins another connection with the same addresses and ports.
+    pub fn reused_by(&self, segment: &Segment) -> bool {
+        if segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) != TcpFlags::SYN {
+            return false;
+        }
+        let over = self.rare(|rare| &rare.ending).is_some();
+        let repeated = self.syn_sequence() == Some(segment.seq);
+        // Some try again after a RST, with the same number.
+        let reset = self.ending().reset;
+        let again = reset.is_some_and(|(_, _, at_ns)| segment.time_ns > at_ns + TRIES_AGAIN_NS);
+        let another = over || self.setup.established_ns().is_some() || self.mid_stream;
+        again || !repeated && another
+    }
+
+    fn syn_sequence(&self) -> Option<u32> {
+        self.halves[Side::Client as usize].first_number()
+    }
+
+    /// Whether both sides said they are done, or a RST did.
+    pub fn is_over(&self) -> bool {
+        self.rare(|rare| &rare.ending).is_some_and(|ending| {
+            ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
+        })
+    }
+
+    /// Whether the RST that ended it has come another way than its sender's other packets: its time
+    /// to live says that something on the path sent it.
+    pub fn was_cut(&self) -> bool {
+        let [of_reset, of_others] = self.ending().reset_ttls;
+        of_others > 0 && of_reset != of_others
+    }
+
+    /// When the last segment passed that was expected, ns, if it has.
+    pub fn over_ns(&self) -> Option<u64> {
+        self.rare(|rare| &rare.ending)?.over_ns
+    }
+
+    /// Nothing more is expected after `now_ns`.
+    pub fn set_over(&mut self, now_ns: u64) {
+        self.ending_mut().over_ns = Some(now_ns);
+    }
+
+    /// Reads a word of each part that the next segment is going to need.
+    pub fn glance(&self) -> u64 {
+        let halves = self.halves.iter().map(Half::glance).fold(0, |all, half| all ^ half);
+        let parts = self.last_ns ^ self.totals.exchanges ^ self.timeline.glance();
+        halves ^ parts ^ self.path.base_rtt_ns()
+    }
+
+    /// Bytes of memory it holds, without what it shares with others and what only its end and
+    /// faults of the trace take.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.halves.iter().map(Half::heap_bytes).sum::<usize>()
+            + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
+            + self.timeline.heap_bytes()
+            + self.framer.heap_bytes()
+    }
+}

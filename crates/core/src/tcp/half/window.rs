@@ -1,0 +1,47 @@
+//! The window that the receiver offers (RFC 9293 §3.8.6), as the sender knows it.
+
+use super::*;
+
+impl Half {
+    /// Right edge of the offered window as the sender knows.
+    #[inline]
+    pub(super) fn right_edge(&self) -> Option<u64> {
+        self.has_window.then(|| widen(self.right_edge, self.nxt))
+    }
+
+    /// Bytes the offered window still allows, as the sender knows.
+    pub fn room(&self) -> Option<i64> {
+        self.right_edge().map(|edge| edge as i64 - self.nxt as i64)
+    }
+
+    /// The offered window, bytes, as the sender knows.
+    pub fn window(&self) -> Option<u64> {
+        self.right_edge().map(|edge| edge.saturating_sub(self.una()))
+    }
+
+    /// Whether the offered window is (almost) closed, as the sender knows.
+    pub fn closed(&self) -> bool {
+        self.trouble().closed_since_ns.is_some()
+    }
+
+    /// Whether an offered window of about `bytes` was the last to stand in the way.
+    pub fn window_met(&self, bytes: u64) -> bool {
+        let (height, times) = self.trouble().window_level;
+        times > 0 && bytes.abs_diff(height) <= height / 5
+    }
+
+    /// The offered window of `bytes` stood in the way.
+    pub fn level_window(&mut self, bytes: u64) {
+        let met = self.window_met(bytes);
+        let trouble = self.trouble_mut();
+        let (height, times) = &mut trouble.window_level;
+        if met {
+            *times += 1;
+        } else {
+            (*height, *times) = (bytes, 1);
+        }
+        if *times >= trouble.window_level_max.1 {
+            trouble.window_level_max = (*height, *times);
+        }
+    }
+}
