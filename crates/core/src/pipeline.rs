@@ -29,7 +29,7 @@ use crate::filter::Filter;
 use crate::join::{Datagrams, Joint};
 use crate::report::{Observation, Report};
 use crate::tcp::Tracker;
-use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode};
+use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, protocol};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -98,13 +98,8 @@ impl Decoder {
                     batch.take_slot();
                 }
                 Packet::Tcp if is_wanted => batch.take_slot(),
-                Packet::IcmpError(error) if error.protocol == TCP => {
-                    if self.wants(&error.flow) {
-                        batch.take_error(error);
-                    }
-                }
                 Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
-                other => batch.asides.extend(self.aside(&other)),
+                other => self.keep(&other, batch),
             }
         }
     }
@@ -125,12 +120,14 @@ impl Decoder {
         })
     }
 
-    /// What is kept of a packet that concerns more than one connection.
-    fn aside(&self, packet: &Packet<'_>) -> Option<Aside> {
+    /// Keeps in `batch` what is no segment.
+    fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
-            Packet::Udp(it) => self.datagram(it, Carrier::Datagram),
-            Packet::IcmpError(error) => self.wants(&error.flow).then_some(Aside::Error(*error)),
-            Packet::Tcp | Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => None,
+            Packet::Udp(it) => batch.asides.extend(self.datagram(it, Carrier::Datagram)),
+            Packet::IcmpError(error) if !self.wants(&error.flow) => {}
+            Packet::IcmpError(error) if error.protocol == protocol::TCP => batch.take_error(*error),
+            Packet::IcmpError(error) => batch.asides.push(Aside::Error(*error)),
+            Packet::Tcp | Packet::Fragment(_) | Packet::Other(_) | Packet::Malformed(_) => {}
         }
     }
 }
@@ -180,9 +177,6 @@ impl Shard {
         }
     }
 }
-
-/// IP protocol number of TCP.
-const TCP: u8 = 6;
 
 /// What concerns more than one connection.
 pub struct Control {

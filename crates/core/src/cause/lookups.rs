@@ -12,13 +12,14 @@ use crate::app::{Protocol, Side};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::report::{Culprit, Ledger};
 use crate::wire::Endpoint;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A connection opened later than this after the answer was not opened because of it.
 const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 
 /// Joins look-ups with the exchanges they held up, and adds up what they cost.
 pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
+    count_unheard(&lookups, tally);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let missing = lookups.iter().filter(|lookup| lookup.outcome == Outcome::NxDomain).count();
     tally.notes.nxdomain += missing as u64;
@@ -47,6 +48,24 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
         }
     }
     tally.firsts = firsts;
+}
+
+/// What was said to a name server over TCP, and of which no look-up tells (the question was not
+/// captured, say), is an exchange like others.
+fn count_unheard(lookups: &[Lookup], tally: &mut Tally) {
+    let of_lookup = |lookup: &Lookup| {
+        let client = lookup.client;
+        let over_tcp = lookup.queries.iter().filter(|query| query.flags.over_tcp);
+        over_tcp.map(move |it| (client, it.client_port, it.server)).collect::<Vec<_>>()
+    };
+    let heard: HashSet<_> = lookups.iter().flat_map(of_lookup).collect();
+    for spoken in std::mem::take(&mut tally.spoken) {
+        if !heard.contains(&(spoken.client.address, spoken.client.port, spoken.server)) {
+            let endpoint = tally.endpoints.entry(spoken.server).or_default();
+            endpoint.protocol = Protocol::Dns;
+            endpoint.add(&spoken.kind, &spoken.ledger.ledger());
+        }
+    }
 }
 
 /// A look-up that was given up, nobody knows when, was so before its client turned to something

@@ -27,6 +27,15 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing:
     }
 }
 
+/// Where the RST has come from, if not from its sender.
+fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
+    if scene.connection.was_cut() {
+        let [of_reset, of_others] = scene.connection.ending().reset_ttls;
+        proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+        proof.fact("ttl", Fact::Count(of_others.into()));
+    }
+}
+
 /// The last data and the RST.
 pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
@@ -50,11 +59,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
     }
-    if connection.was_cut() {
-        let [of_reset, of_others] = connection.ending().reset_ttls;
-        proof.fact("rst_ttl", Fact::Count(of_reset.into()));
-        proof.fact("ttl", Fact::Count(of_others.into()));
-    }
+    see_cut(scene, proof);
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
     let open = connection.halves.iter().all(|half| !half.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
@@ -75,6 +80,7 @@ pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(fin_ns) = closed {
         proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
     }
+    see_cut(scene, proof);
     proof.not(Cause::Reset, "idle", idle_ns >= IDLE_NS);
     proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
     proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());

@@ -10,9 +10,10 @@ use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
 use super::{Cause, Role};
-use crate::app::{Protocol, Side};
+use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
+use crate::report::Shares;
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -54,6 +55,22 @@ impl First {
     }
 }
 
+/// An exchange with a name server over TCP: a look-up, if that was heard as well.
+#[derive(Clone, Debug)]
+pub struct Spoken {
+    /// Who asked.
+    pub client: Endpoint,
+    /// The name server.
+    pub server: Endpoint,
+    /// What was asked.
+    pub kind: Label,
+    /// Its wall time by owner.
+    pub ledger: Shares,
+}
+
+/// Such exchanges kept per shard; more are taken to have been heard.
+const SPOKEN_MAX: usize = 1 << 12;
+
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
@@ -70,6 +87,8 @@ pub struct Tally {
     pub vantages: HashMap<u8, u64>,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
+    /// Exchanges that are look-ups.
+    pub spoken: Vec<Spoken>,
     /// The connections that lost most.
     pub worst: Worst,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
@@ -82,6 +101,11 @@ impl Sink for Tally {
         let is_lookup = connection.protocol() == Protocol::Dns && server.port == DNS_PORT;
         if is_lookup && exchange.fault_ns() == 0 {
             // It is counted with what waited for it, or else as a look-up.
+            if self.spoken.len() < SPOKEN_MAX {
+                let client = connection.client();
+                let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
+                self.spoken.push(Spoken { client, server, kind, ledger });
+            }
             return;
         }
         self.endpoints.entry_ref(&server).or_default().exchange(connection, exchange);
@@ -272,6 +296,7 @@ impl Tally {
         }
         self.firsts.extend(other.firsts);
         self.bound_firsts();
+        self.spoken.extend(other.spoken);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.connections += other.connections;

@@ -171,6 +171,7 @@ impl Open {
             }
             None => None,
             Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
+            Some(_) if last.flags.is_truncated => Some(fit),
             // With the type whose answer did not fit, the other one goes over to TCP as well.
             Some(_) if query.flags.over_tcp && !last.flags.over_tcp && self.is_cut() => Some(fit),
             // Libraries repeat the whole pair when one half stays unanswered.

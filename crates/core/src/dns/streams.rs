@@ -13,13 +13,20 @@ const OPEN_MAX: usize = 4096;
 /// One that was silent for so long makes room for others, ns.
 const SILENT_NS: u64 = 60_000_000_000;
 
+/// How often such are looked for, ns of capture time.
+const SWEEP_NS: u64 = 1_000_000_000;
+
 /// Header, question and all answers that are looked at fit into this, bytes.
 const KEPT_MAX: usize = 4096;
 
 /// Follows the connections to and from port 53, and gives their messages to a [`Tracker`] as they
 /// are complete.
 #[derive(Default)]
-pub struct Streams(HashMap<FlowKey, Stream>);
+pub struct Streams {
+    open: HashMap<FlowKey, Stream>,
+    /// When it was last looked for silent ones, ns.
+    swept_ns: u64,
+}
 
 struct Stream {
     /// Its SYN, if that was captured, until the first message has taken it for its beginning, ns.
@@ -35,6 +42,8 @@ struct Direction {
     seen: u64,
     bytes: Reassembly,
     message: Partial,
+    /// Its sender has nothing more to say.
+    finished: bool,
 }
 
 /// The message that a direction is in the middle of.
@@ -61,12 +70,12 @@ impl Streams {
         let syn = flags.has(TcpFlags::SYN);
         let opens = syn && !flags.has(TcpFlags::ACK);
         if opens {
-            self.0.remove(&segment.flow);
+            self.open.remove(&segment.flow);
         }
-        if opens || segment.payload_len > 0 && !self.0.contains_key(&segment.flow) {
-            self.open(segment, opens);
+        if opens || segment.payload_len > 0 && !self.open.contains_key(&segment.flow) {
+            self.begin(segment, opens);
         }
-        let Some(stream) = self.0.get_mut(&segment.flow) else { return };
+        let Some(stream) = self.open.get_mut(&segment.flow) else { return };
         stream.last_ns = segment.time_ns;
         let side = if segment.destination().port == DNS_PORT { Side::Client } else { Side::Server };
         let Stream { opened_ns, directions, .. } = stream;
@@ -81,20 +90,22 @@ impl Streams {
             tracker.message(&carried, message);
         };
         directions[side as usize].take(side, segment, payload, &mut on);
-        if flags.has(TcpFlags::RST) || directions.iter().all(|it| it.message.lost) {
-            self.0.remove(&segment.flow);
+        let is_over = |it: &Direction| it.finished || it.message.lost;
+        if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
+            self.open.remove(&segment.flow);
         }
     }
 
-    fn open(&mut self, segment: &Segment, opens: bool) {
+    fn begin(&mut self, segment: &Segment, opens: bool) {
         let now_ns = segment.time_ns;
-        if self.0.len() >= OPEN_MAX {
-            self.0.retain(|_, stream| now_ns.saturating_sub(stream.last_ns) < SILENT_NS);
+        if self.open.len() >= OPEN_MAX && now_ns.saturating_sub(self.swept_ns) > SWEEP_NS {
+            self.swept_ns = now_ns;
+            self.open.retain(|_, stream| now_ns.saturating_sub(stream.last_ns) < SILENT_NS);
         }
-        if self.0.len() < OPEN_MAX {
+        if self.open.len() < OPEN_MAX {
             let opened_ns = opens.then_some(now_ns);
             let stream = Stream { opened_ns, last_ns: now_ns, directions: Default::default() };
-            self.0.insert(segment.flow, stream);
+            self.open.insert(segment.flow, stream);
         }
     }
 }
@@ -108,6 +119,7 @@ impl Direction {
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = sequence.position(segment.seq.wrapping_add(syn), self.seen);
         self.seen = self.seen.max(start + u64::from(segment.payload_len));
+        self.finished |= segment.flags.has(TcpFlags::FIN);
         self.bytes.start(start);
         if segment.payload_len > 0 {
             let message = &mut self.message;

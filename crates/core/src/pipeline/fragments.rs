@@ -106,7 +106,7 @@ impl Joiner {
                     return None;
                 }
                 other => {
-                    batch.asides.extend(self.decoder.aside(&other));
+                    self.decoder.keep(&other, batch);
                     return None;
                 }
             }

@@ -5,9 +5,6 @@ use crate::capture::Block;
 use crate::dns::{self, Carried, Lookup};
 use crate::wire::FlowKey;
 
-/// IP protocol number of UDP.
-const UDP: u8 = 17;
-
 /// Look-ups kept for linking; a capture with more says less about the later ones.
 const LOOKUPS_MAX: usize = 1 << 18;
 
@@ -34,12 +31,12 @@ impl Names {
                     self.streams.segment(segment, payload, &mut self.dns);
                 }
             }
-            Aside::Error(error) if error.protocol == UDP => {
+            Aside::Error(error) => {
                 let FlowKey { low, high } = error.flow;
                 let (client, server) = if error.from_high { (high, low) } else { (low, high) };
                 self.dns.unreachable(error.time_ns, error.frame, &client, &server);
             }
-            Aside::Error(_) | Aside::Fragment(_) => {}
+            Aside::Fragment(_) => {}
         }
     }
 

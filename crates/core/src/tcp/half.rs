@@ -459,3 +459,29 @@ impl Half {
             + self.bulk.as_ref().map_or(0, |_| size_of::<Bulk>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is sent for hours in one direction of which no ACK is captured.
+    #[test]
+    fn positions_stay_right_far_beyond_what_32_bits_hold() {
+        const LEN: u32 = 1 << 20;
+        let mut half = Half::default();
+        let flags = TcpFlags(TcpFlags::ACK);
+        for number in 0..10_000_u32 {
+            let seq = number.wrapping_mul(LEN);
+            let time_ns = 1_000_000 * u64::from(number + 1);
+            let segment = Segment { seq, payload_len: LEN, time_ns, flags, ..Segment::default() };
+            let start = half.position(seq);
+            assert_eq!(start, ORIGIN + u64::from(number) * u64::from(LEN));
+            half.depart(&segment, (start, Kind::New), &SinceDeparture::NONE, false);
+            assert!(half.una() <= start && half.flight() <= WINDOW_MAX_BYTES);
+        }
+        let ack = 10_000_u32.wrapping_mul(LEN);
+        let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
+        half.acked(&segment, segment.frame);
+        assert_eq!(half.una_seen(), half.nxt);
+    }
+}

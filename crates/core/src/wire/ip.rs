@@ -6,7 +6,7 @@ use super::walk::Walk;
 use super::{DecodeError, SegmentFlags};
 
 /// Protocol numbers (IANA) that are looked into.
-pub(super) mod protocol {
+pub(crate) mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     pub const ICMP: u8 = 1;
     pub const IPV4: u8 = 4;

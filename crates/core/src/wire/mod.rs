@@ -27,6 +27,7 @@ pub use decode::decode;
 pub use error::{DecodeCounts, DecodeError, Other};
 pub use flow::FlowHasher;
 pub use fragment::{Fragment, Reassembled};
+pub(crate) use ip::protocol;
 pub use packet::{Datagram, IcmpError, IcmpErrorKind, Packet};
 pub use reassembler::{Reassembler, Reassembly, ReassemblyLimits};
 pub use segment::{Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};

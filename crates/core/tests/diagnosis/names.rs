@@ -107,6 +107,10 @@ impl Traffic {
 /// A truncated answer, the same question over TCP, whose answer takes `answered_ns` and comes cut
 /// at `cuts`, and then the request.
 fn report(answered_ns: u64, cuts: [usize; 2]) -> Report {
+    diagnose(&pcap_of(&traffic(answered_ns, cuts), 65_535))
+}
+
+fn traffic(answered_ns: u64, cuts: [usize; 2]) -> Vec<(u64, Vec<u8>)> {
     let mut traffic = Traffic::default();
     traffic.datagram(MS, (CLIENT, RESOLVER), &message(QUERY, None));
     traffic.datagram(MS, (RESOLVER, CLIENT), &message(TRUNCATED, None));
@@ -118,7 +122,7 @@ fn report(answered_ns: u64, cuts: [usize; 2]) -> Report {
     let resolver = SocketAddr::from((RESOLVER, 53));
     traffic.connection((40_001, resolver), &question, answered_ns, &[first, second, third]);
     traffic.connection((40_002, (SERVER, 80).into()), REQUEST, 3 * MS, &[RESPONSE]);
-    diagnose(&pcap_of(&traffic.frames, 65_535))
+    traffic.frames
 }
 
 #[test]
@@ -159,6 +163,28 @@ fn one_late_answer_that_nobody_is_seen_to_wait_for_is_a_name_that_was_not_cached
 fn a_resolver_that_is_late_again_is_slow() {
     let causes: Vec<_> = look_ups(3).findings.iter().map(|finding| finding.cause).collect();
     assert_eq!(causes, [Cause::DnsSlow]);
+}
+
+#[test]
+fn what_is_asked_over_tcp_and_not_captured_whole_is_still_an_exchange() {
+    // The packets of the set-up are without timestamps: headers, the length and half of a name.
+    let report = diagnose(&pcap_of(&traffic(800 * MS, [20, 20]), 14 + 20 + 20 + 2 + 12 + 6));
+    assert_eq!(report.totals.lookups, 0);
+    assert_eq!(report.totals.exchanges, 2);
+    assert!(report.ledger.of(Owner::Server) > 800 * MS, "{:?}", report.ledger);
+}
+
+#[test]
+fn name_servers_that_end_their_connections_make_room_for_others() {
+    let mut traffic = Traffic::default();
+    let stream =
+        |message: Vec<u8>| [(message.len() as u16).to_be_bytes().to_vec(), message].concat();
+    let (question, answer) = (stream(message(QUERY, None)), stream(message(ANSWER, Some(SERVER))));
+    for port in 10_000..15_000 {
+        traffic.connection((port, (RESOLVER, 53).into()), &question, MS, &[&answer]);
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    assert_eq!(report.totals.lookups, 5_000);
 }
 
 proptest! {

@@ -30,7 +30,7 @@ impl Key {
         let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
         let culprit = match connection.obstacle().filter(|_| of_syn) {
             Some(endpoint) => Culprit { role: Role::Network, endpoint },
-            None if cause == Cause::Reset && connection.was_cut() => {
+            None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
                 Culprit { role: Role::Network, endpoint: server }
             }
             None => culprit(cause, sender, client, server),

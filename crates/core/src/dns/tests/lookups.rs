@@ -259,6 +259,17 @@ fn a_truncated_answer_is_asked_for_over_tcp() {
 }
 
 #[test]
+fn a_truncated_answer_may_be_asked_for_in_a_datagram_again() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A big.example.com
+         0.001 r 4000 10.0.0.53 1 A big.example.com TC
+         0.003 q 4001 10.0.0.53 2 A big.example.com
+         0.005 r 4001 10.0.0.53 2 A big.example.com 10.1.1.1",
+    );
+    assert_eq!((lookup.queries.len(), lookup.end_ns), (2, 5_000_000));
+}
+
+#[test]
 fn both_halves_of_a_pair_go_over_to_tcp_where_one_answer_is_truncated() {
     for halves in [["A", "AAAA"], ["AAAA", "A"]] {
         let [first, second] = halves;
