@@ -1,9 +1,12 @@
 //! From sums to findings: which of them matter, how sure we are, and in what order.
 
+use std::collections::BTreeMap;
+
 use super::culprit::culprit;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, syn_flood};
 use crate::app::Side;
+use crate::histogram::Histogram;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
 use crate::wire::Endpoint;
 
@@ -38,7 +41,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     }
     report.totals.wall_ns = report.ledger.total_ns();
     report.totals.connections = tally.connections;
-    let mut latency = crate::histogram::Histogram::default();
+    let mut latency = Histogram::default();
     for endpoint in tally.endpoints.values() {
         latency.merge(&endpoint.all.latency);
     }
@@ -51,10 +54,9 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .filter(|(key, _)| key.cause.class() == Class::Fault)
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
         .collect();
-    let mut findings: Vec<_> = faults
-        .iter()
-        .map(|(key, cause)| finding(key, cause, &tally, report.totals.wall_ns))
-        .collect();
+    let wall_ns = report.totals.wall_ns;
+    let mut findings: Vec<_> =
+        by_culprit(&faults).iter().map(|parts| finding(parts, &tally, wall_ns)).collect();
     let floods = floods(&tally);
     findings.retain(|finding| {
         !matches!(finding.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
@@ -237,11 +239,35 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
     }
 }
 
-pub(super) fn finding(key: &Key, cause: &CauseTally, tally: &Tally, wall_ns: u64) -> Finding {
+/// A cause at one culprit, with one server.
+pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
+
+/// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
+/// servers, and is to be changed once.
+fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<Vec<Part<'a>>> {
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for &(key, cause) in faults {
+        groups.entry((key.cause, key.sender, key.culprit)).or_default().push((key, cause));
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    for parts in &mut groups {
+        parts.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), key.server));
+    }
+    groups
+}
+
+pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Finding {
+    let (key, mut cause) = (parts[0].0, parts[0].1.clone());
+    parts[1..].iter().for_each(|(_, more)| cause.merge(more));
+    let cause = &cause;
+    let endpoints = parts.iter().filter_map(|(key, _)| tally.endpoints.get(&key.server));
+    let (mut all, mut of_exchanges, mut of_connections) = (Histogram::default(), 0, 0);
+    for endpoint in endpoints {
+        all.merge(&endpoint.all.latency);
+        of_exchanges += endpoint.all.exchanges;
+        of_connections += endpoint.connections;
+    }
     let endpoint = tally.endpoints.get(&key.server);
-    let all = endpoint.map(|endpoint| endpoint.all.latency.clone()).unwrap_or_default();
-    let of_exchanges = endpoint.map_or(0, |endpoint| endpoint.all.exchanges);
-    let of_connections = endpoint.map_or(0, |endpoint| endpoint.connections);
     let worst = cause.worst.as_ref();
     Finding {
         cause: key.cause,

@@ -8,7 +8,7 @@ use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use tcpwhy_core::cause::{Cause, Owner, Role};
-use tcpwhy_core::report::Report;
+use tcpwhy_core::report::{Finding, Report};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const RESOLVER: [u8; 4] = [10, 0, 0, 53];
@@ -42,7 +42,7 @@ struct Traffic {
 
 impl Traffic {
     fn datagram(&mut self, after_ns: u64, (from, to): ([u8; 4], [u8; 4]), bytes: &[u8]) {
-        let (source, destination) = if to == RESOLVER { (40_000, 53) } else { (53, 40_000) };
+        let (source, destination) = if from == CLIENT { (40_000, 53) } else { (53, 40_000) };
         let builder =
             PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, 64).udp(source, destination);
         let mut frame = Vec::new();
@@ -163,6 +163,36 @@ fn one_late_answer_that_nobody_is_seen_to_wait_for_is_a_name_that_was_not_cached
 fn a_resolver_that_is_late_again_is_slow() {
     let causes: Vec<_> = look_ups(3).findings.iter().map(|finding| finding.cause).collect();
     assert_eq!(causes, [Cause::DnsSlow]);
+}
+
+/// Requests to two servers, each after a look-up by a resolver of its own that takes 200 ms.
+fn two_servers(resolvers: [[u8; 4]; 2]) -> Vec<Finding> {
+    let mut traffic = Traffic::default();
+    for (port, resolver) in (40_001..).zip(resolvers) {
+        let server = [10, 0, 0, port as u8];
+        traffic.datagram(7_000 * MS, (CLIENT, resolver), &message(QUERY, None));
+        traffic.datagram(200 * MS, (resolver, CLIENT), &message(ANSWER, Some(server)));
+        traffic.connection((port, (server, 80).into()), REQUEST, 3 * MS, &[RESPONSE]);
+    }
+    diagnose(&pcap_of(&traffic.frames, 65_535)).findings
+}
+
+#[test]
+fn a_resolver_that_holds_up_the_requests_to_two_servers_is_one_finding() {
+    let findings = two_servers([RESOLVER; 2]);
+    let [slow] = &findings[..] else { panic!("{findings:#?}") };
+    assert_eq!((slow.cause, slow.affected.exchanges), (Cause::DnsSlow, 2));
+    assert_eq!(slow.affected.of_exchanges, 2);
+    assert!((360 * MS..401 * MS).contains(&slow.lost_ns), "{} ns", slow.lost_ns);
+}
+
+#[test]
+fn two_slow_resolvers_are_two_findings() {
+    let findings = two_servers([RESOLVER, [10, 0, 0, 54]]);
+    let culprits: Vec<_> = findings.iter().map(|finding| finding.culprit.endpoint).collect();
+    assert_eq!(culprits.len(), 2, "{findings:#?}");
+    assert_ne!(culprits[0], culprits[1]);
+    assert!(findings.iter().all(|finding| finding.cause == Cause::DnsSlow));
 }
 
 #[test]
