@@ -3,6 +3,7 @@
 use super::kind::{LABEL_BYTES, Label};
 use super::known::KnownHeaders;
 use super::mark::{Mark, Side};
+use super::tls;
 use crate::queue::Queue;
 
 /// More unanswered requests than this are taken for a misunderstanding.
@@ -73,6 +74,14 @@ pub(super) struct Feed<'a> {
 }
 
 impl Exchanges {
+    /// `from` is in the middle of a message.
+    pub fn take_up(&mut self, from: Side) {
+        match from {
+            Side::Client => self.waiting.push_back(RequestFlags::default()),
+            Side::Server => self.responding = true,
+        }
+    }
+
     /// The message whose start was anticipated belongs to no known protocol.
     pub fn forget_anticipated(&mut self) {
         self.anticipated = None;
@@ -109,11 +118,13 @@ impl<'a> Feed<'a> {
 
     /// Marks a message's start ahead of knowing its protocol; the parser's own mark is swallowed.
     pub fn anticipate(&mut self, from: Side) {
-        if from == Side::Client && self.rest().first() == Some(&CLIENT_HELLO_RECORD) {
-            self.handshake_start();
-        } else {
-            self.turn(from);
-            self.exchanges.anticipated = Some(from);
+        match (from, self.rest()) {
+            (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
+            (_, bytes) if tls::begins_with_alert(bytes) => {}
+            _ => {
+                self.turn(from);
+                self.exchanges.anticipated = Some(from);
+            }
         }
     }
 
@@ -142,6 +153,7 @@ impl<'a> Feed<'a> {
 
     /// What passes keeps the connection going or ends it, and belongs to no exchange.
     pub fn aside(&mut self) {
+        self.exchanges.anticipated = None;
         self.exchanges.set_aside = true;
     }
 

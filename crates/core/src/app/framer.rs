@@ -124,6 +124,11 @@ impl Framer {
         self.machine.heap_bytes() + self.exchanges.heap_bytes()
     }
 
+    /// `from` is in the middle of a message that began before what is captured.
+    pub fn take_up(&mut self, from: Side) {
+        self.exchanges.take_up(from);
+    }
+
     /// The protocol that was recognised last.
     pub fn protocol(&self) -> Protocol {
         self.protocol

@@ -36,6 +36,15 @@ const TICKETS_MAX: u8 = 4;
 /// A client's certificate flight takes no more records than this.
 const CLIENT_FLIGHT_MAX: u8 = 4;
 
+/// Whether these are a record that ends a connection, and so a part of no exchange.
+pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
+    match *bytes {
+        [ALERT, 3, ..] => true,
+        [APPLICATION_DATA, 3, _, high, low, ..] => u16::from_be_bytes([high, low]) == ALERT_RECORD,
+        _ => false,
+    }
+}
+
 /// Both directions of a connection that speaks TLS.
 #[derive(Default)]
 pub(super) struct Tls {
@@ -80,7 +89,8 @@ impl Tls {
     /// `handshake_seen`: the bytes that follow begin with a ClientHello; otherwise the
     /// connection is in its middle.
     pub fn new(handshake_seen: bool) -> Self {
-        Self { done: !handshake_seen, ..Self::default() }
+        // In the middle nothing says which version it is. No request is as short as an alert.
+        Self { done: !handshake_seen, tls13: !handshake_seen, ..Self::default() }
     }
 
     /// Takes what `feed` has from one side.

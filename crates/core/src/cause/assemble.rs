@@ -259,6 +259,10 @@ fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<Vec<Part<'a>>> {
 pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Finding {
     let (key, mut cause) = (parts[0].0, parts[0].1.clone());
     parts[1..].iter().for_each(|(_, more)| cause.merge(more));
+    // Of equals that of the greatest part, whenever it was.
+    let instances = parts.iter().filter_map(|(_, cause)| cause.worst.as_ref());
+    cause.worst =
+        instances.reduce(|one, other| if other.rank.0 > one.rank.0 { other } else { one }).cloned();
     let cause = &cause;
     let endpoints = parts.iter().filter_map(|(key, _)| tally.endpoints.get(&key.server));
     let (mut all, mut of_exchanges, mut of_connections) = (Histogram::default(), 0, 0);

@@ -5,6 +5,15 @@ use crate::queue::Queue;
 use crate::tcp::sequence::widen;
 use std::num::NonZeroU32;
 
+/// A window as it was offered (RFC 9293 §3.8.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Its right edge: what was acknowledged plus the scaled window.
+    Edge(u64),
+    /// The header's field, where its scale is not known.
+    Field(u16),
+}
+
 /// One ACK as it passed the vantage.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -14,8 +23,8 @@ pub struct Ack {
     pub frame: FrameId,
     /// The position it acknowledges (SND.UNA to be).
     pub una: u64,
-    /// Right edge of the window it offers (`una` plus scaled window); `None` if unscaled.
-    pub right_edge: Option<u64>,
+    /// The window that it offers.
+    pub offer: Offer,
     /// Carried no data.
     pub pure: bool,
     /// Carried SACK blocks above `una`, or was a duplicate ACK.
@@ -29,19 +38,24 @@ struct Kept {
     frame: FrameId,
     /// Lower half of `una`.
     una: u32,
-    /// One more than what `right_edge` is beyond `una`, or [`UNSCALED`]; and in the highest bits
-    /// [`PURE`] and [`DUPLICATE`]. A window is less than 2^30 bytes (RFC 7323 §2.3).
+    /// One more than what the right edge is beyond `una`, or than the field above [`UNSCALED`]; and
+    /// in the highest bits [`PURE`] and [`DUPLICATE`].
     window: NonZeroU32,
 }
 
 const PURE: u32 = 1 << 31;
 const DUPLICATE: u32 = 1 << 30;
-/// The window's size is not known.
-const UNSCALED: u32 = DUPLICATE - 1;
+const WINDOW: u32 = DUPLICATE - 1;
+/// From here on it is a header's field whose scale is not known. No window is wider (RFC 7323 §2.3)
+/// but one of the widest fields with the largest scale, and nothing so wide holds up a sender.
+const UNSCALED: u32 = WINDOW - 1 - u16::MAX as u32;
 
 impl Kept {
     fn new(ack: &Ack) -> Self {
-        let window = ack.right_edge.map_or(UNSCALED - 1, |edge| (edge - ack.una) as u32);
+        let window = match ack.offer {
+            Offer::Edge(edge) => ((edge - ack.una) as u32).min(UNSCALED - 1),
+            Offer::Field(field) => UNSCALED + u32::from(field),
+        };
         let window = NonZeroU32::MIN.saturating_add(window);
         let pure = if ack.pure { PURE } else { 0 };
         let duplicate = if ack.duplicate { DUPLICATE } else { 0 };
@@ -56,12 +70,16 @@ impl Kept {
     /// The ACK again; its position is within 2 GiB of `near`.
     fn ack(&self, near: u64) -> Ack {
         let una = widen(self.una, near);
-        let (word, window) = (self.window.get(), self.window.get() & UNSCALED);
+        let word = self.window.get();
+        let window = (word & WINDOW) - 1;
         Ack {
             seen_ns: self.seen_ns,
             frame: self.frame,
             una,
-            right_edge: (window != UNSCALED).then(|| una + u64::from(window) - 1),
+            offer: match window.checked_sub(UNSCALED) {
+                Some(field) => Offer::Field(field as u16),
+                None => Offer::Edge(una + u64::from(window)),
+            },
             pure: word & PURE != 0,
             duplicate: word & DUPLICATE != 0,
         }
@@ -119,12 +137,17 @@ mod tests {
     #[test]
     fn an_ack_comes_out_as_it_went_in() {
         let base = (7 << 32) - 5;
-        let largest = 65_535 << 14;
-        for (una, window) in [(base, None), (base + 9, Some(0)), (base - 1, Some(largest))] {
+        let widest = 65_000 << 14;
+        let offers = [
+            Offer::Field(0),
+            Offer::Field(u16::MAX),
+            Offer::Edge(base),
+            Offer::Edge(base + widest),
+        ];
+        for offer in offers {
             for (pure, duplicate) in [(false, false), (true, false), (false, true), (true, true)] {
-                let right_edge = window.map(|window| una + window);
-                let frame = FrameId::new(3, 4);
-                let ack = Ack { seen_ns: 5, frame, una, right_edge, pure, duplicate };
+                let (una, frame) = (base, FrameId::new(3, 4));
+                let ack = Ack { seen_ns: 5, frame, una, offer, pure, duplicate };
                 let mut pending = PendingAcks::default();
                 pending.push(&ack);
                 assert!(pending.covers(una, 5) && !pending.covers(una + 1, 5));

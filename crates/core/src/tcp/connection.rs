@@ -8,6 +8,7 @@ mod icmp;
 mod opening;
 mod rare;
 mod silence;
+mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::{FrameId, STEP_NS};
@@ -214,6 +215,9 @@ impl Connection {
                 self.echo(side, segment, goes_on);
             }
         } else if self.is_probe(side, segment) {
+            if self.may_be_under_way(side) {
+                self.take_up(side, segment, self.first_ns, shared);
+            }
             self.halves[side as usize].since_mut().probed(segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
@@ -276,13 +280,18 @@ impl Connection {
             return false;
         }
         let position = half.position(segment.seq);
-        position < half.nxt && position + 1 == half.una_seen() && half.closed()
+        let closed = half.closed() || half.offered_nothing();
+        position < half.nxt && position + 1 == half.una_seen() && closed
     }
 
     fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
         if !self.halves[peer].started() {
-            return;
+            if !self.mid_stream || !segment.closes_window() {
+                return;
+            }
+            // Who faces a closed window sends nothing that would show where its stream stands.
+            self.halves[peer].position(segment.ack);
         }
         let dsacks = self.halves[peer].trouble().dsacks;
         // An answer's ACK has waited for the answer: it only bounds the round trip.
@@ -354,6 +363,9 @@ impl Connection {
         }
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
+        }
+        if kind == Kind::New && self.goes_on(side, segment) {
+            self.take_up(side, segment, segment.time_ns, shared);
         }
         let silence = self.silence(side, start, segment, kind, &since, arrived);
         if self.timeline.active == Some(side.peer()) {

@@ -291,6 +291,20 @@ impl Exchange {
         }
     }
 
+    /// The height of `sender`'s flight turned out to be the offered window's: what was put down to
+    /// its own windows and buffers belongs to that.
+    pub fn reveal_window(&mut self, sender: Side) {
+        let own =
+            [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
+        for (owner, cause) in own {
+            let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
+            let ns = self.chains.iter().filter(same).map(|chain| chain.ns).sum();
+            self.ledger.transfer(owner, Owner::ReceiveWindow, ns);
+            self.rename(sender, cause, Cause::ReceiveWindow);
+        }
+        self.provisional_ns = 0;
+    }
+
     /// The height of the flight turned out to be a ceiling: what was put down to a window that
     /// opens belongs to the buffer.
     pub fn confirm_ceiling(&mut self) {

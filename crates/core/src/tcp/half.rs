@@ -6,6 +6,7 @@ mod effect;
 mod losses;
 mod packet_count;
 mod restart;
+mod scale;
 mod sizes;
 mod stream;
 mod trouble;
@@ -16,7 +17,7 @@ pub(super) use losses::{Stamp, too_early};
 
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
-use crate::tcp::acks::{Ack, PendingAcks};
+use crate::tcp::acks::{Ack, Offer, PendingAcks};
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::sent::{SentLog, Sighting};
@@ -39,6 +40,9 @@ const RTT_UNIT_NS: u64 = 16;
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
 const ACK_TRAIN_NS: u64 = 300_000;
+
+/// No window is scaled by more (RFC 7323 §2.3).
+const SCALE_MAX: u8 = 14;
 
 /// No window is wider (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u64 = 1 << 30;
@@ -292,7 +296,12 @@ impl Half {
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
-    /// Whether any segment of this direction was seen.
+    /// Whether any packet of this direction was seen.
+    pub fn seen(&self) -> bool {
+        self.packets > 0
+    }
+
+    /// Whether it is known where its stream stands.
     pub fn started(&self) -> bool {
         self.started
     }

@@ -77,6 +77,22 @@ impl Timeline {
         !self.open.is_empty()
     }
 
+    /// Whether there was any exchange.
+    pub fn has_spoken(&self) -> bool {
+        self.spoken
+    }
+
+    /// `side` is in the middle of a message that began before the capture.
+    pub fn take_up(&mut self, side: Side, at: &At, setup: &mut Setup, spare: &mut Spare) {
+        self.open(at, setup, spare);
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.kind = "under way".into();
+            exchange.request_seen = side == Side::Client;
+            exchange.response_seen = side == Side::Server;
+            exchange.endless = side == Side::Server;
+        }
+    }
+
     /// The oldest exchange under way.
     pub fn front(&self) -> Option<&Exchange> {
         self.open.front().map(|exchange| &**exchange)
@@ -192,6 +208,13 @@ impl Timeline {
         }
     }
 
+    /// The flight of `sender` turned out to stand at the edge of the offered window.
+    pub fn reveal_window(&mut self, sender: Side) {
+        for exchange in self.open.iter_mut() {
+            exchange.reveal_window(sender);
+        }
+    }
+
     /// The flight turned out to stand at a ceiling.
     pub fn confirm_ceiling(&mut self) {
         for exchange in self.open.iter_mut() {
@@ -248,6 +271,7 @@ impl Timeline {
             }
             Mark::ResponseEnd => self.response_end(at),
             Mark::HandshakeStart => {
+                self.retire_endless(at.rtt_client_ns);
                 self.open(at, setup, spare);
                 if let Some(exchange) = self.open.back_mut() {
                     exchange.in_handshake = true;

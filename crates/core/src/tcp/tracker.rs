@@ -99,7 +99,7 @@ impl Tracker {
 
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let syn = segment.flags.has(TcpFlags::SYN);
-        if !syn && segment.payload_len == 0 {
+        if !syn && segment.payload_len == 0 && !segment.closes_window() {
             return;
         }
         self.expire(segment.time_ns, sink);

@@ -195,6 +195,12 @@ impl Segment {
         self.facts.has(SegmentFlags::FROM_HIGH)
     }
 
+    /// Whether it acknowledges and offers no window, in the midst of a connection.
+    pub fn closes_window(&self) -> bool {
+        let ends = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        self.window == 0 && self.flags.0 & (ends | TcpFlags::ACK) == TcpFlags::ACK
+    }
+
     /// Whether `flow.high` opened the connection, as far as this segment shows: only SYNs tell.
     pub fn is_client_high(&self) -> bool {
         match (self.flags.has(TcpFlags::SYN), self.flags.has(TcpFlags::ACK)) {

@@ -18,6 +18,7 @@ impl Connection {
         ending.reset_ttls = [segment.ttl, others];
         self.resume();
         if self.timeline.front().is_some() {
+            self.catch_up(segment.time_ns);
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
             // A client that has all its server sent, and may send no more, misses nothing.
             let server = &self.halves[Side::Server as usize];
@@ -81,11 +82,25 @@ impl Connection {
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
 
-    /// Whether data is on its way that was not acknowledged.
+    /// Whether data is on its way that was not acknowledged, or has to wait for a window.
     pub(super) fn unfinished(&self) -> bool {
-        self.halves
-            .iter()
-            .any(|half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX)))
+        let unacked = |half: &Half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX));
+        self.halves.iter().any(|half| unacked(half) || half.met_closed_window())
+    }
+
+    /// Lets the ACKs take effect that have reached their senders by `now_ns`, where they may have
+    /// closed a window.
+    fn catch_up(&mut self, now_ns: u64) {
+        for side in Side::ALL {
+            let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+            let half = &mut self.halves[side as usize];
+            if half.trouble().zero_window_advertisements == 0 {
+                continue;
+            }
+            let mut since = half.take_since();
+            half.advance(&mut since, now_ns, rtt_ns, rtt_peer_ns);
+            half.keep_since(since);
+        }
     }
 
     /// Hands what is over to the sink.
@@ -193,6 +208,7 @@ impl Connection {
         self.resume();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         if self.timeline.front().is_some() {
+            self.catch_up(self.last_ns);
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last_ns, self.last_frame);

@@ -35,7 +35,7 @@ impl Connection {
     }
 
     /// The streams, and where their bytes go when `segment` completes them.
-    fn feed<'a>(
+    pub(super) fn feed<'a>(
         &'a mut self,
         segment: &Segment,
         shared: &'a mut Shared,
@@ -55,13 +55,13 @@ impl Connection {
 }
 
 /// The way of bytes in order to the exchanges.
-struct Feed<'a> {
-    framer: &'a mut Framer,
-    timeline: &'a mut Timeline,
-    setup: &'a mut Setup,
+pub(super) struct Feed<'a> {
+    pub(super) framer: &'a mut Framer,
+    pub(super) timeline: &'a mut Timeline,
+    pub(super) setup: &'a mut Setup,
     software: &'a mut Option<Arc<Software>>,
-    shared: &'a mut Shared,
-    at: At,
+    pub(super) shared: &'a mut Shared,
+    pub(super) at: At,
 }
 
 impl Feed<'_> {

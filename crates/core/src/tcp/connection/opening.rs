@@ -8,14 +8,16 @@ impl Connection {
     pub(super) fn echo(&mut self, side: Side, segment: &Segment, prompt: bool) {
         let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
-        if let Some((_, time_ns)) = sent.filter(|&(tsval, _)| prompt && tsval == segment.tsecr) {
-            *sent = None;
+        let reached =
+            |&mut (tsval, _): &mut (u32, u64)| segment.tsecr.wrapping_sub(tsval) as i32 >= 0;
+        if let Some((tsval, time_ns)) = sent.take_if(reached)
+            && prompt
+            && tsval == segment.tsecr
+        {
             self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
         }
-        let sent = &mut echoes[side as usize];
-        if sent.is_none_or(|(tsval, _)| tsval != segment.tsval) {
-            *sent = Some((segment.tsval, segment.time_ns));
-        }
+        // One at a time: a stream's clock goes on before its echo is back.
+        echoes[side as usize].get_or_insert((segment.tsval, segment.time_ns));
     }
 
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {

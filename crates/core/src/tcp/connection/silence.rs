@@ -113,6 +113,9 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
             self.setup.ignore_data(segment.time_ns);
         }
+        if self.halves[side as usize].infer_scale(&mut gap) {
+            self.timeline.reveal_window(side);
+        }
         gap.overtaken = kind == Kind::Reordered;
         if gap.overtaken {
             // It was late, not in a queue: others that were sent after it were not.
@@ -263,7 +266,7 @@ impl Connection {
     }
 
     pub(super) fn own(&mut self, gap: &Gap, end: u64) {
-        if !self.halves[gap.sender.peer() as usize].started() {
+        if !self.halves[gap.sender.peer() as usize].seen() {
             // The other direction was not captured: who waited for whom cannot be told.
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
             return;
@@ -302,6 +305,7 @@ impl Connection {
             bulk.rounds.block(gap.flight_before, gap.drained);
             if let Shape::Ceiling { bytes, .. } = gap.shape
                 && owned_by(Cause::SendBuffer)
+                && self.path.knows(gap.sender)
             {
                 bulk.stand_at(bytes);
             }

@@ -4,6 +4,8 @@ use crate::cause::Slice;
 use crate::tcp::ceiling::Rounds;
 use crate::tcp::pipe::Pipe;
 
+use super::scale::Unscaled;
+
 /// State of a sender that has sent more than a few segments.
 #[derive(Debug, Default)]
 pub struct Bulk {
@@ -23,6 +25,8 @@ pub struct Bulk {
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
+    /// The offered window where its scale is not known.
+    pub(super) unscaled: Unscaled,
     /// What silences were put down to since then.
     pub(super) unread: Vec<Slice>,
 }

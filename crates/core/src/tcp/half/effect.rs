@@ -76,10 +76,10 @@ impl Half {
         rtt_receiver_ns: u64,
     ) {
         let advances = ack.una > self.una();
-        let opens = match (ack.right_edge, self.right_edge()) {
-            (Some(new), Some(old)) => new > old,
-            (Some(_), None) => true,
-            _ => false,
+        let opens = match (ack.offer, self.right_edge()) {
+            (Offer::Edge(new), Some(old)) => new > old,
+            (Offer::Edge(_), None) => true,
+            (Offer::Field(field), _) => field > 0 && self.closed(),
         };
         if advances || opens {
             let acked_all = ack.una >= self.nxt;
@@ -92,6 +92,7 @@ impl Half {
                 since.flight_before = self.flight();
                 since.room_before = self.room();
                 since.window_before = self.window();
+                self.hold_field();
                 since.ack_trains += 1;
             }
             since.acks += 1;
@@ -138,11 +139,16 @@ impl Half {
     }
 
     pub(super) fn follow_window(&mut self, since: &mut SinceDeparture, ack: &Ack) {
-        let Some(edge) = ack.right_edge else { return };
-        let window = edge.saturating_sub(ack.una);
-        self.note_window(window);
-        // What has less room than a full segment waits for more (RFC 9293 §3.8.6.2.1).
-        let closed = window < self.smss();
+        let closed = match ack.offer {
+            Offer::Edge(edge) => {
+                let window = edge.saturating_sub(ack.una);
+                self.note_window(window);
+                // What has less room than a full segment waits for more (RFC 9293 §3.8.6.2.1).
+                window < self.smss()
+            }
+            // Nothing is nothing in any scale.
+            Offer::Field(field) => field == 0,
+        };
         match (self.trouble().closed_since_ns, closed) {
             (None, true) => {
                 let trouble = self.trouble_mut();
@@ -155,8 +161,13 @@ impl Half {
             }
             _ => {}
         }
-        let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
-        (self.has_window, self.right_edge) = (true, furthest as u32);
+        match ack.offer {
+            Offer::Edge(edge) => {
+                let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
+                (self.has_window, self.right_edge) = (true, furthest as u32);
+            }
+            Offer::Field(field) => self.offer_field(field),
+        }
     }
 
     /// How long the window has been closed by `now_ns` and still is; 0 if it is open.
@@ -187,10 +198,10 @@ impl Half {
     pub fn acked(&mut self, segment: &Segment, frame: FrameId) -> Option<u64> {
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
-        let window = if segment.flags.has(TcpFlags::SYN) {
-            Some(u64::from(segment.window))
-        } else {
-            self.window_scale.map(|scale| u64::from(segment.window) << scale.min(14))
+        let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
+        let offer = match scale {
+            Some(scale) => Offer::Edge(una + (u64::from(segment.window) << scale.min(SCALE_MAX))),
+            None => Offer::Field(segment.window),
         };
         let pure = segment.payload_len == 0;
         let repeated =
@@ -210,7 +221,7 @@ impl Half {
             seen_ns: segment.time_ns,
             frame,
             una,
-            right_edge: window.map(|window| una + window),
+            offer,
             pure,
             duplicate: repeated || segment.sack_count > u8::from(dsack),
         });

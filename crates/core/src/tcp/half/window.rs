@@ -24,6 +24,16 @@ impl Half {
         self.trouble().closed_since_ns.is_some()
     }
 
+    /// Whether the last ACK that passed here offered no window at all.
+    pub fn offered_nothing(&self) -> bool {
+        self.acked_window == 0 && self.trouble().zero_window_advertisements > 0
+    }
+
+    /// Whether the offered window was (almost) closed at some time since the last departure.
+    pub fn met_closed_window(&self) -> bool {
+        self.closed() || self.since.as_ref().is_some_and(|since| since.closed_ns > 0)
+    }
+
     /// Whether an offered window of about `bytes` was the last to stand in the way.
     pub fn window_met(&self, bytes: u64) -> bool {
         let (height, times) = self.trouble().window_level;

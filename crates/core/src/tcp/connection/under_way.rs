@@ -1,0 +1,37 @@
+//! Messages that were under way when the capture began: who waits for them has waited since then at
+//! least.
+
+use super::feed::Feed;
+use super::*;
+
+impl Connection {
+    /// Whether what `side` sends may go on with a message whose beginning was not captured.
+    #[inline]
+    pub(super) fn may_be_under_way(&self, side: Side) -> bool {
+        self.mid_stream && !self.timeline.has_spoken() && self.halves[side as usize].started()
+    }
+
+    /// A full segment of a server that nobody is seen to have asked is a part of an answer; a single
+    /// small one may have come unasked.
+    pub(super) fn goes_on(&self, side: Side, segment: &Segment) -> bool {
+        side == Side::Server
+            && u64::from(segment.payload_len) >= self.halves[side as usize].smss()
+            && self.may_be_under_way(side)
+    }
+
+    /// `side` is in the middle of a message, and somebody waits for the rest of it.
+    #[cold]
+    pub(super) fn take_up(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        since_ns: u64,
+        shared: &mut Shared,
+    ) {
+        let (_, Feed { framer, timeline, setup, shared, at, .. }) = self.feed(segment, shared);
+        framer.take_up(side);
+        let at = At { time_ns: since_ns, ..at };
+        timeline.take_up(side, &at, setup, &mut shared.spare);
+        self.timeline.active = Some(side);
+    }
+}
