@@ -129,8 +129,8 @@ impl Drill {
     /// part of a screen.
     pub fn finish_at(self, frame: FrameId) -> Ladder {
         let around = |exchange: &&Exchange| {
-            (exchange.first_frame..=exchange.last_frame).contains(&frame)
-                || exchange.connects && frame < exchange.first_frame
+            (exchange.first.frame..=exchange.last.frame).contains(&frame)
+                || exchange.connects && frame < exchange.first.frame
         };
         let drawn = self.draw(Some(Room::SHORT), |exchanges| Ok(exchanges.iter().find(around)));
         drawn.unwrap_or_default()
@@ -144,7 +144,7 @@ impl Drill {
         let Some(mut connection) = self.connection.take() else { return Ok(Ladder::default()) };
         connection.finish(&mut self.shared, &mut self.exchanges);
         let mut exchanges = self.exchanges.0;
-        exchanges.sort_by_key(|exchange| (exchange.first_ns, exchange.first_frame));
+        exchanges.sort_by_key(|exchange| (exchange.first.time_ns, exchange.first.frame));
         let (client, server) = (connection.client(), connection.server());
         let drawing =
             Drawing { connection: &connection, rungs: &self.rungs, exchanges: &exchanges };

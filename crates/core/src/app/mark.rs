@@ -3,9 +3,10 @@
 use super::kind::Label;
 
 /// Who sent the bytes. The client is the side that sent the SYN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The side that opened the connection.
+    #[default]
     Client,
     /// The side that accepted it.
     Server,

@@ -3,7 +3,7 @@
 use super::assemble::{Floors, finding};
 use super::culprit::culprit;
 use super::facts::Facts;
-use super::scene::{Proof, at};
+use super::scene::Proof;
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use super::{Cause, Class, Owner};
 use crate::app::Side;
@@ -117,15 +117,14 @@ fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
         _ => ("request", "response"),
     };
     if cause == Cause::PathRtt {
-        let set_up = [("syn", sample.syn, Side::Client), ("syn_ack", sample.syn_ack, Side::Server)];
-        for (part, frame, side) in set_up {
-            if let Some(frame) = frame {
-                proof.see(part, frame, side, 0);
+        for (part, frame) in [("syn", sample.syn), ("syn_ack", sample.syn_ack)] {
+            if let Some(seen) = frame {
+                proof.see(part, seen);
             }
         }
     }
-    proof.see(first, at(sample.first_frame, sample.first_ns), Side::Client, 0);
-    proof.see(last, at(sample.last_frame, sample.end_ns), Side::Server, 0);
+    proof.see(first, sample.first);
+    proof.see(last, sample.last);
     finding.evidence = proof.evidence();
     finding.evidence_flow = Some((sample.client, sample.server));
 }

@@ -1,11 +1,12 @@
 //! What a look-up shows of what went wrong with it: query, repetition, answer.
 
 use super::Cause;
-use super::scene::{Proof, Shown, at};
+use super::scene::{Proof, Shown};
 use super::tally::Instance;
 use crate::app::{Protocol, Side};
 use crate::dns::{Lookup, Outcome, Query};
 use crate::report::{Fact, Vantage};
+use crate::tcp::Sighting;
 use crate::wire::Endpoint;
 
 /// Look-ups that came to nothing, of all that a cause had a part in.
@@ -57,7 +58,7 @@ fn next<'a>(lookup: &'a Lookup, query: &Query) -> Option<&'a Query> {
 }
 
 fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
-    proof.see("query", at(query.query_frame, query.sent_ns), Side::Client, 0);
+    see_query(query, "query", proof);
     let in_vain = if cause == Cause::DnsSearch { "nxdomain" } else { "answer" };
     see_answer(query, in_vain, proof);
     let hit = match cause {
@@ -74,14 +75,20 @@ fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
         Cause::DnsTimeout if hit.server != query.server => "next",
         _ => "again",
     };
-    proof.see(part, at(hit.query_frame, hit.sent_ns), Side::Client, 0);
+    see_query(hit, part, proof);
     see_answer(hit, "answer", proof);
+}
+
+fn see_query(query: &Query, part: &'static str, proof: &mut Proof) {
+    let Query { query_frame: frame, sent_ns: time_ns, query_bytes: payload_bytes, .. } = *query;
+    proof.see(part, Sighting { frame, time_ns, payload_bytes, from: Side::Client });
 }
 
 fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
     if let (Some(frame), Some(at_ns)) = (query.answer_frame, query.answered_ns) {
         let part = if query.flags.is_unreachable { "icmp" } else { part };
-        proof.see(part, at(frame, at_ns), Side::Server, 0);
+        let (payload_bytes, from) = (query.answer_bytes, Side::Server);
+        proof.see(part, Sighting { frame, time_ns: at_ns, payload_bytes, from });
     }
 }
 

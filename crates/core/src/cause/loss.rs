@@ -102,11 +102,11 @@ fn slice(recovery: Recovery, ns: u64) -> Slice {
 fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.original {
-        Some((original, len)) => proof.see("lost", original, gap.sender, len),
+        Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),
     }
     if let Some(duplicate) = gap.duplicate_ack {
-        proof.see("duplicate_ack", duplicate, gap.sender.peer(), 0);
+        proof.see("duplicate_ack", duplicate);
     }
     let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
     proof.see_after(gap, if repeats { "retransmission" } else { "next" });
@@ -153,7 +153,7 @@ pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_spurious(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match gap.original {
-        Some((original, len)) => proof.see("original", original, gap.sender, len),
+        Some(original) => proof.see("original", original),
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, "retransmission");
@@ -168,7 +168,7 @@ pub(super) fn prove_reordering(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "early");
     if let Some(duplicate) = gap.duplicate_ack {
-        proof.see("duplicate_ack", duplicate, gap.sender.peer(), 0);
+        proof.see("duplicate_ack", duplicate);
     }
     proof.see_after(gap, if gap.overtaken { "late" } else { "retransmission" });
     proof.fact("late_ns", Fact::Ns(if gap.overtaken { gap.late_ns } else { gap.len_ns() }));

@@ -10,8 +10,8 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
     let shorter = gap.next_len <= passed_bytes;
-    match gap.original.filter(|&(_, len)| len > passed_bytes) {
-        Some((original, len)) => proof.see("lost", original, gap.sender, len),
+    match gap.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
+        Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),
     }
     proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
@@ -22,7 +22,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
     if let Some(told) = scene.connection.told().filter(|told| told.mtu > 0) {
-        proof.see("icmp", told.seen, told.about.peer(), 0);
+        proof.see("icmp", told.seen);
         proof.fact("mtu", Fact::Bytes(told.mtu.into()));
     }
     let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;

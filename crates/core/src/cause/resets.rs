@@ -2,9 +2,10 @@
 //! used again.
 
 use super::Cause;
-use super::scene::{Proof, Scene, at};
+use super::scene::{Proof, Scene};
 use crate::app::Side;
 use crate::report::Fact;
+use crate::tcp::Sighting;
 
 /// A connection that was quiet for this long was idle.
 const IDLE_NS: u64 = 1_000_000_000;
@@ -12,18 +13,16 @@ const IDLE_NS: u64 = 1_000_000_000;
 fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     for &side in closing {
-        let ending = connection.ending();
-        let fin = ending.fin_frame[side as usize].zip(ending.fin_ns[side as usize]);
-        if let Some((frame, at_ns)) = fin {
-            proof.see("fin", at(frame, at_ns), side, 0);
+        if let Some(fin) = connection.ending().fin[side as usize] {
+            proof.see("fin", fin);
         }
     }
-    let asked = at(exchange.first_frame, exchange.start_ns);
-    if connection.ending().reset.is_some_and(|(_, frame, _)| frame != asked.frame) {
-        proof.see(request, asked, Side::Client, 0);
+    let asked = exchange.first;
+    if connection.ending().reset.is_some_and(|reset| reset.frame != asked.frame) {
+        proof.see(request, asked);
     }
-    if let Some((side, frame, at_ns)) = connection.ending().reset {
-        proof.see("reset", at(frame, at_ns), side, 0);
+    if let Some(reset) = connection.ending().reset {
+        proof.see("reset", reset);
     }
 }
 
@@ -46,8 +45,8 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         _ => "before anything was asked",
     };
     proof.fact("when", Fact::Text(when.into()));
-    if let Some((side, _, at_ns)) = connection.ending().reset {
-        let peer = &connection.halves[side.peer() as usize];
+    if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
+        let peer = &connection.halves[from.peer() as usize];
         let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
         if unread_bytes > 0 {
             proof.fact("unread_bytes", Fact::Bytes(unread_bytes));

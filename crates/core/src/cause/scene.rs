@@ -9,10 +9,9 @@ use super::{
     nagle_delayed_ack, receive_window, resets, set_up, zero_window,
 };
 use crate::app::Side;
-use crate::capture::FrameId;
 use crate::histogram::Histogram;
 use crate::report::{Evidence, Fact, RuledOut};
-use crate::tcp::{Chain, Connection, Exchange, Gap, Half, Sighting, Turn};
+use crate::tcp::{Chain, Connection, Exchange, Gap, Half, Sighting};
 use std::collections::BTreeMap;
 
 /// A sender this far from the vantage is worth a word where times are read.
@@ -146,30 +145,28 @@ pub struct Proof {
 
 impl Proof {
     /// A frame with its part in the chain; a frame that has a part already keeps it.
-    pub fn see(&mut self, part: &'static str, at: Sighting, from: Side, payload_bytes: u64) {
-        if self.links.iter().all(|(_, link)| link.frame != at.frame) {
-            let payload_bytes = u32::try_from(payload_bytes).unwrap_or(u32::MAX);
-            let link = Evidence { frame: at.frame, part, from, payload_bytes, after_ns: 0 };
-            self.links.push((at.time_ns, link));
+    pub fn see(&mut self, part: &'static str, seen: Sighting) {
+        if self.links.iter().all(|(_, link)| link.frame != seen.frame) {
+            let Sighting { frame, time_ns, payload_bytes, from } = seen;
+            self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
         }
     }
 
     /// What was sent before the silence.
     pub fn see_before(&mut self, gap: &Gap, part: &'static str) {
-        let answers = gap.turn == Turn::Answers;
-        let from = if answers { gap.sender.peer() } else { gap.sender };
-        self.see(part, at(gap.last_frame, gap.start_ns), from, gap.last_len);
+        self.see(part, gap.last);
     }
 
     /// What ended it.
     pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
-        self.see(part, at(gap.next_frame, gap.end_ns), gap.sender, gap.next_len);
+        self.see(part, gap.next);
     }
 
     /// The pure ACK in it, if there was one.
     pub fn see_ack(&mut self, gap: &Gap, part: &'static str) {
         if let Some(ack) = gap.ack.filter(|ack| ack.pure && ack.seen_ns >= gap.start_ns) {
-            self.see(part, at(ack.frame, ack.seen_ns), gap.sender.peer(), 0);
+            let (frame, time_ns, from) = (ack.frame, ack.seen_ns, gap.sender.peer());
+            self.see(part, Sighting { frame, time_ns, payload_bytes: 0, from });
         }
     }
 
@@ -204,11 +201,6 @@ impl Proof {
             .map(|((at_ns, link), before_ns)| Evidence { after_ns: at_ns - before_ns, ..link })
             .collect()
     }
-}
-
-/// A frame at a time.
-pub(super) fn at(frame: FrameId, time_ns: u64) -> Sighting {
-    Sighting { frame, time_ns }
 }
 
 /// Whether the receiver's window had room for what ended the silence.

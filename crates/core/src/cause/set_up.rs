@@ -2,8 +2,7 @@
 //! full, ports where nobody listens. The times come from [`crate::tcp::Setup`].
 
 use super::Cause;
-use super::scene::{Proof, Scene, Shown, at};
-use crate::app::Side;
+use super::scene::{Proof, Scene, Shown};
 use crate::report::Fact;
 use crate::tcp::Setup;
 use crate::wire::IcmpErrorKind;
@@ -12,10 +11,9 @@ fn see_handshake(setup: &Setup, proof: &mut Proof) {
     let frames = setup.frames();
     let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
     let server = [("syn_ack", frames.syn_ack), ("syn_ack_again", frames.syn_ack_again)];
-    let parts = client.map(|part| (Side::Client, part)).into_iter();
-    for (side, (part, frame)) in parts.chain(server.map(|part| (Side::Server, part))) {
-        if let Some(sighting) = frame {
-            proof.see(part, sighting, side, 0);
+    for (part, frame) in client.into_iter().chain(server) {
+        if let Some(seen) = frame {
+            proof.see(part, seen);
         }
     }
     let wait = |(first, again): (Option<crate::tcp::Sighting>, Option<crate::tcp::Sighting>)| {
@@ -57,7 +55,7 @@ pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
 /// What ICMP errors said of the SYN.
 fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
     let Some(told) = scene.connection.told().filter(|told| told.about_syn) else { return };
-    proof.see("icmp", told.seen, told.about.peer(), 0);
+    proof.see("icmp", told.seen);
     proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
     proof.fact("says", Fact::Text(says(told.kind).into()));
 }
@@ -78,15 +76,16 @@ fn says(kind: IcmpErrorKind) -> &'static str {
 pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
     let setup = &scene.connection.setup;
     if let Some(syn) = setup.frames().syn_again.or(setup.frames().syn) {
-        proof.see("syn", syn, Side::Client, 0);
-        if let Some((side, frame, at_ns)) = scene.connection.ending().reset {
-            let by_error = scene.connection.told().is_some_and(|told| told.seen.frame == frame);
+        proof.see("syn", syn);
+        if let Some(reset) = scene.connection.ending().reset {
+            let by_error =
+                scene.connection.told().is_some_and(|told| told.seen.frame == reset.frame);
             if by_error {
                 see_error(scene, proof);
             } else {
-                proof.see("reset", at(frame, at_ns), side, 0);
+                proof.see("reset", reset);
             }
-            proof.fact("rtt_ns", Fact::Ns(at_ns.saturating_sub(syn.time_ns)));
+            proof.fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
         }
     }
     proof.not(Cause::Reset, "before_established", setup.established_ns().is_none());

@@ -1,10 +1,11 @@
 //! Many half-open connections (RFC 4987).
 
+use super::scene::Proof;
 use super::tally::EndpointTally;
 use super::{Cause, Role};
 use crate::app::Side;
 use crate::report::{Affected, Culprit, Evidence, Fact, Finding, RuledOut};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Sighting};
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;
 
@@ -27,7 +28,17 @@ pub struct Flood {
     first_ns: Option<u64>,
     last_ns: u64,
     sources: BTreeSet<[u8; 16]>,
-    frames: Option<(crate::capture::FrameId, crate::capture::FrameId)>,
+    frames: Option<(Sighting, Sighting)>,
+}
+
+/// That of two frames which passed first.
+fn earlier(one: Sighting, other: Sighting) -> Sighting {
+    std::cmp::min_by_key(one, other, |seen| (seen.time_ns, seen.frame))
+}
+
+/// That of two frames which passed last.
+fn later(one: Sighting, other: Sighting) -> Sighting {
+    std::cmp::max_by_key(one, other, |seen| (seen.time_ns, seen.frame))
 }
 
 impl Flood {
@@ -41,9 +52,10 @@ impl Flood {
         if self.sources.len() < SOURCES_MAX {
             self.sources.insert(connection.client().address);
         }
-        let frame = connection.first_frame;
-        let (first, last) = self.frames.unwrap_or((frame, frame));
-        self.frames = Some((first.min(frame), last.max(frame)));
+        if let Some(syn) = connection.setup.frames().syn {
+            let (first, last) = self.frames.unwrap_or((syn, syn));
+            self.frames = Some((earlier(first, syn), later(last, syn)));
+        }
     }
 
     /// Adds all of `other`.
@@ -58,7 +70,7 @@ impl Flood {
         let room = SOURCES_MAX.saturating_sub(self.sources.len());
         self.sources.extend(other.sources.iter().take(room).copied());
         self.frames = match (self.frames, other.frames) {
-            (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+            (Some((a, b)), Some((c, d))) => Some((earlier(a, c), later(b, d))),
             (mine, theirs) => mine.or(theirs),
         };
     }
@@ -66,15 +78,10 @@ impl Flood {
     /// The first and the last of them.
     fn evidence(&self) -> Vec<Evidence> {
         let Some((first, last)) = self.frames else { return Vec::new() };
-        let links = [(first, 0), (last, self.duration_ns())];
-        let link = |(frame, after_ns)| Evidence {
-            frame,
-            part: "syn",
-            from: Side::Client,
-            payload_bytes: 0,
-            after_ns,
-        };
-        links.into_iter().take(1 + usize::from(first != last)).map(link).collect()
+        let mut proof = Proof::default();
+        proof.see("syn", first);
+        proof.see("syn", last);
+        proof.evidence()
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {

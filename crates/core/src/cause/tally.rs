@@ -127,7 +127,7 @@ impl Sink for Tally {
                     _ => exchange.timed_out_ns(Side::Client),
                 },
                 answered: exchange.response_seen || exchange.is_complete(),
-                frame: exchange.first_frame,
+                frame: exchange.first.frame,
             });
             self.bound_firsts();
         }
@@ -207,7 +207,7 @@ impl Tally {
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
         let gap = &chain.gap;
-        let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next_frame)));
+        let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next.frame)));
         if tally.wants(rank) {
             let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
             tally.worst = Some(Instance {
@@ -265,17 +265,10 @@ impl Tally {
             }
             () => Cause::Reset,
         };
-        let (frame, at_ns) = connection
-            .ending()
-            .reset
-            .map_or((exchange.last_frame, exchange.end_ns), |(_, f, t)| (f, t));
-        let gap = crate::tcp::Gap::between(
-            by,
-            exchange.end_ns.min(at_ns),
-            at_ns,
-            exchange.first_frame,
-            frame,
-        );
+        let reset = connection.ending().reset.unwrap_or(exchange.last);
+        let at_ns = reset.time_ns;
+        let from_ns = exchange.end_ns.min(at_ns);
+        let gap = crate::tcp::Gap::between(by, from_ns, at_ns, exchange.first, reset);
         // What was waited for was for nothing: it has to be asked again.
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
         let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };

@@ -1,6 +1,6 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
-use super::scene::{Proof, Scene, Shown, at};
+use super::scene::{Proof, Scene, Shown};
 use super::{Cause, Owner, Slice};
 use crate::tcp::{Gap, Outcome};
 
@@ -20,14 +20,14 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_before(gap, "flight_end");
     if let Some(closed_by) = gap.closed_by {
-        proof.see("zero_window", closed_by, gap.sender.peer(), 0);
+        proof.see("zero_window", closed_by);
     }
     if let Some(probe) = gap.probe {
-        proof.see("probe", probe, gap.sender, 0);
+        proof.see("probe", probe);
     }
-    let reset = scene.connection.ending().reset.filter(|(_, frame, _)| *frame == gap.next_frame);
+    let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
     match reset {
-        Some((side, frame, at_ns)) => proof.see("reset", at(frame, at_ns), side, 0),
+        Some(reset) => proof.see("reset", reset),
         None => {
             proof.see_ack(gap, "ack");
             proof.see_after(gap, "next");

@@ -73,8 +73,12 @@ pub struct Query {
     pub baseline_ns: Option<u64>,
     /// Frame of the query.
     pub query_frame: FrameId,
+    /// Payload of that frame, bytes.
+    pub query_bytes: u32,
     /// Frame of the answer.
     pub answer_frame: Option<FrameId>,
+    /// Payload of that frame, bytes; 0 for an ICMP error.
+    pub answer_bytes: u32,
     /// The rest.
     pub flags: QueryFlags,
 }

@@ -83,6 +83,7 @@ impl Streams {
             let carried = Carried {
                 time_ns: segment.time_ns,
                 frame: segment.frame,
+                payload_bytes: segment.payload_len,
                 source: segment.source(),
                 destination: segment.destination(),
                 carrier: Carrier::Stream { opened_ns: opened_ns.take() },

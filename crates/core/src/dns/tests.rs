@@ -98,7 +98,9 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
             "tr" => (&server, &client, stream),
             other => panic!("{other} is no event"),
         };
-        tracker.message(&Carried { time_ns, frame, source, destination, carrier }, &bytes);
+        let payload_bytes = bytes.len() as u32;
+        let carried = Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+        tracker.message(&carried, &bytes);
     }
     end_ns
 }

@@ -44,6 +44,8 @@ pub struct Carried<'a> {
     pub time_ns: u64,
     /// The frame that completed it.
     pub frame: FrameId,
+    /// Payload of that frame, bytes.
+    pub payload_bytes: u32,
     /// Who sent it.
     pub source: &'a Endpoint,
     /// To whom.
@@ -153,7 +155,9 @@ impl Tracker {
                 rcode: None,
                 baseline_ns: None,
                 query_frame: carried.frame,
+                query_bytes: carried.payload_bytes,
                 answer_frame: None,
+                answer_bytes: 0,
                 flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
             },
             id: message.id,
@@ -221,7 +225,7 @@ impl Tracker {
             return;
         };
         if carried.is_beginning() {
-            let seen = (time_ns, carried.frame);
+            let seen = (time_ns, carried.frame, carried.payload_bytes);
             let mut latest = lookups.iter_mut().rev();
             latest.any(|open| open.begin_answer(seen, server, client.port, message));
             return;
@@ -233,6 +237,7 @@ impl Tracker {
             };
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(carried.frame);
+            query.answer_bytes = carried.payload_bytes;
             query.rcode = Some(message.rcode);
             query.baseline_ns = baseline_ns;
             query.flags.is_truncated = message.is_truncated && !carried.carrier.is_tcp();

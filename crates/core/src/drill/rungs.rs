@@ -88,8 +88,8 @@ impl Drawing<'_> {
     /// The rungs of an exchange, with the ACK of its last byte.
     pub fn range_of(&self, exchange: &Exchange) -> Range<usize> {
         let at = |frame: FrameId| self.rungs.partition_point(|rung| rung.frame < frame);
-        let first = if exchange.connects { 0 } else { at(exchange.first_frame) };
-        let last = at(exchange.last_frame);
+        let first = if exchange.connects { 0 } else { at(exchange.first.frame) };
+        let last = at(exchange.last.frame);
         let arrived = self.rungs.get(last + 1).is_some_and(|rung| rung.from == Side::Client);
         first..(last + 1 + usize::from(arrived)).min(self.rungs.len())
     }
@@ -102,7 +102,7 @@ impl Drawing<'_> {
         let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
         let gaps = self.gaps();
         let begins: HashMap<FrameId, usize> =
-            self.exchanges.iter().enumerate().map(|(at, it)| (it.first_frame, at)).collect();
+            self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at)).collect();
         let mut steps = Vec::new();
         let mut before_ns = first.time_ns;
         for rung in rungs {
@@ -141,8 +141,8 @@ impl Drawing<'_> {
                 .exchanges
                 .iter()
                 .rev()
-                .find(|it| it.first_frame <= gap.next_frame)
-                .filter(|it| gap.next_frame <= it.last_frame);
+                .find(|it| it.first.frame <= gap.next_frame)
+                .filter(|it| gap.next_frame <= it.last.frame);
             let slices = gap.slices.iter().map(|slice| settle(slice, exchange)).collect();
             (self.longest_pause(gap), slices)
         });

@@ -70,7 +70,10 @@ impl Batch {
                 if *carrier == Carrier::Datagram =>
             {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                Some((Carried { time_ns, frame, source, destination, carrier }, &**payload))
+                let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                let carried =
+                    Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+                Some((carried, &**payload))
             }
             _ => None,
         })

@@ -22,7 +22,9 @@ impl Names {
         match aside {
             Aside::Datagram { time_ns, frame, source, destination, payload, carrier } => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let carried = Carried { time_ns, frame, source, destination, carrier };
+                let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                let carried =
+                    Carried { time_ns, frame, payload_bytes, source, destination, carrier };
                 self.dns.message(&carried, payload);
             }
             Aside::Segment(place) => {

@@ -1,7 +1,9 @@
 //! ACKs on their way to the sender: seen at the vantage, not yet known where they matter.
 
+use crate::app::Side;
 use crate::capture::FrameId;
 use crate::queue::Queue;
+use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::widen;
 use std::num::NonZeroU32;
 
@@ -25,10 +27,18 @@ pub struct Ack {
     pub una: u64,
     /// The window that it offers.
     pub offer: Offer,
-    /// Carried no data.
-    pub pure: bool,
+    /// Its own payload, bytes; 0 for one that carries no data.
+    pub payload_bytes: u32,
     /// Carried SACK blocks above `una`, or was a duplicate ACK.
     pub duplicate: bool,
+}
+
+impl Ack {
+    /// The frame, which `from` sent.
+    pub fn sighting(&self, from: Side) -> Sighting {
+        let Self { frame, seen_ns: time_ns, payload_bytes, .. } = *self;
+        Sighting { frame, time_ns, payload_bytes, from }
+    }
 }
 
 /// An [`Ack`] as it is kept: most connections have one or two.
@@ -39,11 +49,11 @@ struct Kept {
     /// Lower half of `una`.
     una: u32,
     /// One more than what the right edge is beyond `una`, or than the field above [`UNSCALED`]; and
-    /// in the highest bits [`PURE`] and [`DUPLICATE`].
+    /// in a high bit [`DUPLICATE`].
     window: NonZeroU32,
+    payload_bytes: u32,
 }
 
-const PURE: u32 = 1 << 31;
 const DUPLICATE: u32 = 1 << 30;
 const WINDOW: u32 = DUPLICATE - 1;
 /// From here on it is a header's field whose scale is not known. No window is wider (RFC 7323 §2.3)
@@ -57,13 +67,13 @@ impl Kept {
             Offer::Field(field) => UNSCALED + u32::from(field),
         };
         let window = NonZeroU32::MIN.saturating_add(window);
-        let pure = if ack.pure { PURE } else { 0 };
         let duplicate = if ack.duplicate { DUPLICATE } else { 0 };
         Self {
             seen_ns: ack.seen_ns,
             frame: ack.frame,
             una: ack.una as u32,
-            window: window | pure | duplicate,
+            window: window | duplicate,
+            payload_bytes: ack.payload_bytes,
         }
     }
 
@@ -80,7 +90,7 @@ impl Kept {
                 Some(field) => Offer::Field(field as u16),
                 None => Offer::Edge(una + u64::from(window)),
             },
-            pure: word & PURE != 0,
+            payload_bytes: self.payload_bytes,
             duplicate: word & DUPLICATE != 0,
         }
     }
@@ -145,9 +155,9 @@ mod tests {
             Offer::Edge(base + widest),
         ];
         for offer in offers {
-            for (pure, duplicate) in [(false, false), (true, false), (false, true), (true, true)] {
+            for (payload_bytes, duplicate) in [(0, false), (7, false), (0, true), (7, true)] {
                 let (una, frame) = (base, FrameId::new(3, 4));
-                let ack = Ack { seen_ns: 5, frame, una, offer, pure, duplicate };
+                let ack = Ack { seen_ns: 5, frame, una, offer, payload_bytes, duplicate };
                 let mut pending = PendingAcks::default();
                 pending.push(&ack);
                 assert!(pending.covers(una, 5) && !pending.covers(una + 1, 5));

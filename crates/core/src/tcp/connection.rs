@@ -20,6 +20,7 @@ use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, Kind, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
+use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
@@ -47,16 +48,16 @@ const DELAYED_ACK_NS: u64 = 45_000_000;
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
-    /// The RST that ended it: who, which frame, when.
-    pub reset: Option<(Side, FrameId, u64)>,
+    /// The RST that ended it, or the ICMP error that did.
+    pub reset: Option<Sighting>,
     /// Time to live of the RST, and of its sender's other packets (0 if there were none).
     pub reset_ttls: [u8; 2],
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
     /// When nothing more was expected, ns.
     pub over_ns: Option<u64>,
-    /// The frame that carried it.
-    pub fin_frame: [Option<FrameId>; 2],
+    /// The frames that carried them.
+    pub fin: [Option<Sighting>; 2],
 }
 
 /// What is wrong with the trace of this connection.
@@ -95,7 +96,7 @@ pub struct Connection {
     /// Its first frame.
     pub first_frame: FrameId,
     /// Its last frame.
-    pub last_frame: FrameId,
+    pub last: Sighting,
     /// Time of its first frame, ns.
     pub first_ns: u64,
     /// Time of its last frame, ns.
@@ -140,14 +141,14 @@ impl Connection {
             key: segment.flow,
             hash: segment.flow_hash,
             client_is_high,
-            halves: [Half::default(), Half::default()],
+            halves: Side::ALL.map(Half::of),
             path: Path::default(),
             streams: [Reassembly::default(), Reassembly::default()],
             framer: Framer::new(server.port, !syn),
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
-            last_frame: segment.frame,
+            last: Sighting::default(),
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
@@ -189,7 +190,7 @@ impl Connection {
             return;
         }
         self.last_ns = self.last_ns.max(segment.time_ns);
-        self.last_frame = segment.frame;
+        self.last = Sighting::of(side, segment);
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.has(TcpFlags::ECE)
         {
@@ -218,7 +219,7 @@ impl Connection {
             if self.may_be_under_way(side) {
                 self.take_up(side, segment, self.first_ns, shared);
             }
-            self.halves[side as usize].since_mut().probed(segment);
+            self.halves[side as usize].since_mut().probed(side, segment);
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             self.halves[side as usize].announce(segment);
@@ -226,7 +227,7 @@ impl Connection {
         if segment.flags.has(TcpFlags::FIN) {
             let ending = self.ending_mut();
             ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
-            ending.fin_frame[side as usize].get_or_insert(segment.frame);
+            ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
             let half = &mut self.halves[side as usize];
             let position = half.position(segment.seq) + u64::from(segment.payload_len);
             half.finish(position);
@@ -416,7 +417,7 @@ impl Connection {
             }
             return;
         }
-        self.timeline.touch(segment.time_ns, segment.frame);
+        self.timeline.touch(Sighting::of(side, segment));
     }
 
     fn note_limits(&mut self, side: Side, segment: &Segment) {

@@ -6,6 +6,7 @@ use crate::cause::{Cause, Class, Owner, Slice};
 use crate::report::Shares;
 use crate::tcp::gap::Gap;
 use crate::tcp::pause::Pauses;
+use crate::tcp::sent::Sighting;
 use std::num::NonZeroU64;
 
 /// How an exchange ended.
@@ -66,12 +67,10 @@ pub struct Exchange {
     pub start_ns: u64,
     /// When its last byte passed the vantage, ns.
     pub end_ns: u64,
-    /// Its first frame with data.
-    pub first_frame: FrameId,
-    /// When that passed, ns; the exchange may have begun with the set-up before it.
-    pub first_ns: u64,
+    /// Its first frame with data; it may have begun with the set-up before that.
+    pub first: Sighting,
     /// Its last frame.
-    pub last_frame: FrameId,
+    pub last: Sighting,
     /// Who owned its time; the sum is its wall time.
     pub ledger: Shares,
     /// What causes had a part in it.
@@ -210,9 +209,9 @@ impl Exchange {
     }
 
     /// Names what the repeated part of the set-up was.
-    pub fn set_up_cost(&mut self, cause: Cause, frame: FrameId) {
+    pub fn set_up_cost(&mut self, cause: Cause, syn: Sighting) {
         let ns = self.repeated_setup_ns;
-        let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, frame, frame);
+        let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, syn, syn);
         self.join(Chain {
             cause,
             sender: Side::Client,
@@ -266,11 +265,11 @@ impl Exchange {
         let found = self.chains.iter().position(same);
         let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else { return };
         let chain = &mut self.chains[index];
-        let of_frame = chain.gap.next_frame == frame;
+        let of_frame = chain.gap.next.frame == frame;
         let gap = if of_frame {
             chain.gap
         } else {
-            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last_frame, frame)
+            Gap::between(sender, self.end_ns, self.end_ns + was.ns, self.last, self.last)
         };
         chain.ns -= was.ns;
         chain.count = chain.count.saturating_sub(1);

@@ -56,10 +56,10 @@ pub struct Gap {
     pub start_ns: u64,
     /// End: the departure that ended it, ns.
     pub end_ns: u64,
-    /// Frame of the last departure before it.
-    pub last_frame: FrameId,
-    /// Frame of the departure that ended it.
-    pub next_frame: FrameId,
+    /// The last departure before it, which may have passed earlier than it began.
+    pub last: Sighting,
+    /// The frame that ended it.
+    pub next: Sighting,
     /// Minimum round trip between vantage and sender, ns.
     pub rtt_sender_ns: u64,
     /// Minimum round trip between client and server, ns.
@@ -71,8 +71,6 @@ pub struct Gap {
     pub queue_ns: u64,
     /// The sender's maximum segment size, bytes.
     pub smss: u64,
-    /// Payload of the last departure before, bytes.
-    pub last_len: u64,
     /// The last departure before ended in a segment below the SMSS.
     pub last_small: bool,
     /// Payload of the departure that ended it, bytes.
@@ -105,9 +103,8 @@ pub struct Gap {
     pub closed_by: Option<Sighting>,
     /// The first duplicate ACK for what is outstanding, as far as the sender knew.
     pub duplicate_ack: Option<Sighting>,
-    /// Where it ended with a repetition: what was repeated and its payload, bytes, if it was
-    /// seen here.
-    pub original: Option<(Sighting, u64)>,
+    /// Where it ended with a repetition: what was repeated, if it was seen here.
+    pub original: Option<Sighting>,
     /// Where it ended with a repetition: nothing had been sent behind it.
     pub tail: bool,
     /// More was in the sender's buffer when it fell silent, and a loss before the vantage would
@@ -161,20 +158,25 @@ pub struct Gap {
 
 impl Gap {
     /// A silence of which nothing is known but its ends.
-    pub fn between(sender: Side, start_ns: u64, end_ns: u64, last: FrameId, next: FrameId) -> Self {
+    pub fn between(
+        sender: Side,
+        start_ns: u64,
+        end_ns: u64,
+        last: Sighting,
+        next: Sighting,
+    ) -> Self {
         Self {
             sender,
             turn: Turn::Continues,
             start_ns,
             end_ns,
-            last_frame: last,
-            next_frame: next,
+            last,
+            next,
             rtt_sender_ns: 0,
             rtt_base_ns: 0,
             busy_ns: 0,
             queue_ns: 0,
             smss: 0,
-            last_len: 0,
             last_small: false,
             next_len: 0,
             first_ack_ns: None,

@@ -15,6 +15,7 @@ mod window;
 
 pub(super) use losses::{Stamp, too_early};
 
+use crate::app::Side;
 use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, Offer, PendingAcks};
@@ -118,6 +119,8 @@ pub struct SinceDeparture {
 /// lower half is kept.
 #[derive(Debug, Default)]
 pub struct Half {
+    /// Whose it is.
+    side: Side,
     /// Stream positions, once `started`.
     sequence: Sequence,
     started: bool,
@@ -215,13 +218,18 @@ impl SinceDeparture {
     }
 
     /// The sender probed a closed window.
-    pub fn probed(&mut self, segment: &Segment) {
+    pub fn probed(&mut self, from: Side, segment: &Segment) {
         self.probes += 1;
-        self.probe.get_or_insert(Sighting { frame: segment.frame, time_ns: segment.time_ns });
+        self.probe.get_or_insert(Sighting::of(from, segment));
     }
 }
 
 impl Half {
+    /// The direction of what `side` sends.
+    pub fn of(side: Side) -> Self {
+        Self { side, ..Self::default() }
+    }
+
     /// What is kept of the time since the last departure, to be added to.
     pub fn since_mut(&mut self) -> &mut SinceDeparture {
         self.since.get_or_insert_default()
@@ -437,9 +445,15 @@ impl Half {
         ceiling > 0 && u64::from(self.flight_max) < 2 * ceiling
     }
 
-    /// The frame that carried position `start` before and its payload, bytes, if remembered.
-    pub fn original(&self, start: u64, now_ns: u64) -> Option<(Sighting, u64)> {
-        self.sent.sighting(start, now_ns)
+    /// The last departure as it passed.
+    pub fn last_seen(&self) -> Sighting {
+        let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;
+        Sighting { frame, time_ns, payload_bytes, from: self.side }
+    }
+
+    /// The frame that carried position `start` before, if remembered.
+    pub fn original(&self, start: u64) -> Option<Sighting> {
+        self.sent.sighting(self.side, start)
     }
 
     /// Segments of payload sent, had each been as long as the SMSS.

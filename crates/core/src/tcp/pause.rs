@@ -1,9 +1,9 @@
 //! Pauses of a server in what may be its answer, where the protocol does not say how far that goes:
 //! did its client wait for what came after? A feed, a heartbeat, an event come unasked.
 
-use crate::capture::FrameId;
 use crate::report::Shares;
 use crate::tcp::exchange::{Chain, Exchange};
+use crate::tcp::sent::Sighting;
 
 /// A shorter pause is the server's work, whoever waits.
 pub const PAUSE_MIN_NS: u64 = 20_000_000;
@@ -20,7 +20,7 @@ struct Saved {
     ledger: Shares,
     chains: Vec<Chain>,
     end_ns: u64,
-    last_frame: FrameId,
+    last: Sighting,
 }
 
 /// The pauses in one answer.
@@ -62,7 +62,7 @@ impl Saved {
             ledger: exchange.ledger.clone(),
             chains: exchange.chains.clone(),
             end_ns: exchange.end_ns,
-            last_frame: exchange.last_frame,
+            last: exchange.last,
         }
     }
 
@@ -70,7 +70,7 @@ impl Saved {
         exchange.ledger = self.ledger;
         exchange.chains = self.chains;
         exchange.end_ns = self.end_ns;
-        exchange.last_frame = self.last_frame;
+        exchange.last = self.last;
     }
 }
 

@@ -1,24 +1,36 @@
 //! What was sent last, until it is acknowledged: which sizes get through, and which frame a
 //! repetition repeats.
 
+use crate::app::Side;
 use crate::capture::FrameId;
 use crate::queue::Queue;
 use crate::tcp::sequence::widen;
+use crate::wire::Segment;
 use std::num::NonZeroU32;
 
 /// Segments remembered.
 const SENT_MAX: usize = 32;
 
-/// A frame and when it passed the vantage.
+/// A frame as it passed the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
     /// The frame.
     pub frame: FrameId,
     /// When, ns.
     pub time_ns: u64,
+    /// Its TCP or UDP payload, bytes.
+    pub payload_bytes: u32,
+    /// Who sent it.
+    pub from: Side,
 }
 
 impl Sighting {
+    /// `segment`, sent by `from`.
+    pub fn of(from: Side, segment: &Segment) -> Self {
+        let Segment { frame, time_ns, payload_len: payload_bytes, .. } = *segment;
+        Self { frame, time_ns, payload_bytes, from }
+    }
+
     /// `None` for one that was never made: frames count from one.
     pub fn known(self) -> Option<Self> {
         (self.frame != FrameId::default()).then_some(self)
@@ -32,14 +44,13 @@ impl Sighting {
     }
 }
 
-/// One segment that was sent. Its age is kept in microseconds, and of its end the lower half, to
-/// keep the record small.
+/// One segment that was sent. Of its end the lower half is kept: the record stays small.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     frame: FrameId,
     end: u32,
     len: NonZeroU32,
-    sent_us: u32,
+    sent_ns: u64,
 }
 
 /// The last segments of one sender that are not acknowledged.
@@ -54,8 +65,7 @@ impl SentLog {
             self.0.pop_front();
         }
         let Some(len) = NonZeroU32::new(len) else { return };
-        let sent_us = (now_ns / 1_000) as u32;
-        self.0.push_back(Sent { frame, end: end as u32, len, sent_us });
+        self.0.push_back(Sent { frame, end: end as u32, len, sent_ns: now_ns });
     }
 
     /// Everything up to `una` has arrived; answers the greatest length among it.
@@ -74,13 +84,11 @@ impl SentLog {
         self.of(start).map_or(0, |sent| sent.len.get())
     }
 
-    /// The frame that carried position `start` before, when, as seen at `now_ns`, and its payload,
-    /// bytes: a repetition may be cut differently.
-    pub fn sighting(&self, start: u64, now_ns: u64) -> Option<(Sighting, u64)> {
-        let sent = self.of(start)?;
-        let age_us = ((now_ns / 1_000) as u32).wrapping_sub(sent.sent_us);
-        let time_ns = now_ns.saturating_sub(u64::from(age_us) * 1_000);
-        Some((Sighting { frame: sent.frame, time_ns }, u64::from(sent.len.get())))
+    /// The frame of sender `from` that carried position `start` before: a repetition may be cut
+    /// differently.
+    pub fn sighting(&self, from: Side, start: u64) -> Option<Sighting> {
+        let Sent { frame, len, sent_ns: time_ns, .. } = *self.of(start)?;
+        Some(Sighting { frame, time_ns, payload_bytes: len.get(), from })
     }
 
     /// Forgets all.
@@ -115,10 +123,11 @@ mod tests {
         let mut log = SentLog::default();
         log.push(1_100, 100, FrameId::new(0, 7), 5_000_000);
         log.push(1_300, 200, FrameId::new(0, 8), 6_000_000);
-        let original = log.sighting(1_100, 206_000_000);
-        let second = Sighting { frame: FrameId::new(0, 8), time_ns: 6_000_000 };
-        assert_eq!(original, Some((second, 200)));
+        let original = log.sighting(Side::Server, 1_100);
+        let frame = FrameId::new(0, 8);
+        let (time_ns, payload_bytes, from) = (6_000_000, 200, Side::Server);
+        assert_eq!(original, Some(Sighting { frame, time_ns, payload_bytes, from }));
         assert_eq!(log.arrived(1_100), 100);
-        assert_eq!(log.sighting(1_000, 206_000_000), None);
+        assert_eq!(log.sighting(Side::Server, 1_000), None);
     }
 }

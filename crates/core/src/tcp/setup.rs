@@ -1,5 +1,6 @@
 //! The three-way handshake (RFC 9293 §3.5): who had to repeat what, and how long it took.
 
+use crate::app::Side;
 use crate::cause::{Cause, Owner};
 use crate::report::Shares;
 use crate::tcp::sent::Sighting;
@@ -77,7 +78,7 @@ struct Again {
 impl Setup {
     /// A segment of the client.
     pub fn client(&mut self, segment: &Segment) {
-        let here = Sighting { frame: segment.frame, time_ns: segment.time_ns };
+        let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
             self.syns += 1;
             self.syn.get_or_insert(here);
@@ -96,7 +97,7 @@ impl Setup {
 
     /// A segment of the server.
     pub fn server(&mut self, segment: &Segment) {
-        let here = Sighting { frame: segment.frame, time_ns: segment.time_ns };
+        let here = Sighting::of(Side::Server, segment);
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.syn_acks += 1;
             self.syn_ack.get_or_insert(here);

@@ -7,6 +7,7 @@ use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
+use crate::tcp::sent::Sighting;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 use std::num::NonZeroU64;
@@ -22,8 +23,8 @@ const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
 pub struct At {
     /// Time of the segment that carried it, ns.
     pub time_ns: u64,
-    /// Its frame.
-    pub frame: FrameId,
+    /// That segment.
+    pub seen: Sighting,
     /// Position of the mark in the sender's stream.
     pub position: u64,
     /// Minimum round trip between vantage and client, ns.
@@ -197,7 +198,7 @@ impl Timeline {
                 exchange.own(slice, gap);
             }
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
-            exchange.last_frame = gap.next_frame;
+            exchange.last = gap.next;
         }
     }
 
@@ -226,12 +227,12 @@ impl Timeline {
 
     /// Data at the end of what is known moves the end of the exchange in progress.
     #[inline]
-    pub fn touch(&mut self, time_ns: u64, frame: FrameId) {
+    pub fn touch(&mut self, seen: Sighting) {
         if let Some(exchange) = self.open.front_mut()
             && exchange.response_end.is_none()
         {
-            exchange.end_ns = time_ns;
-            exchange.last_frame = frame;
+            exchange.end_ns = seen.time_ns;
+            exchange.last = seen;
         }
     }
 
@@ -339,8 +340,7 @@ impl Timeline {
             let way_ns = waited_ns.min(at.rtt_server_ns);
             exchange.ledger.add(Owner::Path, way_ns);
             let own = Slice::of(Owner::Server, Cause::ServerThink, waited_ns - way_ns);
-            let frames = (ack.frame, at.frame);
-            let gap = Gap::between(Side::Server, ready_ns + way_ns, at.time_ns, frames.0, frames.1);
+            let gap = Gap::between(Side::Server, ready_ns + way_ns, at.time_ns, ack, at.seen);
             exchange.own(&own, &Gap { turn: Turn::Answers, ..gap });
         }
     }
@@ -358,17 +358,16 @@ impl Timeline {
         };
         exchange.response_end = NonZeroU64::new(at.position);
         exchange.end_ns = at.time_ns;
-        exchange.last_frame = at.frame;
+        exchange.last = at.seen;
         *retire_at = (*retire_at).min(at.position);
     }
 
     fn open(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         let mut exchange = spare.place(Exchange {
             start_ns: at.time_ns,
-            first_ns: at.time_ns,
             end_ns: at.time_ns,
-            first_frame: at.frame,
-            last_frame: at.frame,
+            first: at.seen,
+            last: at.seen,
             began_at: at.positions,
             idle_ns: self.paused_ns,
             ..Exchange::default()
@@ -398,10 +397,10 @@ impl Timeline {
                 break;
             }
             if let Some(exchange) = self.open.front_mut() {
-                let (mut from_ns, frame) = (exchange.end_ns, exchange.last_frame);
+                let (mut from_ns, last) = (exchange.end_ns, exchange.last);
                 for slice in &leg {
                     let to_ns = from_ns + slice.ns;
-                    exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, frame, frame));
+                    exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, last, last));
                     from_ns = to_ns;
                 }
             }

@@ -33,7 +33,7 @@ impl Trace {
             let slices = slices.iter().copied().collect();
             self.gaps.push(TracedGap {
                 start_ns: gap.start_ns,
-                next_frame: gap.next_frame,
+                next_frame: gap.next.frame,
                 slices,
             });
         }

@@ -1,7 +1,6 @@
 //! What is added up about one server endpoint.
 
 use crate::app::{Label, Protocol, Side};
-use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::cause::Owner;
 use crate::cause::costs::COSTS;
@@ -249,13 +248,9 @@ pub struct Sample {
     /// The SYN-ACK, if it waited for the set-up.
     pub syn_ack: Option<Sighting>,
     /// Its first frame with data.
-    pub first_frame: FrameId,
-    /// When that passed, ns.
-    pub first_ns: u64,
+    pub first: Sighting,
     /// Its last frame.
-    pub last_frame: FrameId,
-    /// When that passed, ns.
-    pub end_ns: u64,
+    pub last: Sighting,
 }
 
 impl Sample {
@@ -278,17 +273,16 @@ impl Sample {
             server: connection.server(),
             syn: set_up(frames.syn),
             syn_ack: set_up(frames.syn_ack),
-            first_frame: exchange.first_frame,
-            first_ns: exchange.first_ns,
-            last_frame: exchange.last_frame,
-            end_ns: exchange.end_ns,
+            first: exchange.first,
+            last: exchange.last,
         }
     }
 
     /// The one to which it mattered more; the first of equals.
     fn keep(mine: &mut Option<Self>, theirs: Self) {
-        let rank =
-            |sample: &Self| (sample.ns, std::cmp::Reverse((sample.first_ns, sample.first_frame)));
+        let rank = |sample: &Self| {
+            (sample.ns, std::cmp::Reverse((sample.first.time_ns, sample.first.frame)))
+        };
         if mine.as_ref().is_none_or(|mine| rank(&theirs) > rank(mine)) {
             *mine = Some(theirs);
         }

@@ -13,6 +13,7 @@ pub(super) struct Begun {
     at: usize,
     time_ns: u64,
     frame: FrameId,
+    payload_bytes: u32,
     rcode: u8,
     has_answers: bool,
 }
@@ -21,7 +22,7 @@ impl Open {
     /// Takes the first fragment of an answer. Whether it answers a query of this look-up.
     pub fn begin_answer(
         &mut self,
-        (time_ns, frame): (u64, FrameId),
+        (time_ns, frame, payload_bytes): (u64, FrameId, u32),
         server: &Endpoint,
         client_port: u16,
         message: &Message,
@@ -34,7 +35,7 @@ impl Open {
         let asked = |query: &Query| query.query_frame == query_frame;
         if let Some(at) = self.lookup.queries.iter().position(asked) {
             let (rcode, has_answers) = (message.rcode, has_answers(message));
-            self.begun.push(Begun { at, time_ns, frame, rcode, has_answers });
+            self.begun.push(Begun { at, time_ns, frame, payload_bytes, rcode, has_answers });
             self.note_answer(time_ns, message);
         }
         true
@@ -55,6 +56,7 @@ impl Open {
             if query.answered_ns.is_none() {
                 query.answered_ns = Some(begun.time_ns);
                 query.answer_frame = Some(begun.frame);
+                query.answer_bytes = begun.payload_bytes;
                 query.rcode = Some(begun.rcode);
                 query.flags.has_answers = begun.has_answers;
             }

@@ -328,7 +328,9 @@ fn open_lookups_are_bounded() {
         let bytes = encode(1, qtype::A, "db.example.com", None);
         let (source, destination) = (&client, &endpoint("10.0.0.53", 53));
         let carrier = Carrier::Datagram;
-        tracker.message(&Carried { time_ns: 0, frame, source, destination, carrier }, &bytes);
+        let (time_ns, payload_bytes) = (0, bytes.len() as u32);
+        let carried = Carried { time_ns, frame, payload_bytes, source, destination, carrier };
+        tracker.message(&carried, &bytes);
     }
     assert!(tracker.open_count <= 8192);
     assert_eq!(tracker.finish(1).len(), 20_000);

@@ -57,7 +57,7 @@ impl Connection {
         let repeated = self.syn_sequence() == Some(segment.seq);
         // Some try again after a RST, with the same number.
         let reset = self.ending().reset;
-        let again = reset.is_some_and(|(_, _, at_ns)| segment.time_ns > at_ns + TRIES_AGAIN_NS);
+        let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + TRIES_AGAIN_NS);
         let another = over || self.setup.established_ns().is_some() || self.mid_stream;
         again || !repeated && another
     }

@@ -39,7 +39,7 @@ impl Connection {
         if slice.cause == lost {
             half.lost_unseen(gap.missing_packets);
         }
-        let (sender, frame) = (gap.sender, gap.next_frame);
+        let (sender, frame) = (gap.sender, gap.next.frame);
         let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
         self.rare_mut().doubted =
             (!seen).then(|| Box::new(Doubted { sender, frame, slice, first_loss }));
@@ -88,6 +88,6 @@ impl Connection {
         let lost = timed_out(0).cause;
         let slices = cause::judge(gap);
         let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
-        self.timeline.revise(gap.sender, gap.next_frame, timed_out(ns), busy(gap.sender, ns));
+        self.timeline.revise(gap.sender, gap.next.frame, timed_out(ns), busy(gap.sender, ns));
     }
 }

@@ -14,7 +14,7 @@ impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let others = self.halves[side as usize].ttl();
         let ending = self.ending_mut();
-        ending.reset = Some((side, segment.frame, segment.time_ns));
+        ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
         self.resume();
         if self.timeline.front().is_some() {
@@ -28,7 +28,7 @@ impl Connection {
             let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
-                self.accrue_to(side, segment.time_ns, segment.frame);
+                self.accrue_to(side, segment.time_ns, Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -52,7 +52,7 @@ impl Connection {
 
     /// When one of both said that there is nothing more to wait for, ns.
     fn left_ns(&self) -> Option<u64> {
-        let reset_ns = self.ending().reset.map(|(_, _, at_ns)| at_ns);
+        let reset_ns = self.ending().reset.map(|reset| reset.time_ns);
         self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
@@ -64,7 +64,7 @@ impl Connection {
         let closed = self.ending().fin_ns[Side::Client as usize].is_some();
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
-            self.accrue_to(Side::Server, segment.time_ns, segment.frame);
+            self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
             self.cut_off = true;
         }
     }
@@ -144,7 +144,7 @@ impl Connection {
                 other => (other, Owner::SynRetransmit),
             };
             exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
-            exchange.set_up_cost(cause, self.first_frame);
+            exchange.set_up_cost(cause, self.setup.frames().syn.unwrap_or_default());
         }
         if exchange.causes() & REVISED == 0 {
             return;
@@ -211,7 +211,7 @@ impl Connection {
             self.catch_up(self.last_ns);
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.last_frame);
+                self.accrue_to(side, self.last_ns, self.last);
             }
             // A client that closes has waited until then.
             let cut_short = self.halves[Side::Server as usize].in_recovery();
@@ -220,9 +220,8 @@ impl Connection {
                 && self.timeline.front().is_some_and(|exchange| {
                     exchange.request_seen && (!exchange.response_seen || cut_short)
                 });
-            if let Some(fin_ns) = self.ending().fin_ns[Side::Client as usize].filter(|_| unanswered)
-            {
-                self.accrue_to(Side::Server, fin_ns, self.last_frame);
+            if let Some(fin) = self.ending().fin[Side::Client as usize].filter(|_| unanswered) {
+                self.accrue_to(Side::Server, fin.time_ns, fin);
             }
             let closed = self.ending().fin_ns[Side::Server as usize].is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
@@ -248,21 +247,20 @@ impl Connection {
     pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
         let troubled = setup.refused || setup.syns > 1 || setup.syn_acks > 1;
-        let Some(first_ns) = setup.syn_first_ns().filter(|_| !setup.claimed && troubled) else {
+        let Some(syn) = setup.frames().syn.filter(|_| !setup.claimed && troubled) else {
             return;
         };
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
-            (true, None) => self.ending().reset.map_or(self.last_ns, |(_, _, at_ns)| at_ns),
+            (true, None) => self.ending().reset.map_or(self.last_ns, |reset| reset.time_ns),
             (false, None) => setup.syn_last_ns().max(setup.syn_ack_last_ns()),
         };
         let mut exchange = Exchange {
             kind: "connect".into(),
-            start_ns: first_ns,
-            first_ns,
+            start_ns: syn.time_ns,
             end_ns,
-            first_frame: self.first_frame,
-            last_frame: self.first_frame,
+            first: syn,
+            last: syn,
             connects: true,
             request_seen: true,
             ..Exchange::default()

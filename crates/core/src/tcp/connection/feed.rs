@@ -13,7 +13,7 @@ impl Connection {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let (streams, mut feed) = self.feed(segment, shared);
+        let (streams, mut feed) = self.feed(side, segment, shared);
         let len = segment.payload_len;
         streams[side as usize].push(side, start, len, payload, &mut |side, bytes, missing, end| {
             feed.push(side, bytes, missing, end);
@@ -28,7 +28,7 @@ impl Connection {
         segment: &Segment,
         shared: &mut Shared,
     ) {
-        let (streams, mut feed) = self.feed(segment, shared);
+        let (streams, mut feed) = self.feed(side, segment, shared);
         streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
             feed.push(side, bytes, missing, end);
         });
@@ -37,12 +37,13 @@ impl Connection {
     /// The streams, and where their bytes go when `segment` completes them.
     pub(super) fn feed<'a>(
         &'a mut self,
+        side: Side,
         segment: &Segment,
         shared: &'a mut Shared,
     ) -> (&'a mut [Reassembly; 2], Feed<'a>) {
         let at = At {
             time_ns: segment.time_ns,
-            frame: segment.frame,
+            seen: Sighting::of(side, segment),
             position: 0,
             rtt_client_ns: self.path.rtt_ns(Side::Client),
             rtt_server_ns: self.path.rtt_ns(Side::Server),

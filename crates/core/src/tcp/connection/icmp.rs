@@ -2,7 +2,6 @@
 //! sender makes of them (RFC 5461).
 
 use super::*;
-use crate::tcp::sent::Sighting;
 use crate::wire::{IcmpError, IcmpErrorKind};
 
 /// What ICMP errors said of the packets of one connection.
@@ -33,7 +32,8 @@ impl Connection {
         let half = &self.halves[about as usize];
         let Some(seq) = error.seq.filter(|&seq| half.is_under_way(seq)) else { return };
         let about_syn = half.first_number() == Some(seq) && !self.mid_stream;
-        let seen = Sighting { frame: error.frame, time_ns: error.time_ns };
+        let (frame, time_ns) = (error.frame, error.time_ns);
+        let seen = Sighting { frame, time_ns, payload_bytes: 0, from: about.peer() };
         let (kind, reporter) = (error.kind, error.reporter);
         let first = Told { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
         let told = self.rare_mut().told.get_or_insert_with(|| Box::new(first));
@@ -64,7 +64,7 @@ impl Connection {
     fn refused_by(&mut self, error: &Sighting) {
         self.setup.refused = true;
         let ending = self.ending_mut();
-        ending.reset.get_or_insert((Side::Server, error.frame, error.time_ns));
+        ending.reset.get_or_insert(*error);
     }
 
     /// What ICMP errors said, if there were any.

@@ -104,7 +104,7 @@ impl Connection {
             return None;
         }
         let mut gap = self.gap(side, (from_ns, to_ns), continues, since);
-        gap.next_frame = segment.frame;
+        gap.next = Sighting::of(side, segment);
         gap.next_len = u64::from(segment.payload_len);
         gap.retransmission = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
@@ -124,7 +124,7 @@ impl Connection {
         }
         if gap.retransmission.is_some() {
             let half = &self.halves[side as usize];
-            gap.original = half.original(start, segment.time_ns);
+            gap.original = half.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
         }
         Some(gap)
@@ -146,7 +146,7 @@ impl Connection {
             front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
         let asked = &mut self.halves[speaker as usize];
-        let last = asked.last;
+        let (last, last_small) = (asked.last_seen(), asked.last.small);
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_mut().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
         let busy_ns = if continues {
@@ -169,15 +169,14 @@ impl Connection {
             turn: if continues { Turn::Continues } else { Turn::Answers },
             start_ns,
             end_ns,
-            last_frame: last.frame,
-            next_frame: last.frame,
+            last,
+            next: last,
             rtt_sender_ns,
             rtt_base_ns,
             busy_ns,
             queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
             smss: half.smss(),
-            last_len: last.len.into(),
-            last_small: last.small,
+            last_small,
             next_len: 0,
             first_ack_ns: since.first_ack_ns,
             ack: since.trigger,
@@ -322,7 +321,7 @@ impl Connection {
         if owned_by(Cause::ZeroWindow) {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
             for was in self.halves[gap.sender as usize].take_unread() {
-                self.timeline.revise(gap.sender, gap.next_frame, was, reader(was.ns));
+                self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
             }
         } else {
             self.halves[gap.sender as usize].note_unread(gap, &slices);
@@ -330,7 +329,7 @@ impl Connection {
     }
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
-    pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, frame: FrameId) {
+    pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
         if !open || self.timeline.may_be_over() && !self.unfinished() {
             return;
@@ -353,7 +352,7 @@ impl Connection {
         if continues && half.in_recovery() {
             gap.retransmission = Some(Recovery::Timer);
         }
-        gap.next_frame = frame;
+        gap.next = next;
         self.own(&gap, 0);
         self.timeline.cursor_ns = end_ns.max(from_ns);
     }

@@ -28,7 +28,8 @@ impl Connection {
         since_ns: u64,
         shared: &mut Shared,
     ) {
-        let (_, Feed { framer, timeline, setup, shared, at, .. }) = self.feed(segment, shared);
+        let (_, Feed { framer, timeline, setup, shared, at, .. }) =
+            self.feed(side, segment, shared);
         framer.take_up(side);
         let at = At { time_ns: since_ns, ..at };
         timeline.take_up(side, &at, setup, &mut shared.spare);

@@ -101,7 +101,7 @@ impl Half {
                 frame: ack.frame,
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
-                pure: ack.pure,
+                pure: ack.payload_bytes == 0,
                 acked_all,
                 delay_ns: (acked_all && last_ns > 0)
                     .then(|| held_ns.saturating_sub(rtt_receiver_ns)),
@@ -115,9 +115,9 @@ impl Half {
                 self.move_on(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
+            let seen = ack.sighting(self.side.peer());
             let trouble = self.trouble_mut();
             trouble.duplicate_acks_now += 1;
-            let seen = Sighting { frame: ack.frame, time_ns: ack.seen_ns };
             trouble.duplicate_ack.get_or_insert(seen);
         }
         if since.probes > since.probes_answered && !advances && !opens {
@@ -151,9 +151,10 @@ impl Half {
         };
         match (self.trouble().closed_since_ns, closed) {
             (None, true) => {
+                let closed_by = ack.sighting(self.side.peer());
                 let trouble = self.trouble_mut();
                 trouble.closed_since_ns = Some(ack.seen_ns);
-                trouble.closed_by = Some(Sighting { frame: ack.frame, time_ns: ack.seen_ns });
+                trouble.closed_by = Some(closed_by);
             }
             (Some(since_ns), false) => {
                 since.closed_ns += ack.seen_ns.saturating_sub(since_ns.max(self.last.time_ns));
@@ -222,7 +223,7 @@ impl Half {
             frame,
             una,
             offer,
-            pure,
+            payload_bytes: segment.payload_len,
             duplicate: repeated || segment.sack_count > u8::from(dsack),
         });
         // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.

@@ -151,10 +151,10 @@ impl Half {
         now_ns: u64,
         rtt_base_ns: u64,
     ) -> bool {
-        let first = self.original(start, now_ns);
+        let first = self.original(start);
         end <= self.una_seen()
             || !self.trouble().told
-                && first.is_some_and(|(first, _)| too_early(now_ns, first.time_ns, rtt_base_ns))
+                && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
     /// `segment` repeats up to `end`, and perhaps for nothing.

@@ -160,7 +160,7 @@ impl Half {
         trouble.zero_window_probes += u64::from(closed);
         trouble.keep_alives += u64::from(!closed);
         if closed {
-            since.probed(segment);
+            since.probed(self.side, segment);
         }
         self.keep_since(since);
     }
