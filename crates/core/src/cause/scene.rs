@@ -144,9 +144,10 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// A frame with its part in the chain; a frame that has a part already keeps it.
+    /// A frame with its part in the chain; one that has a part already keeps it, and one that was
+    /// sent before the capture began has none.
     pub fn see(&mut self, part: &'static str, seen: Sighting) {
-        if self.links.iter().all(|(_, link)| link.frame != seen.frame) {
+        if seen.known().is_some() && self.links.iter().all(|(_, link)| link.frame != seen.frame) {
             let Sighting { frame, time_ns, payload_bytes, from } = seen;
             self.links.push((time_ns, Evidence { frame, part, from, payload_bytes, after_ns: 0 }));
         }
