@@ -158,9 +158,9 @@ impl Proof {
         self.see(part, gap.last);
     }
 
-    /// What ended it.
+    /// What ended it; the part is what it is where its sender went on.
     pub fn see_after(&mut self, gap: &Gap, part: &'static str) {
-        self.see(part, gap.next);
+        self.see(if gap.next.from == gap.sender { part } else { "left" }, gap.next);
     }
 
     /// The pure ACK in it, if there was one.
