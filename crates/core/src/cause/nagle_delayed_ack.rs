@@ -15,23 +15,29 @@ const KNOWN_HOLDS: u32 = 3;
 /// the silence, what came then was small as well, and the window had room for it all along.
 ///
 /// Linux (Minshall's variant) holds a small segment while a *small* one is unacknowledged,
-/// others while *anything* is; either way the held segment leaves with the ACK that covers all.
+/// others while *anything* is: the held segment leaves with the ACK that covers all, or, behind full
+/// ones, with that of the small one.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let ack = gap.ack?;
     let held = gap.retransmission.is_none()
         && gap.next_small()
         && gap.next_len > 0
-        && ack.acked_all
         && gap.flight_before > 0;
+    let mixed = holds_rest(gap);
     // Not the congestion window's doing: a few full segments fit into any that has not just
     // collapsed, and where an ACK of a part had come before, it had made room.
     let room_made = gap.ack_trains > 1 || gap.passed_over_acks();
     let few = gap.flight_before <= 3 * gap.smss || room_made;
     let few = few && !gap.after_loss && !gap.steps;
-    let other_holds = gap.last_small || few;
+    let other_holds = ack.acked_all && (gap.last_small || few);
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
-    let chain = held && other_holds && room && !sent_against_it && !at_ceiling(gap) && !gap.holed;
+    let chain = held
+        && (other_holds || mixed)
+        && room
+        && !sent_against_it
+        && !at_ceiling(gap)
+        && !gap.holed;
     if !chain || gap.len_ns() < HOLD_FLOOR_NS {
         return None;
     }
@@ -42,6 +48,20 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
     let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
     (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
+}
+
+/// Whether a small segment had gone first and full ones behind it, and what was left of the message,
+/// small again, went with the ACK of the first: no congestion window that has opened so far keeps back
+/// a last small segment, and a buffer that has room again is filled with more.
+fn holds_rest(gap: &Gap) -> bool {
+    let segments = gap.flight_before.div_ceil(gap.smss) + 1;
+    let window_opened = segments * gap.smss <= gap.window_opened;
+    gap.small_acked
+        && !gap.last_small
+        && gap.next_pushed
+        && window_opened
+        && !gap.after_loss
+        && !gap.steps
 }
 
 /// Whether the sender is known to hold what it has, rather than to have nothing: what it went on
@@ -58,7 +78,9 @@ fn at_ceiling(gap: &Gap) -> bool {
 /// The end of the flight, its late ACK, and what had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_silence(gap);
+    proof.see_before(gap, if gap.last_small { "flight_end" } else { "flight_rest" });
+    proof.see_ack(gap, "ack");
+    proof.see_after(gap, "next");
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     proof.fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = scene.sender().counts().flight_size_max_bytes;

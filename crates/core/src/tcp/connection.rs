@@ -17,7 +17,7 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, Kind, SinceDeparture, Stamp, too_early};
+use crate::tcp::half::{Half, IDLE_NS, Kind, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;

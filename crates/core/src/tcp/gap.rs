@@ -73,8 +73,14 @@ pub struct Gap {
     pub smss: u64,
     /// The last departure before ended in a segment below the SMSS.
     pub last_small: bool,
+    /// A small segment was under way before the last train of ACKs, which covers it.
+    pub small_acked: bool,
+    /// The congestion window has opened this far at least, had nothing been lost, bytes.
+    pub window_opened: u64,
     /// Payload of the departure that ended it, bytes.
     pub next_len: u64,
+    /// The departure that ended it emptied the sender's buffer, by its PSH flag.
+    pub next_pushed: bool,
     /// When the first ACK that made room took effect, ns.
     pub first_ack_ns: Option<u64>,
     /// The last ACK to take effect in it, if any.
@@ -178,7 +184,10 @@ impl Gap {
             queue_ns: 0,
             smss: 0,
             last_small: false,
+            small_acked: false,
+            window_opened: 0,
             next_len: 0,
+            next_pushed: false,
             first_ack_ns: None,
             ack: None,
             acks: 0,

@@ -14,6 +14,7 @@ mod unread;
 mod window;
 
 pub(super) use losses::{Stamp, too_early};
+pub(super) use restart::IDLE_NS;
 
 use crate::app::Side;
 use crate::capture::FrameId;

@@ -106,6 +106,7 @@ impl Connection {
         let mut gap = self.gap(side, (from_ns, to_ns), continues, since);
         gap.next = Sighting::of(side, segment);
         gap.next_len = u64::from(segment.payload_len);
+        gap.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
         gap.retransmission = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
@@ -155,6 +156,10 @@ impl Connection {
             busy_ns
         };
         let half = &self.halves[side as usize];
+        let opens_from = match self.timeline.front() {
+            Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],
+            _ => ORIGIN,
+        };
         let closed_ns = since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
@@ -177,7 +182,10 @@ impl Connection {
             queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
             smss: half.smss(),
             last_small,
+            small_acked: half.small_acked_of(height),
+            window_opened: half.window_opened_by((half.nxt - height).saturating_sub(opens_from)),
             next_len: 0,
+            next_pushed: false,
             first_ack_ns: since.first_ack_ns,
             ack: since.trigger,
             acks: since.acks,

@@ -9,7 +9,7 @@ const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
 /// The least retransmission timeout beyond the round trip, ns: Linux's `TCP_RTO_MIN`. A sender
 /// that was idle for that long starts over.
-const RTO_MIN_NS: u64 = 200_000_000;
+pub const IDLE_NS: u64 = 200_000_000;
 
 impl Half {
     /// The congestion window that a connection or a restart begins with, bytes.
@@ -28,7 +28,7 @@ impl Half {
     /// timeout, has closed its window as well.
     pub fn restart(&mut self, gap: &Gap, slices: &Slices) {
         let idle = gap.retransmission.is_none() && gap.ack.is_none_or(|ack| ack.acked_all);
-        let rto_ns = RTO_MIN_NS + gap.rtt_base_ns;
+        let rto_ns = IDLE_NS + gap.rtt_base_ns;
         let fault = slices.iter().find_map(|slice| {
             let fault = slice.cause.filter(|cause| cause.class() == Class::Fault)?;
             (slice.ns >= rto_ns).then_some(fault)

@@ -152,6 +152,13 @@ impl Half {
         self.fill_pipe(segment.time_ns, len);
     }
 
+    /// Whether a small segment is among the `flight` bytes that were unacknowledged and is so no
+    /// more.
+    pub fn small_acked_of(&self, flight: u64) -> bool {
+        let end = self.small_end.map(|end| widen(end.get(), self.nxt));
+        end.is_some_and(|end| end + flight > self.nxt && end <= self.una())
+    }
+
     /// A probe is no departure.
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
