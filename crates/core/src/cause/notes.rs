@@ -11,6 +11,7 @@ pub struct Notes {
     holed_connections: u64,
     duplicates: u64,
     one_sided: u64,
+    without_acks: u64,
     cut_headers: u64,
     truncated: u64,
     super_packets: u64,
@@ -57,6 +58,7 @@ impl Notes {
         let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
         let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
         self.one_sided += u64::from(packets.contains(&0) && data);
+        self.without_acks += u64::from(connection.lacks_acks());
         let unscaled = halves.iter().all(|half| half.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for half in halves {
@@ -89,6 +91,7 @@ impl Notes {
         self.holed_connections += other.holed_connections;
         self.duplicates += other.duplicates;
         self.one_sided += other.one_sided;
+        self.without_acks += other.without_acks;
         self.cut_headers += other.cut_headers;
         self.truncated += other.truncated;
         self.super_packets += other.super_packets;
@@ -129,6 +132,7 @@ impl Notes {
         let counts = [
             ("capture_duplicates", "count", self.duplicates),
             ("asymmetric_capture", "connections", self.one_sided),
+            ("missing_acks", "connections", self.without_acks),
             ("truncated_headers", "count", self.cut_headers),
             ("truncated_payload", "count", self.truncated),
             ("super_packets", "count", self.super_packets),

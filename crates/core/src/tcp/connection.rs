@@ -45,6 +45,15 @@ const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
 /// Usual delay of an ACK, ns.
 const DELAYED_ACK_NS: u64 = 45_000_000;
 
+/// RFC 9293 §3.8.6.3: data is acknowledged within this, ns, and every second full segment at once.
+const ACK_WITHIN_NS: u64 = 500_000_000;
+
+/// Whether all that `segment` does is acknowledge: no application had to speak for that.
+fn is_ack_alone(segment: &Segment) -> bool {
+    let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+    segment.payload_len == 0 && segment.flags.0 & control == 0
+}
+
 /// A RST, FIN pair or nothing: how far the connection's end has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
@@ -73,6 +82,9 @@ pub struct TraceFaults {
     pub cut_headers: u64,
     /// Segments longer than the MSS: GRO or TSO super-packets.
     pub super_packets: u64,
+    /// Times data was acknowledged only with what its receiver sent next, and that too late or too much
+    /// at once: an ACK was sent before, and not captured.
+    pub missing_acks: u64,
     /// By how much the capture's clock has gone backward, ns.
     pub stepped_ns: u64,
 }
@@ -207,8 +219,7 @@ impl Connection {
         if segment.flags.has(TcpFlags::ACK) {
             self.acknowledge(side, segment, shared);
         }
-        let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-        self.pure_acks |= segment.payload_len == 0 && segment.flags.0 & control == 0;
+        self.pure_acks |= is_ack_alone(segment);
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
             if echoes {
@@ -295,10 +306,19 @@ impl Connection {
             self.halves[peer].position(segment.ack);
         }
         let dsacks = self.halves[peer].trouble().dsacks;
+        let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
+        }
+        if !self.pure_acks && !is_ack_alone(segment) {
+            let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
+            let covered = self.halves[peer].una_seen() - una;
+            let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.halves[peer].smss();
+            if last_ns > 0 && covered > 0 && overdue {
+                self.faults_mut().missing_acks += 1;
+            }
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment, dsack);
@@ -312,7 +332,11 @@ impl Connection {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
             let late_ns = self.halves[peer].trouble().hole_filled_ns;
             let arrived_ns = segment.time_ns.saturating_sub(late_ns);
-            let queued_ns = self.queued_to_client(arrived_ns, rtt_client_ns);
+            let queued_ns = if self.halves[peer].times(is_ack_alone(segment)) {
+                self.queued_to_client(arrived_ns, rtt_client_ns)
+            } else {
+                0
+            };
             let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
             let leg = [queued, cause::overtaken(late_ns)];
             self.timeline.acknowledged(self.halves[peer].una_seen(), rtt_client_ns, leg);

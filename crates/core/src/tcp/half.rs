@@ -131,6 +131,9 @@ pub struct Half {
     finished: bool,
     /// It has waited for the ACKs of full segments one or two at a time.
     pub steps: bool,
+    /// What it sent has been acknowledged by a packet that had nothing else to say: when such an ACK
+    /// comes is up to the path and the receiver's kernel, and no application.
+    pub acked_alone: bool,
     /// A message of it ended without PSH.
     unpushed_end: bool,
     /// A full segment that carried PSH was followed by more at once: Linux sets it in every burst

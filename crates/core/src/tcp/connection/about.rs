@@ -23,6 +23,11 @@ impl Connection {
         self.rare(|rare| &rare.faults).copied().unwrap_or_default()
     }
 
+    /// Whether ACKs without data were sent on it and none of them was captured.
+    pub fn lacks_acks(&self) -> bool {
+        !self.pure_acks && self.faults().missing_acks > 0
+    }
+
     /// What `side` says it is.
     pub fn software(&self, side: Side) -> Option<&str> {
         self.software.as_ref()?[side as usize].as_deref()

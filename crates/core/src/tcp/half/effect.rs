@@ -181,17 +181,25 @@ impl Half {
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // What never sends more than a few segments at once shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
+        let timed = self.times(ack.pure);
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
             // Not the last of what was under way: a timer may have held that one back.
             && ack.una < nxt
             && !few
+            && timed
             && !in_recovery
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }
         bulk.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
+    }
+
+    /// Whether an ACK tells when what it covers arrived. One that came with data came when an
+    /// application spoke, unless those without are seen as well: then it would have come before.
+    pub fn times(&self, pure: bool) -> bool {
+        pure || self.acked_alone
     }
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
@@ -205,6 +213,8 @@ impl Half {
             None => Offer::Field(segment.window),
         };
         let pure = segment.payload_len == 0;
+        // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
+        let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let repeated =
             una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
@@ -226,8 +236,6 @@ impl Half {
             payload_bytes: segment.payload_len,
             duplicate: repeated || segment.sack_count > u8::from(dsack),
         });
-        // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
-        let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let mut sample = None;
         self.follow_hole(segment, una);
         if dsack {
@@ -235,14 +243,18 @@ impl Half {
         }
         self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
         if una > una_seen {
+            self.acked_alone |= pure && !ends && self.unique_bytes > 0;
+            let timed = self.times(pure && !ends);
             if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
                 let rtt_ns = segment.time_ns.saturating_sub(self.timed_ns);
                 self.timed_ns = 0;
-                if let Some(bulk) = self.bulk.as_mut().filter(|_| una < self.nxt) {
+                if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
                     bulk.rtt_clocked_ns = rtt_ns;
                 }
-                let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
-                self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
+                if timed {
+                    let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
+                    self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
+                }
                 sample = Some(rtt_ns);
             }
             self.una_seen = una as u32;
