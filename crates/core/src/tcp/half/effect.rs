@@ -181,7 +181,7 @@ impl Half {
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
         // What never sends more than a few segments at once shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
-        let timed = self.times(ack.pure);
+        let timed = self.times(ack.payload_bytes == 0);
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
