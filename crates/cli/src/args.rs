@@ -18,7 +18,7 @@ Examples:
   tcpwhy explain --cause list                all causes
   tcpwhy compare before.pcap after.pcap      did the change help?
 
-Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
+Exit status: 0 no fault, 1 faults found, 2 the work could not be done, or there was nothing to judge.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:

@@ -46,6 +46,9 @@ fn measured(
 ) -> Result<Measured, Error> {
     let name = path.display().to_string();
     if is_json(path) {
+        if asked.filter.is_some() {
+            return Err(Error::Narrowed { path: name });
+        }
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
         return Measured::from_json(&name, &text)
             .map_err(|source| Error::Report { path: name, source });

@@ -47,6 +47,17 @@ pub enum Error {
          directory of captures, or a report: tcpwhy FILE --json >{path}/report.json"
     )]
     NoCapture { path: String },
+    #[error("nothing to judge: no packet of a TCP connection or a name look-up was captured")]
+    Nothing,
+    #[error(
+        "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; try \
+         without it, or a wider one"
+    )]
+    NothingLeft,
+    #[error(
+        "{path}: a report cannot be narrowed any more; leave out --filter, or compare the captures"
+    )]
+    Narrowed { path: String },
     #[error("interrupted; half of a run cannot be compared")]
     Interrupted,
     #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]

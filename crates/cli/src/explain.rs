@@ -29,11 +29,19 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let mut bar = Bar::new(!asked.display.no_progress);
     let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), &interrupted);
     drop(bar);
-    let answer = answer?;
+    let mut answer = answer?;
+    answer.report.interrupted = !answer.complete;
     if !answer.complete {
         eprintln!("tcpwhy: interrupted; this is what is known so far");
     }
     output::print(&shown(asked, &answer, &look)?)?;
+    let totals = &answer.report.totals;
+    if answer.complete && totals.connections + totals.lookups == 0 {
+        return Err(match asked.filter {
+            Some(_) => Error::NothingLeft,
+            None => Error::Nothing,
+        });
+    }
     Ok(ExitCode::from(u8::from(has_faults(&answer.report))))
 }
 

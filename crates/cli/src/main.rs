@@ -16,13 +16,17 @@ mod workers;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The work could not be done.
 const EXIT_FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(words) => return told(&words),
+    };
     let done = match arguments.command {
         Some(Command::Explain(explain)) => explain::run(&explain),
         #[cfg(target_os = "linux")]
@@ -39,6 +43,17 @@ fn main() -> ExitCode {
             eprintln!("{}", error.sentences());
             ExitCode::from(EXIT_FAILED)
         }
+    }
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn told(words: &clap::Error) -> ExitCode {
+    match words.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("{}", error::Error::Write(error).sentences());
+            ExitCode::from(EXIT_FAILED)
+        }
+        _ => ExitCode::from(u8::try_from(words.exit_code()).unwrap_or(EXIT_FAILED)),
     }
 }
 

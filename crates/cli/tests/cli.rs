@@ -99,6 +99,7 @@ fn errors_say_what_where_and_what_to_do() {
 fn arguments_that_make_no_sense_are_named() {
     for (arguments, words) in [
         (["x.pcap", "--filter", "hots 1.2.3.4"], "`hots` is no filter"),
+        (["x.pcap", "--filter", "+5s..+1s"], "write the earlier time first"),
         (["x.pcap", "--connection", "one"], "`one` is no connection"),
         (["x.pcap", "--cause", "nagle_delayed_akc"], "nagle_delayed_ack"),
         (["x.pcap", "--min-share", "200"], "from 0 to 100"),
@@ -113,13 +114,46 @@ fn arguments_that_make_no_sense_are_named() {
 
 #[test]
 fn a_capture_without_fault_ends_with_status_0() {
-    let path = capture("healthy");
+    let path = exchange("healthy");
     for arguments in [vec![path.as_str()], vec!["explain", &path]] {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-        assert!(out(&output).contains("1 packet"), "{}", out(&output));
+        assert!(out(&output).contains("7 packets"), "{}", out(&output));
         assert!(err(&output).is_empty(), "{}", err(&output));
     }
+}
+
+#[test]
+fn nothing_to_judge_ends_with_status_2() {
+    let none = capture("nothing");
+    let path = exchange("filtered");
+    for (arguments, words) in [
+        (vec![none.as_str()], "nothing to judge"),
+        (vec![path.as_str(), "--filter", "port 9"], "--filter"),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert!(out(&output).contains("Nothing to judge"), "{}", out(&output));
+        assert!(err(&output).contains(words), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_report_cannot_be_narrowed() {
+    let path = exchange("narrowed");
+    let report = folder("narrowed").join("report.json");
+    fs::write(&report, run(&[&path, "--json"]).stdout).expect("a file");
+    let report = report.display().to_string();
+    let filtered = ["compare", &report, &report, "--filter", "port 80"];
+    fails_with(&filtered, &["cannot be narrowed", "--filter"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let status = tcpwhy(&["--help"]).stdout(full).stderr(Stdio::null()).status();
+    assert_eq!(status.expect("tcpwhy runs").code(), Some(2));
 }
 
 #[test]
@@ -127,7 +161,7 @@ fn standard_input_is_read() {
     let mut child =
         tcpwhy(&["-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tcpwhy runs");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(&pcap()).expect("it reads");
+    stdin.write_all(&fs::read(exchange("stdin")).expect("a file")).expect("it reads");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
@@ -137,7 +171,7 @@ fn standard_input_is_read() {
 #[test]
 fn a_cut_capture_still_gets_its_report() {
     let path = folder("cut").join("cut.pcap");
-    let mut bytes = pcap();
+    let mut bytes = fs::read(exchange("cut")).expect("a file");
     bytes.extend_from_within(24..84);
     fs::write(&path, bytes).expect("a file");
     let output = run(&[&path.display().to_string()]);

@@ -61,6 +61,11 @@ pub enum FilterError {
     /// A time asked for twice.
     #[error("`{0}` is given twice: one time window is kept, from one `after` to one `before`")]
     Twice(&'static str),
+    /// A time window that ends before it begins.
+    #[error(
+        "the time window ends where it begins or before: write the earlier time first, +1s..+5s"
+    )]
+    Reversed,
 }
 
 /// One host or port term.
@@ -125,7 +130,10 @@ impl Filter {
                 },
             }
         }
-        Ok(filter)
+        match (filter.after, filter.before) {
+            (Some(after), Some(before)) if !after.precedes(before) => Err(FilterError::Reversed),
+            _ => Ok(filter),
+        }
     }
 
     /// Whether connections of this flow are kept.

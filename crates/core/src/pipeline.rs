@@ -318,9 +318,12 @@ impl Analysis {
             joint.agree(&mut report, &told, self.options.sites.ahead_ns());
         }
         if !self.options.all {
+            let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
+            report.endpoints_omitted = omitted as u64;
             report.endpoints.truncate(ENDPOINTS_MAX);
         }
         let filter = &self.options.filter;
+        report.only = filter.causes().to_vec();
         report.findings.retain(|finding| filter.matches_cause(finding.cause));
         report
     }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::culprit::culprit;
+use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, syn_flood};
 use crate::app::Side;
 use crate::histogram::Histogram;
-use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Vantage};
+use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Totals, Vantage};
 use crate::wire::Endpoint;
 
 /// From where on findings are worth a reader's time.
@@ -64,16 +65,40 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
-    findings.sort_by_key(order);
     report.findings.extend(findings);
+    arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
+    tally.notes.leave_out(report.findings.iter().map(|finding| finding.cause));
+    notice(&mut tally, report);
     report.observations.extend(tally.notes.observations());
     report.totals.vantage = vantage(&tally);
 }
 
-/// Faults before costs: what is wrong heads the report, not what distance and work take. Lost
-/// time within a class; faults without lost time by severity.
-pub fn order(finding: &Finding) -> impl Ord + use<> {
+/// A fault that takes less than this share of the time, and meets less than this share of the
+/// exchanges, does not head a report …
+const SLIGHT: f64 = 0.01;
+
+/// … in which a cost takes this share of the time.
+const DOMINANT: f64 = 0.5;
+
+/// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
+/// distance and work take; lost time within a class; faults without lost time by severity. Only
+/// where every fault is slight does the cost come first that takes most of the time.
+pub fn arrange(findings: &mut [Finding], totals: &Totals) {
+    findings.sort_by_key(order);
+    let faults = findings.iter().take_while(|it| it.cause.class() == Class::Fault).count();
+    let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
+    let slight = findings[..faults].iter().all(|fault| {
+        fault.share < SLIGHT
+            && part(fault.affected.exchanges, totals.exchanges) < SLIGHT
+            && part(fault.affected.connections, totals.connections) < SLIGHT
+    });
+    if slight && findings.get(faults).is_some_and(|cost| cost.share >= DOMINANT) {
+        findings[..=faults].rotate_right(1);
+    }
+}
+
+fn order(finding: &Finding) -> impl Ord + use<> {
     let severity = match finding.cause {
         Cause::SynFlood => 0,
         Cause::Refused => 1,
@@ -165,6 +190,10 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     }
     if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
         endpoint.all.ledger.transfer(from, into, moved.lost_ns);
+        let same = |other: &Key| other.cause == key.cause && other.server == key.server;
+        if !tally.causes.keys().any(same) {
+            tally.worst.reassign(key.server, from, into, to.class() == Class::Fault);
+        }
     }
     let client = match key.culprit.role {
         Role::Client => key.culprit.endpoint,
@@ -312,6 +341,26 @@ fn floods(tally: &Tally) -> Vec<Finding> {
         syn_flood::recognise(server, endpoint, exchanges, lost_ns)
     });
     floods.collect()
+}
+
+/// Notes what the segments of each sender were that no finding tells of.
+fn notice(tally: &mut Tally, report: &Report) {
+    let is_told = |server: Endpoint, side: Side| {
+        tally.causes.keys().any(|key| {
+            let here = key.server == server && key.sender == side;
+            here && key.cause.repeats_or_waits()
+                && report.findings.iter().any(|it| {
+                    (it.cause, it.sender, it.culprit) == (key.cause, key.sender, key.culprit)
+                })
+        })
+    };
+    let mut noticed = Noticed::default();
+    for (&server, endpoint) in &tally.endpoints {
+        for side in Side::ALL.into_iter().filter(|&side| !is_told(server, side)) {
+            noticed.merge(&endpoint.noticed[side as usize]);
+        }
+    }
+    tally.notes.noticed = noticed;
 }
 
 /// Where most connections were captured.

@@ -82,7 +82,9 @@ fn cost(
     let (key, tallied) = match known {
         Some((key, tallied)) => (key.clone(), tallied.clone()),
         None => {
-            let culprit = culprit(cause, sender, Endpoint::default(), server);
+            let sample = Sample::place(cause).and_then(|place| endpoint.samples[place].as_ref());
+            let client = sample.map(|it| Endpoint { port: 0, ..it.client }).unwrap_or_default();
+            let culprit = culprit(cause, sender, client, server);
             (Key { cause, sender, server, culprit }, CauseTally::default())
         }
     };

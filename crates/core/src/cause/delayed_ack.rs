@@ -51,6 +51,9 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_silence(gap);
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
     let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;

@@ -175,6 +175,26 @@ impl Class {
 }
 
 impl Cause {
+    /// Whether it is told by segments sent again, out of order, or kept back by a closed window.
+    pub fn repeats_or_waits(self) -> bool {
+        matches!(
+            self,
+            Self::RetransmissionTimeout
+                | Self::FastRecovery
+                | Self::SpuriousRetransmission
+                | Self::Reordering
+                | Self::MtuBlackHole
+                | Self::AcceptQueueOverflow
+                | Self::ReceiveWindow
+                | Self::ZeroWindow
+        )
+    }
+
+    /// Whether those whom it meets get nothing: there is no latency without it.
+    pub fn is_in_vain(self) -> bool {
+        matches!(self, Self::Refused | Self::Reset | Self::IdleReset | Self::DnsFailure)
+    }
+
     /// Whether it is a fault or a cost.
     pub fn class(self) -> Class {
         match self {

@@ -111,10 +111,14 @@ fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
     let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
     proof.see_after(gap, if repeats { "retransmission" } else { "next" });
     let place = match gap.original {
-        Some(_) => "between the capture and the receiver",
-        None => "between the sender and the capture",
+        Some(_) => Some("between the capture and the receiver"),
+        None if gap.unseen || gap.retransmission.is_none() => {
+            Some("between the sender and the capture")
+        }
+        // It did come here, and it is too long ago to know in which frame.
+        None => None,
     };
-    if repeats {
+    if let Some(place) = place.filter(|_| repeats) {
         proof.fact("place", Fact::Text(place.into()));
     }
 }

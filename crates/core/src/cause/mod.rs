@@ -34,7 +34,7 @@ mod worst;
 mod zero_window;
 
 pub use application::busy;
-pub use assemble::{Floors, assemble, order};
+pub use assemble::{Floors, arrange, assemble};
 pub use bufferbloat::queued;
 pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};

@@ -81,6 +81,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.see_before(gap, if gap.last_small { "flight_end" } else { "flight_rest" });
     proof.see_ack(gap, "ack");
     proof.see_after(gap, "next");
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     proof.fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = scene.sender().counts().flight_size_max_bytes;

@@ -1,8 +1,9 @@
 //! What limits the answer, and what was noticed and cost nobody anything.
 
 use crate::app::Side;
+use crate::cause::Cause;
 use crate::report::{Fact, Observation};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Half};
 
 /// Counts behind the observations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,11 +18,7 @@ pub struct Notes {
     super_packets: u64,
     mid_stream: u64,
     unscaled: u64,
-    retransmissions: u64,
-    spurious: u64,
-    reordered: u64,
     duplicate_acks: u64,
-    zero_windows: u64,
     keep_alives: u64,
     unasked: u64,
     icmp_errors: u64,
@@ -29,6 +26,8 @@ pub struct Notes {
     ecn_marked: u64,
     ecn_echoed: u64,
     unanswered: u64,
+    /// What segments no finding tells of; known when all findings are.
+    pub noticed: Noticed,
     /// Names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Connection attempts that were given up to keep memory bounded.
@@ -37,7 +36,49 @@ pub struct Notes {
     pub port_reuses: u64,
 }
 
+/// Counts of what a sender met, which a finding may tell of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noticed {
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Of them for nothing, by D-SACK.
+    pub spurious: u64,
+    /// Segments out of order.
+    pub reordered: u64,
+    /// Times its receiver closed the window.
+    pub zero_windows: u64,
+}
+
+impl Noticed {
+    /// What the sender of `half` met.
+    pub fn of(half: &Half) -> Self {
+        let counts = half.counts();
+        Self {
+            retransmissions: counts.rexmt_data_packets,
+            spurious: half.trouble().dsacks.into(),
+            reordered: counts.out_of_order_packets,
+            zero_windows: counts.zero_window_advertisements,
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.retransmissions += other.retransmissions;
+        self.spurious += other.spurious;
+        self.reordered += other.reordered;
+        self.zero_windows += other.zero_windows;
+    }
+}
+
 impl Notes {
+    /// Leaves out what findings of these causes tell.
+    pub fn leave_out(&mut self, mut told: impl Iterator<Item = Cause>) {
+        let of_names = |cause| matches!(cause, Cause::DnsSearch | Cause::DnsFailure);
+        if told.any(of_names) {
+            self.nxdomain = 0;
+        }
+    }
+
     /// Takes what a connection that is over shows.
     pub fn connection(&mut self, connection: &Connection) {
         let faults = connection.faults();
@@ -62,15 +103,11 @@ impl Notes {
         let unscaled = halves.iter().all(|half| half.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
         for half in halves {
-            self.retransmissions += half.counts().rexmt_data_packets;
-            self.spurious += u64::from(half.trouble().dsacks);
-            self.reordered += half.counts().out_of_order_packets;
             if half.counts().rexmt_data_packets == 0 {
                 self.duplicate_acks += half.counts().duplicate_acks;
             }
             self.ecn_marked += half.trouble().ecn_marked;
             self.ecn_echoed += half.trouble().ecn_echoed;
-            self.zero_windows += half.counts().zero_window_advertisements;
             self.keep_alives += half.trouble().keep_alives;
         }
     }
@@ -97,11 +134,7 @@ impl Notes {
         self.super_packets += other.super_packets;
         self.mid_stream += other.mid_stream;
         self.unscaled += other.unscaled;
-        self.retransmissions += other.retransmissions;
-        self.spurious += other.spurious;
-        self.reordered += other.reordered;
         self.duplicate_acks += other.duplicate_acks;
-        self.zero_windows += other.zero_windows;
         self.keep_alives += other.keep_alives;
         self.unasked += other.unasked;
         self.icmp_errors += other.icmp_errors;
@@ -141,11 +174,11 @@ impl Notes {
             ("connections_evicted", "count", self.evicted),
             ("tunnels", "connections", self.tunnelled),
             ("port_reuse", "count", self.port_reuses),
-            ("one_off_retransmissions", "count", self.retransmissions),
-            ("spurious_retransmissions", "count", self.spurious),
-            ("reordering", "count", self.reordered),
+            ("one_off_retransmissions", "count", self.noticed.retransmissions),
+            ("spurious_retransmissions", "count", self.noticed.spurious),
+            ("reordering", "count", self.noticed.reordered),
             ("duplicate_acks", "count", self.duplicate_acks),
-            ("zero_windows", "count", self.zero_windows),
+            ("zero_windows", "count", self.noticed.zero_windows),
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unasked),
             ("icmp_errors", "count", self.icmp_errors),

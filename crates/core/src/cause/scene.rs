@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 /// A sender this far from the vantage is worth a word where times are read.
 const FAR_NS: u64 = 1_000_000;
 
+/// An ACK that was kept back for less than this part of a wait is not late.
+const LATE_PART: u64 = 8;
+
 /// A cause's part in one exchange, with what surrounds it.
 pub(super) struct Scene<'a> {
     /// The connection.
@@ -36,6 +39,14 @@ impl Scene<'_> {
     /// Who was silent in it.
     pub fn sender(&self) -> &Half {
         &self.connection.halves[self.chain.gap.sender as usize]
+    }
+
+    /// How long the receiver kept back the ACK that ended it, where that is a part of it worth a
+    /// word: what is left of a round trip is none, and where no ACK of the path was prompt, all of
+    /// it is taken for the path.
+    pub fn ack_delay_ns(&self) -> Option<u64> {
+        let delay_ns = self.gap().ack?.delay_ns?;
+        (delay_ns >= self.gap().len_ns() / LATE_PART).then_some(delay_ns)
     }
 
     /// The bottleneck's rate, bits per second, where it is known.
@@ -114,7 +125,7 @@ impl Scene<'_> {
     pub fn add_to(&self, shown: &mut Shown) {
         match self.chain.cause {
             Cause::NagleDelayedAck | Cause::DelayedAck => {
-                if let Some(delay_ns) = self.gap().ack.and_then(|ack| ack.delay_ns) {
+                if let Some(delay_ns) = self.ack_delay_ns() {
                     shown.measure("ack_delay_p50_ns", delay_ns);
                 }
             }

@@ -2,8 +2,10 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
+use crate::cause::Owner;
 use crate::report::{ConnectionReport, DirectionReport};
 use crate::tcp::Connection;
+use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
 /// Connections told of, unless all are asked for.
@@ -71,6 +73,17 @@ impl Worst {
         self.limit = self.limit.max(other.limit);
         for report in other.kept {
             self.keep(report);
+        }
+    }
+
+    /// The time of connections to `server` that `from` owned turned out to be of `to`, which is a
+    /// fault's or not.
+    pub fn reassign(&mut self, server: Endpoint, from: Owner, to: Owner, is_fault: bool) {
+        for report in self.kept.iter_mut().filter(|report| report.server == server) {
+            let moved_ns = report.ledger.transfer(from, to, u64::MAX);
+            if !is_fault {
+                report.lost_ns = report.lost_ns.saturating_sub(moved_ns);
+            }
         }
     }
 

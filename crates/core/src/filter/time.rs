@@ -29,6 +29,16 @@ impl Time {
         }
     }
 
+    /// Whether it may lie before `other`: times of the day may be of two days.
+    pub(super) fn precedes(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::SinceFirst(mine), Self::SinceFirst(theirs))
+            | (Self::Absolute(mine), Self::Absolute(theirs)) => mine < theirs,
+            (Self::OfDay(mine), Self::OfDay(theirs)) => mine != theirs,
+            _ => true,
+        }
+    }
+
     pub(super) fn at(self, first_ns: u64) -> u64 {
         match self {
             Self::Absolute(ns) => ns,

@@ -170,7 +170,7 @@ impl Joint {
                 report.findings.push(finding);
             }
         }
-        report.findings.sort_by_key(crate::cause::order);
+        crate::cause::arrange(&mut report.findings, &report.totals);
     }
 
     /// Where the packets were lost: between the two places, or behind the one that saw them last.

@@ -9,7 +9,7 @@ pub use sentence::sentence;
 
 use super::layout::{Page, columns_of, left, right};
 use super::style::{Look, Paint};
-use super::units;
+use super::units::{self, counted};
 use crate::compare::{Comparison, Found, Measured, Ranks, Tail, Verdict};
 
 /// Owners of less of a mean exchange, on either side, are left out unless all are asked for.
@@ -51,8 +51,8 @@ pub fn tables(comparison: &Comparison, look: &Look) -> String {
 fn runs(page: &mut Page<'_>, comparison: &Comparison) {
     let (before, after) = (&comparison.before, &comparison.after);
     for (label, run) in [("before", before), ("after", after)] {
-        let exchanges = units::count(run.exchanges);
-        page.labelled(label, &format!("{} · {exchanges} exchanges", units::printable(&run.name)));
+        let exchanges = counted(run.exchanges, "exchange", "exchanges");
+        page.labelled(label, &format!("{} · {exchanges}", units::printable(&run.name)));
     }
     let places = [&before.vantage, &after.vantage];
     let told = places.iter().all(|place| !place.is_empty() && *place != "unknown");

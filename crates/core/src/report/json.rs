@@ -51,12 +51,14 @@ pub fn ladder(ladder: &Ladder) -> Value {
 struct View<'a> {
     schema_version: u32,
     tool_version: &'a str,
+    interrupted: bool,
     inputs: Vec<InputView<'a>>,
     totals: TotalsView,
     ledger: LedgerView<'a>,
     latency: Latency,
     latency_histogram: Vec<(u64, u64)>,
     endpoints: Vec<EndpointView<'a>>,
+    endpoints_omitted: u64,
     findings: Vec<FindingView<'a>>,
     observations: Vec<ObservationView<'a>>,
     connections: Vec<ConnectionView<'a>>,
@@ -72,6 +74,7 @@ impl<'a> View<'a> {
         Self {
             schema_version: SCHEMA_VERSION,
             tool_version,
+            interrupted: report.interrupted,
             inputs: report.inputs.iter().map(|it| InputView::of(it, report)).collect(),
             totals: TotalsView {
                 connections: totals.connections,
@@ -88,6 +91,7 @@ impl<'a> View<'a> {
             latency: report.latency,
             latency_histogram: report.latency_histogram.points().collect(),
             endpoints: report.endpoints.iter().map(EndpointView::of).collect(),
+            endpoints_omitted: report.endpoints_omitted,
             findings: report.findings.iter().map(|it| FindingView::of(it, report)).collect(),
             observations: report
                 .observations

@@ -65,5 +65,31 @@ fn plain(template: &str) -> String {
     for name in names {
         text = text.replace(&format!("{{{name}}}"), name);
     }
-    super::template::fill(&text, &none).unwrap_or(text)
+    super::template::fill(&nameless(&text), &none).unwrap_or(text)
+}
+
+/// The template with a mark in each place that has to be filled; what stands in brackets or is quoted
+/// stays as it is.
+fn nameless(template: &str) -> String {
+    let (mut text, mut depth, mut quoted, mut inside) = (String::new(), 0u32, false, false);
+    for char in template.chars() {
+        quoted ^= char == '`';
+        match char {
+            '[' if !quoted => depth += 1,
+            ']' if !quoted => depth = depth.saturating_sub(1),
+            '{' if !quoted && depth == 0 => {
+                inside = true;
+                text.push('…');
+            }
+            '}' if inside => {
+                inside = false;
+                continue;
+            }
+            _ => {}
+        }
+        if !inside {
+            text.push(char);
+        }
+    }
+    text
 }

@@ -28,7 +28,10 @@ pub struct Report {
     pub latency_histogram: Histogram,
     /// Latency and ledger per server endpoint, most wall time first (bounded).
     pub endpoints: Vec<EndpointReport>,
-    /// Faults, then costs; each by lost time.
+    /// How many were left out of `endpoints`.
+    pub endpoints_omitted: u64,
+    /// Faults, then costs, each by lost time; before them a cost that takes most of the time where
+    /// every fault is slight.
     pub findings: Vec<Finding>,
     /// What was noticed and cost nobody anything, or limits what could be said.
     pub observations: Vec<Observation>,
@@ -36,6 +39,10 @@ pub struct Report {
     pub connections: Vec<ConnectionReport>,
     /// How many connections were left out of `connections`.
     pub connections_omitted: u64,
+    /// The causes that findings were narrowed to; none means all.
+    pub only: Vec<Cause>,
+    /// The input was not read to its end.
+    pub interrupted: bool,
     /// How the captures of two places were joined, if they were.
     pub join: Option<Join>,
 }

@@ -84,18 +84,20 @@ pub fn endpoint(endpoint: &Endpoint) -> String {
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
 }
 
-/// The Wireshark display filter for the evidence's connection and frames in one file.
+/// The Wireshark display filter for the evidence's connection and frames in one file. It names
+/// only what all of these frames have: a look-up may have asked several servers, from several
+/// ports, over UDP and TCP.
 pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     let mut filter = String::new();
     if let Some((client, server)) = &finding.evidence_flow {
-        let ports = if is_dns(finding.cause) { "udp" } else { "tcp" };
-        let sides = if client.ip() == server.ip() { vec![client] } else { vec![client, server] };
-        for side in sides {
+        let is_lookup = is_dns(finding.cause);
+        let alone = is_lookup || client.ip() == server.ip();
+        for side in if alone { vec![client] } else { vec![client, server] } {
             let family = if side.ip().is_ipv4() { "ip" } else { "ipv6" };
             let _ = write!(filter, "{family}.addr == {} && ", side.ip());
         }
-        for side in [client, server] {
-            let _ = write!(filter, "{ports}.port == {} && ", side.port);
+        for side in [client, server].into_iter().filter(|_| !is_lookup) {
+            let _ = write!(filter, "tcp.port == {} && ", side.port);
         }
     }
     let frames = finding.evidence.iter().map(|evidence| evidence.frame);

@@ -8,7 +8,9 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
+use super::units::counted;
 use super::{Finding, Report, Vantage, units};
+use crate::cause::Owner;
 use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 
@@ -26,6 +28,9 @@ pub fn render(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     inputs(&mut page, report);
     join::render(&mut page, report);
+    if report.interrupted {
+        page.warning("interrupted: what follows is what was known until then");
+    }
     limits(&mut page, report);
     page.gap();
     let findings = phrased(report);
@@ -63,12 +68,9 @@ pub fn diagnosis(report: &Report, look: &Look, findings_max: usize) -> String {
     page.finish()
 }
 
-/// The findings with their words. What somebody can repair comes first, however much time goes
-/// into what nobody can.
+/// The findings with their words.
 fn phrased(report: &Report) -> Vec<Said<'_>> {
-    let (faults, costs): (Vec<_>, Vec<_>) =
-        report.findings.iter().map(|it| (it, Phrases::of(it))).partition(|it| is_fault(it.0));
-    faults.into_iter().chain(costs).collect()
+    report.findings.iter().map(|it| (it, Phrases::of(it))).collect()
 }
 
 /// What was read, and where it was captured.
@@ -109,7 +111,9 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
         Vantage::Server => Some("captured at the server"),
         Vantage::Middle => Some("captured between client and server"),
         Vantage::Local => Some("captured beside client and server"),
-        Vantage::Mixed => Some("captured at several places"),
+        Vantage::Mixed => {
+            Some("captured nearer to the client for some connections than for others")
+        }
     }
 }
 
@@ -162,24 +166,45 @@ fn unread_links(page: &mut Page<'_>, report: &Report) {
 
 /// The answer in one sentence, and the first thing to do.
 fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
-    let first = findings.first();
-    let Some((finding, phrases)) = first.filter(|(finding, _)| is_fault(finding)) else {
-        return healthy(page, report, first);
+    let fault = findings.iter().find(|(finding, _)| is_fault(finding));
+    let (Some((first, phrases)), Some((_, of_fault))) = (findings.first(), fault) else {
+        return healthy(page, report, findings.first());
     };
     let mut text = format!("{}.", phrases.headline);
-    // Where all of it was in vain, there is no latency without the cause.
-    let told = finding.lost_ns > 0 && finding.counterfactual.max_ns > 0;
-    if told && finding.counterfactual.p50_ns < finding.latency.p50_ns {
-        let (now, then) = (finding.latency.p50_ns, finding.counterfactual.p50_ns);
-        text += &format!(" p50 {} would be {}.", units::duration(now), units::duration(then));
-    } else if told && finding.counterfactual.p99_ns < finding.latency.p99_ns {
-        let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
-        text += &format!(" p99 {} would be {}.", units::duration(now), units::duration(then));
+    if is_fault(first) {
+        text += &prediction(report, first);
+    } else {
+        text += &format!(" A fault that takes little beside it: {}.", of_fault.headline);
     }
     page.paragraph(Some(Paint::Bold), &text, 0);
     if let Some(fix) = phrases.fixes.first() {
         page.labelled("do", &format!("{}: {}", fix.place, fix.change));
     }
+}
+
+/// What the latency would be without a fault, where it can be told: of the exchanges that it could
+/// have met, which may be some of the report's only.
+fn prediction(report: &Report, finding: &Finding) -> String {
+    let (now, then) = (&finding.latency, &finding.counterfactual);
+    if !is_predicted(finding) {
+        return String::new();
+    }
+    let of = match finding.affected.of_exchanges {
+        all if all == report.totals.exchanges => String::new(),
+        some => format!(" Of {} there,", counted(some, "exchange", "exchanges")),
+    };
+    let (name, now, then) = match () {
+        () if then.p50_ns < now.p50_ns => ("p50", now.p50_ns, then.p50_ns),
+        () if then.p99_ns < now.p99_ns => ("p99", now.p99_ns, then.p99_ns),
+        () => return String::new(),
+    };
+    format!("{of} {name} {} would be {}.", units::duration(now), units::duration(then))
+}
+
+/// Whether there is a latency without it. Where all was in vain, there is none.
+fn is_predicted(finding: &Finding) -> bool {
+    let in_vain = finding.cause.is_in_vain() || finding.counterfactual.max_ns == 0;
+    is_fault(finding) && finding.lost_ns > 0 && !in_vain
 }
 
 fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
@@ -195,7 +220,19 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
     let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
     let (p50, p99) = (units::duration(p50), units::duration(p99));
-    let mut text = format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.");
+    let unknown_ns = report.ledger.of(Owner::Unknown);
+    let mut text = if !report.only.is_empty() {
+        let asked: Vec<_> = report.only.iter().map(|cause| cause.id()).collect();
+        match cost {
+            Some(_) => format!("{exchanges}: p50 {p50}, p99 {p99}."),
+            None => format!("No {} in {exchanges}: p50 {p50}, p99 {p99}.", asked.join(", ")),
+        }
+    } else if 2 * unknown_ns > totals.wall_ns {
+        let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
+        format!("Who waited for whom cannot be told for {unknown} of the time of {exchanges}.")
+    } else {
+        format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.")
+    };
     if let Some((_, phrases)) = cost {
         text += &format!(" {}.", phrases.headline);
     }
@@ -262,14 +299,10 @@ fn observations(page: &mut Page<'_>, report: &Report) {
     let title = page.look.paint(Paint::Bold, "also seen");
     let cost = match report.totals.exchanges {
         0 => "what it cost cannot be told without a complete exchange",
-        _ => "none of it cost anybody time",
+        _ => "nothing that is worth a finding",
     };
     page.line(&format!("{title}   {cost}"));
     for text in &noted {
         page.item(text);
     }
-}
-
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", units::count(number), if number == 1 { one } else { many })
 }

@@ -3,14 +3,16 @@
 /// A duration: `850 ns`, `41.4 ms`, `2.00 s` as `2 s`, `3 min 20 s`.
 pub fn duration(ns: u64) -> String {
     const MINUTE: u64 = 60_000_000_000;
+    const HOUR: u64 = 60 * MINUTE;
     match ns {
         0..1_000 => format!("{ns} ns"),
         // A unit ends where three digits would round up to its thousand.
         1_000..999_500 => scaled(ns, 1e3, "µs"),
         999_500..999_500_000 => scaled(ns, 1e6, "ms"),
         999_500_000..120_000_000_000 => scaled(ns, 1e9, "s"),
-        _ if ns < 60 * MINUTE => format!("{} min {} s", ns / MINUTE, ns % MINUTE / 1_000_000_000),
-        _ => format!("{} h {} min", ns / (60 * MINUTE), ns / MINUTE % 60),
+        _ if ns < HOUR => format!("{} min {} s", ns / MINUTE, ns % MINUTE / 1_000_000_000),
+        _ if ns < 48 * HOUR => format!("{} h {} min", ns / HOUR, ns / MINUTE % 60),
+        _ => format!("{} d {} h", count(ns / (24 * HOUR)), ns / HOUR % 24),
     }
 }
 
@@ -46,6 +48,11 @@ pub fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// How many of what: `1 exchange`, `4,812 exchanges`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 /// A share of one in per cent: `98 %`, `1.9 %`, `< 0.1 %`. Only a whole is `100 %`.
@@ -104,6 +111,7 @@ mod tests {
         assert_eq!(texts, ["0 ns", "850 ns", "3 µs", "41.4 µs", "43.9 ms", "1 s", "2 s"]);
         assert_eq!(duration(200_000_000_000), "3 min 20 s");
         assert_eq!(duration(7_500_000_000_000), "2 h 5 min");
+        assert_eq!(duration(200_000_000_000_000), "2 d 7 h");
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Gap {
     pub duplicate_ack: Option<Sighting>,
     /// Where it ended with a repetition: what was repeated, if it was seen here.
     pub original: Option<Sighting>,
+    /// It ended with a repetition of what had never come here.
+    pub unseen: bool,
     /// Where it ended with a repetition: nothing had been sent behind it.
     pub tail: bool,
     /// More was in the sender's buffer when it fell silent, and a loss before the vantage would
@@ -203,6 +205,7 @@ impl Gap {
             closed_by: None,
             duplicate_ack: None,
             original: None,
+            unseen: false,
             tail: false,
             more_queued: false,
             flight_reached: 0,

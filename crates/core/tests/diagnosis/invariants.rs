@@ -7,6 +7,7 @@ use crate::network::{EPOCH_NS, packets};
 use crate::traces::traces;
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use tcpwhy_core::cause::Owner;
 use tcpwhy_core::report::{Fact, Ledger, Report};
 
 /// A captured frame.
@@ -166,6 +167,12 @@ fn sound(report: &Report) -> Result<(), TestCaseError> {
 /// What holds besides where the clock runs forward.
 fn plausible(report: &Report) -> Result<(), TestCaseError> {
     sound(report)?;
+    // What only the whole settles is settled for each connection, too.
+    if report.connections_omitted == 0 {
+        let held = |ledger: &Ledger| ledger.of(Owner::NagleDelayedAck);
+        let apart: u64 = report.connections.iter().map(|it| held(&it.ledger)).sum();
+        prop_assert_eq!(apart, held(&report.ledger));
+    }
     // Legs that were not seen are estimated from others that were.
     let span_ns = 2 * (report.totals.last_ns - report.totals.first_ns);
     prop_assert!(report.latency.max_ns <= span_ns, "{:?} in {span_ns}", report.latency);

@@ -132,6 +132,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
         facts: vec![
             ("flight_bytes", Fact::Bytes(238)),
             ("held_bytes", Fact::Bytes(615)),
+            ("ack_delay_ns", Fact::Ns(41_400_000)),
             ("ack_delay_p50_ns", Fact::Ns(41_400_000)),
             ("cases", Fact::Count(924)),
             ("of_cases", Fact::Count(924)),
@@ -218,7 +219,7 @@ pub fn mixture() -> Report {
             latency(2 * MS, 9 * MS, 414 * MS, 900 * MS),
         ),
     ];
-    report.findings = vec![send_buffer(files), timeout(web), server_cost(web), refused(dead)];
+    report.findings = vec![send_buffer(files), timeout(web), refused(dead), server_cost(web)];
     report
 }
 

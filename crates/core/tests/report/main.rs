@@ -2,6 +2,7 @@
 
 mod fixtures;
 mod joined;
+mod judgement;
 
 use tcpwhy_core::cause::{Cause, observations, words};
 use tcpwhy_core::report::{
@@ -129,7 +130,7 @@ fn json_is_the_contract() {
 /// A finding with no facts at all must still read as sentences.
 #[test]
 fn every_cause_can_be_said_without_facts() {
-    let mut finding = fixtures::mixture().findings.remove(3);
+    let mut finding = fixtures::mixture().findings.remove(2);
     finding.facts.clear();
     for &cause in Cause::ALL {
         finding.cause = cause;
@@ -186,6 +187,7 @@ fn manuals_read_well() {
     insta::assert_snapshot!("manual", render_manual(Cause::NagleDelayedAck, &look(80)));
     for &cause in Cause::ALL {
         let text = render_manual(cause, &look(80));
-        assert!(!text.contains(['{']) || text.contains("`"), "{}: {text}", cause.id());
+        let prose: String = text.split('`').step_by(2).collect();
+        assert!(!prose.contains(['{', '[', '|']), "{}: {prose}", cause.id());
     }
 }

@@ -4,6 +4,7 @@ use crate::app::{Label, Protocol, Side};
 use crate::cause::Cause;
 use crate::cause::Owner;
 use crate::cause::costs::COSTS;
+use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
@@ -70,7 +71,7 @@ pub struct EndpointTally {
     /// Greatest certificate flight, bytes.
     pub certificate_bytes: u32,
     /// The exchanges that costs mattered most to, see [`Sample::place`].
-    pub samples: [Option<Sample>; 3],
+    pub samples: [Option<Sample>; 4],
     /// Exchanges that included a set-up.
     pub connects: u64,
     /// Exchanges that included a TLS handshake, and of them with a resumed session.
@@ -81,6 +82,8 @@ pub struct EndpointTally {
     pub nagle_missed: [u64; 2],
     /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
     pub repeats: [[u64; 2]; 2],
+    /// What senders met that a finding may tell of, by who sends.
+    pub noticed: [Noticed; 2],
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
     pub ceilings: [u64; 2],
     /// How often in a row one height of the offered window stood in the way, by who sends.
@@ -128,6 +131,7 @@ impl EndpointTally {
             for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
                 *sum += count;
             }
+            self.noticed[side as usize].merge(&Noticed::of(half));
             let (height, levels) = trouble.window_level_max;
             // A window that was twice as wide in the end is none that a buffer limits.
             let levels =
@@ -221,6 +225,7 @@ impl EndpointTally {
             for (mine, theirs) in self.repeats[index].iter_mut().zip(other.repeats[index]) {
                 *mine += theirs;
             }
+            self.noticed[index].merge(&other.noticed[index]);
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
             self.ceilings[index] += other.ceilings[index];
@@ -260,6 +265,7 @@ impl Sample {
             Cause::PathRtt => Some(0),
             Cause::TlsHandshake => Some(1),
             Cause::Bandwidth => Some(2),
+            Cause::ClientThink => Some(3),
             _ => None,
         }
     }

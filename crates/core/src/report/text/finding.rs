@@ -46,8 +46,8 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
         facts.push(format!("lost {} of {whole}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
-        let whole = units::count(affected.of_exchanges);
-        facts.push(format!("{} of {whole} exchanges", units::count(affected.exchanges)));
+        let whole = counted(affected.of_exchanges, "exchange", "exchanges");
+        facts.push(format!("{} of {whole}", units::count(affected.exchanges)));
     } else if affected.connections > 0 {
         facts.push(counted(affected.connections, "connection", "connections"));
     }

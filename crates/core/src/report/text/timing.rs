@@ -1,7 +1,7 @@
 //! Where the time went, as a bar, and how long exchanges took, as a table.
 
 use super::counted;
-use super::finding::is_fault;
+use super::is_predicted;
 use crate::cause::Owner;
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::{endpoint, share_of};
@@ -12,6 +12,8 @@ use crate::wire::Endpoint;
 /// Endpoints and kinds shown in the latency table.
 const ENDPOINTS_MAX: usize = 8;
 const KINDS_MAX: usize = 4;
+/// What a time takes with the blank before it, unless it is a long one.
+const TIME_COLUMNS: usize = 10;
 /// Owners below this share are summed up in the bar's legend.
 const LEGEND_SHARE_MIN: f64 = 0.001;
 
@@ -89,7 +91,7 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
         return;
     }
     page.gap();
-    let columns = Columns::of(page.look);
+    let columns = Columns::of(page.look, report);
     let head = columns.shown(["p50", "p90", "p99", "max"].map(str::to_owned));
     let head = page.look.paint(Paint::Dim, &format!("{}{head}", right("exchanges", 11)));
     let title = page.look.paint(Paint::Bold, &left("latency", columns.name + 2));
@@ -100,35 +102,47 @@ pub(super) fn latency(page: &mut Page<'_>, report: &Report) {
     }
     if report.endpoints.len() != 1 {
         percentiles(page, "all", &columns, Some(report.totals.exchanges), &report.latency);
-        elsewhere(report).for_each(|finding| without(page, finding, &columns));
+        let of_all = predicted(report, report.totals.exchanges);
+        of_all.for_each(|finding| without(page, finding, &columns));
     }
-    let more = report.endpoints.len().saturating_sub(shown) as u64;
+    let more = report.endpoints.len().saturating_sub(shown) as u64 + report.endpoints_omitted;
     if more > 0 {
         page.line(&format!("  … and {} (--all)", counted(more, "more endpoint", "more endpoints")));
     }
 }
 
-/// The latency table's columns: as many times as leave room for a name.
+/// The latency table's columns: as many times as leave room for a name, each with a blank before it.
 struct Columns {
     name: usize,
+    time: usize,
     times: &'static [usize],
 }
 
 impl Columns {
-    fn of(look: &Look) -> Self {
+    fn of(look: &Look, report: &Report) -> Self {
         let times: &[usize] = match look.width {
             0..70 => &[0, 2],
             70..90 => &[0, 1, 2],
             _ => &[0, 1, 2, 3],
         };
-        let name = look.width.saturating_sub(2 + 11 + times.len() * 10).clamp(16, 44);
-        Self { name, times }
+        let kinds = report.endpoints.iter().flat_map(|at| &at.kinds).map(|kind| kind.latency);
+        let without = report.findings.iter().map(|finding| finding.counterfactual);
+        let all = report.endpoints.iter().map(|at| at.latency).chain(kinds).chain(without);
+        let longest = all.chain([report.latency]).flat_map(shown_times).map(|it| columns_of(&it));
+        let time = 1 + longest.max().unwrap_or(0).max(TIME_COLUMNS - 1);
+        let name = look.width.saturating_sub(2 + 11 + times.len() * time).clamp(16, 44);
+        Self { name, time, times }
     }
 
     /// Of p50, p90, p99 and max those that are shown.
     fn shown(&self, cells: [String; 4]) -> String {
-        self.times.iter().filter_map(|&at| cells.get(at)).map(|cell| right(cell, 10)).collect()
+        let cells = self.times.iter().filter_map(|&at| cells.get(at));
+        cells.map(|cell| right(cell, self.time)).collect()
     }
+}
+
+fn shown_times(at: Latency) -> [String; 4] {
+    [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration)
 }
 
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
@@ -139,11 +153,11 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
         name += &format!("  {software}");
     }
     percentiles(page, &name, columns, Some(at.exchanges), &at.latency);
-    let here = predicted(report).filter(|finding| server(finding) == &at.endpoint);
+    let alone = report.endpoints.len() == 1;
+    let here = predicted(report, at.exchanges)
+        .filter(|finding| alone || server(finding) == &at.endpoint)
+        .filter(|finding| alone || finding.affected.of_exchanges < report.totals.exchanges);
     here.for_each(|finding| without(page, finding, columns));
-    if report.endpoints.len() == 1 {
-        elsewhere(report).for_each(|finding| without(page, finding, columns));
-    }
     let kinds = at.kinds.iter().filter(|kind| !kind.kind.is_empty());
     for kind in kinds.take(KINDS_MAX) {
         let name = format!("  {}", units::printable(&kind.kind));
@@ -151,17 +165,10 @@ fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, colu
     }
 }
 
-/// Faults that the latency can be told without.
-fn predicted(report: &Report) -> impl Iterator<Item = &Finding> {
-    let faults = report.findings.iter().filter(|it| is_fault(it) && it.lost_ns > 0);
-    faults.filter(|finding| finding.counterfactual != Latency::default())
-}
-
-/// Of these, those shown by packets to or from none of the servers: look-ups.
-fn elsewhere(report: &Report) -> impl Iterator<Item = &Finding> {
-    let is_endpoint =
-        |finding: &Finding| report.endpoints.iter().any(|at| &at.endpoint == server(finding));
-    predicted(report).filter(move |finding| !is_endpoint(finding))
+/// Faults without which the latency of as many exchanges can be told.
+fn predicted(report: &Report, exchanges: u64) -> impl Iterator<Item = &Finding> {
+    let faults = report.findings.iter().filter(|finding| is_predicted(finding));
+    faults.filter(move |finding| finding.affected.of_exchanges == exchanges)
 }
 
 /// The server that a finding's packets go to or come from.
@@ -176,8 +183,7 @@ fn without(page: &mut Page<'_>, finding: &Finding, columns: &Columns) {
 
 fn percentiles(page: &mut Page<'_>, name: &str, columns: &Columns, of: Option<u64>, at: &Latency) {
     let exchanges = of.map(units::count).unwrap_or_default();
-    let times = [at.p50_ns, at.p90_ns, at.p99_ns, at.max_ns].map(units::duration);
-    let times = columns.shown(times);
+    let times = columns.shown(shown_times(*at));
     let name = left(&cut(name, columns.name), columns.name);
     page.line(&format!("  {name}{}{times}", right(&exchanges, 11)));
 }

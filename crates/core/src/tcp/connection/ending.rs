@@ -231,6 +231,7 @@ impl Connection {
             };
             self.left_unanswered = unanswered
                 && !cut_short
+                && self.ending().fin[Side::Client as usize].is_none()
                 && self.halves[Side::Server as usize].started()
                 && outcome == Outcome::Unfinished;
             let position = self.halves[Side::Server as usize].nxt;

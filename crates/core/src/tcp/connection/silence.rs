@@ -111,6 +111,7 @@ impl Connection {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
         };
+        gap.unseen = matches!(kind, Kind::Fill(_));
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
             self.setup.ignore_data(segment.time_ns);
         }
@@ -201,6 +202,7 @@ impl Connection {
             closed_by: half.trouble().closed_by.filter(|_| closed_ns > 0),
             duplicate_ack: half.trouble().duplicate_ack,
             original: None,
+            unseen: false,
             tail: false,
             more_queued: self.more_queued(side, continues),
             flight_reached: half.flight_reached(),
