@@ -38,6 +38,24 @@ impl Stamp {
 }
 
 impl Half {
+    /// The last departure as it passed.
+    pub fn last_seen(&self) -> Sighting {
+        let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;
+        Sighting { frame, time_ns, payload_bytes, from: self.side }
+    }
+
+    /// The frame that carried position `start` before, if remembered.
+    pub fn original(&self, start: u64) -> Option<Sighting> {
+        self.sent.sighting(self.side, start)
+    }
+
+    /// Segments of payload sent, had each been as long as the SMSS.
+    pub fn segments_sent(&self) -> u64 {
+        let trouble = self.trouble();
+        let by_size = (self.unique_bytes + trouble.repeated_bytes).div_ceil(self.smss());
+        by_size.max(trouble.rexmt_data_packets)
+    }
+
     /// Whether packets that did not come by show in its IP identification.
     pub fn counts_packets(&self) -> bool {
         self.packet_count.is_proven()
