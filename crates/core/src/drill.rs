@@ -70,7 +70,7 @@ impl Drill {
             connection: None,
             over: false,
             rungs: Vec::new(),
-            shared: Shared::default(),
+            shared: Shared { window: options.window(), ..Shared::default() },
             exchanges: Exchanges::default(),
         }
     }
@@ -150,7 +150,7 @@ impl Drill {
             Drawing { connection: &connection, rungs: &self.rungs, exchanges: &exchanges };
         let range = match pick(&exchanges)? {
             Some(exchange) => drawing.range_of(exchange),
-            None => 0..self.rungs.len(),
+            None => drawing.told_of(&self.shared.window),
         };
         let steps = drawing.steps(range);
         let steps = match room {

@@ -6,13 +6,14 @@
 //! |---|---|
 //! | `host ADDRESS[/BITS]`, `not host …` | connections with such an end |
 //! | `port PORT[-PORT]`, `not port …` | connections with such an end |
-//! | `after TIME`, `before TIME`, `TIME..TIME` | what happened then; either end may be left out |
+//! | `after TIME`, `before TIME`, `TIME..TIME` | exchanges of which a part happened then; either end may be left out |
 //! | `cause CAUSE` | findings of that cause |
 //!
 //! A time is `+2s`, `+150ms` (since the first frame), `10:00:05[.25]` (UTC, on the day of the
 //! first frame or the next), or `2026-01-31T10:00:05Z`.
 
 mod time;
+mod window;
 
 use crate::cause::Cause;
 use crate::wire::{Endpoint, FlowKey};
@@ -21,6 +22,7 @@ use std::net::IpAddr;
 use time::Time;
 
 pub use time::parse_duration_ns;
+pub use window::Window;
 
 /// A parsed filter; the default keeps everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,17 +143,10 @@ impl Filter {
         self.ends.iter().all(|ends| ends.any.matches(flow) == ends.wanted)
     }
 
-    /// Whether the time `ns` since the epoch is kept, in a capture that begins at `first_ns`.
-    /// The end of a window is not part of it.
-    pub fn matches_time(&self, ns: u64, first_ns: u64) -> bool {
-        let window = self.window(first_ns);
-        window.0 <= ns && ns < window.1
-    }
-
-    /// The window kept, nanoseconds since the epoch: from the first up to the second.
-    pub fn window(&self, first_ns: u64) -> (u64, u64) {
-        let after = self.after.map_or(0, |time| time.at(first_ns));
-        (after, self.before.map_or(u64::MAX, |time| time.at(first_ns)))
+    /// The time told of, in a capture that begins at `first_ns`, ns since the epoch.
+    pub fn window(&self, first_ns: u64) -> Window {
+        let from_ns = self.after.map_or(0, |time| time.at(first_ns));
+        Window { from_ns, until_ns: self.before.map_or(u64::MAX, |time| time.at(first_ns)) }
     }
 
     /// Whether findings of `cause` are kept.
@@ -311,7 +306,7 @@ mod tests {
         let first = days_since_epoch("2026-01-31").expect("a date") * DAY_NS + 36_000 * SECOND_NS;
         let keeps = |filter: &str, seconds: f64| {
             let filter = Filter::parse(filter).expect(filter);
-            filter.matches_time(first + (seconds * 1e9) as u64, first)
+            filter.window(first).contains(first + (seconds * 1e9) as u64)
         };
         assert!(keeps("+2s..+5s", 2.0) && !keeps("+2s..+5s", 5.0) && !keeps("+2s..+5s", 1.9));
         assert!(keeps("after +150ms", 0.15) && !keeps("after +150ms", 0.149));
@@ -325,7 +320,7 @@ mod tests {
     fn a_time_after_midnight_is_the_next_days() {
         let first = 10 * DAY_NS + DAY_NS - 600 * SECOND_NS;
         let filter = Filter::parse("after 00:10").expect("a filter");
-        assert_eq!(filter.window(first).0, 11 * DAY_NS + 600 * SECOND_NS);
+        assert_eq!(filter.window(first).from_ns, 11 * DAY_NS + 600 * SECOND_NS);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use twin::Twin;
 use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
-use crate::filter::Filter;
+use crate::filter::{Filter, Window};
 use crate::join::{Datagrams, Joint};
 use crate::report::{Observation, Report};
 use crate::tcp::Tracker;
@@ -56,13 +56,18 @@ pub struct Options {
     pub is_translated: bool,
 }
 
+impl Options {
+    /// The time told of.
+    pub fn window(&self) -> Window {
+        self.filter.window(self.first_ns)
+    }
+}
+
 /// Decodes blocks.
 #[derive(Clone)]
 pub struct Decoder {
     hasher: FlowHasher,
     filter: Filter,
-    /// First and past-the-end capture time of what is looked at, ns.
-    window: (u64, u64),
     sites: Sites,
 }
 
@@ -71,7 +76,6 @@ impl Decoder {
     pub fn new(options: &Options) -> Self {
         Self {
             hasher: FlowHasher::new(options.seed),
-            window: options.filter.window(options.first_ns),
             filter: options.filter.clone(),
             sites: options.sites.clone(),
         }
@@ -83,9 +87,6 @@ impl Decoder {
         for (frame, entry) in block.frames().zip(&block.entries) {
             batch.first_ns.get_or_insert(frame.time_ns);
             batch.last_ns = batch.last_ns.max(frame.time_ns);
-            if frame.time_ns < self.window.0 || frame.time_ns >= self.window.1 {
-                continue;
-            }
             let segment = batch.slot();
             let packet = decode(&frame, &self.hasher, segment);
             let is_wanted = matches!(packet, Packet::Tcp) && self.wants(&segment.flow);
@@ -144,6 +145,7 @@ pub struct Shard {
 impl Shard {
     fn new(options: &Options) -> Self {
         let mut shard = Self::default();
+        let window = options.window();
         if options.sites.are_two() {
             shard.twin = Some(Box::new(Twin::new(options.sites.clone())));
         }
@@ -151,6 +153,7 @@ impl Shard {
         let (tracker, both) = twin.map(|twin| (&mut twin.tracker, &mut twin.both)).unzip();
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
             tracker.shows_values = options.show_values;
+            tracker.tell_of(window);
         }
         for tally in [&mut shard.tally].into_iter().chain(both.into_iter().flatten()) {
             if options.all {
@@ -296,9 +299,11 @@ impl Analysis {
             joint.time(std::mem::take(&mut control.datagrams.minima));
             joint.split(&mut tally)
         });
+        let window = self.options.window();
         let lookups = control.take_lookups();
-        report.totals.lookups = lookups.len() as u64;
-        cause::link(lookups, &mut tally);
+        let told = lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
+        report.totals.lookups = told.count() as u64;
+        cause::link(lookups, &window, &mut tally);
         let mut counts = control.counts;
         let joined = control.joiner.finish();
         counts.merge(&joined.errors);
@@ -310,6 +315,10 @@ impl Analysis {
         report.totals.decode_errors = counts;
         report.totals.first_ns = control.first_ns.unwrap_or(0);
         report.totals.last_ns = control.last_ns;
+        report.totals.window = (!window.is_all()).then(|| Window {
+            from_ns: window.from_ns.max(report.totals.first_ns),
+            until_ns: window.until_ns.min(report.totals.last_ns),
+        });
         let floors = &self.options.floors;
         cause::assemble(tally, floors, &mut report);
         if let (Some(joint), Some(other)) = (joint, other) {

@@ -10,6 +10,7 @@ use super::tally::{CauseTally, First, Instance, Key, Tally};
 use super::{Cause, Owner, Role, lookup_proof};
 use crate::app::{Protocol, Side};
 use crate::dns::{Lookup, Outcome, Query};
+use crate::filter::Window;
 use crate::report::{Culprit, Ledger};
 use crate::wire::Endpoint;
 use std::collections::{HashMap, HashSet};
@@ -17,11 +18,13 @@ use std::collections::{HashMap, HashSet};
 /// A connection opened later than this after the answer was not opened because of it.
 const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 
-/// Joins look-ups with the exchanges they held up, and adds up what they cost.
-pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
+/// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
+pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     count_unheard(&lookups, tally);
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
-    let missing = lookups.iter().filter(|lookup| lookup.outcome == Outcome::NxDomain).count();
+    let told = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
+    let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && told(it);
+    let missing = lookups.iter().filter(missing).count();
     tally.notes.nxdomain += missing as u64;
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
     let answering = answering(&lookups);
@@ -44,7 +47,8 @@ pub fn link(mut lookups: Vec<Lookup>, tally: &mut Tally) {
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
         match held_up_server(lookup, &firsts) {
             Some(first) => within(lookup, first, &known, tally),
-            None => stand_alone(lookup, &known, tally),
+            None if told(lookup) => stand_alone(lookup, &known, tally),
+            None => {}
         }
     }
     tally.firsts = firsts;

@@ -4,6 +4,7 @@ use super::sender;
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
+use crate::filter::Window;
 use crate::report::{LadderStep, Step, units};
 use crate::tcp::{Connection, Exchange, TracedGap};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -92,6 +93,15 @@ impl Drawing<'_> {
         let last = at(exchange.last.frame);
         let arrived = self.rungs.get(last + 1).is_some_and(|rung| rung.from == Side::Client);
         first..(last + 1 + usize::from(arrived)).min(self.rungs.len())
+    }
+
+    /// The rungs in `window`, and those of exchanges of which a part is.
+    pub fn told_of(&self, window: &Window) -> Range<usize> {
+        let told = |rung: &Rung| window.contains(rung.time_ns);
+        let start = self.rungs.iter().position(told).unwrap_or(self.rungs.len());
+        let end = self.rungs.iter().rposition(told).map_or(start, |last| last + 1);
+        let exchanges = self.exchanges.iter().map(|exchange| self.range_of(exchange));
+        exchanges.fold(start..end, |all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 
     /// The steps of some rungs.

@@ -117,4 +117,8 @@ impl Sink for Route<'_> {
         self.tally(connection).connection(connection);
         self.pairs.end(self.place, &connection.key);
     }
+
+    fn untold(&mut self, connection: &Connection) {
+        self.pairs.end(self.place, &connection.key);
+    }
 }

@@ -84,6 +84,9 @@ impl<'a> View<'a> {
                 wall_ns: totals.wall_ns,
                 first_ns: totals.first_ns,
                 last_ns: totals.last_ns,
+                window: totals
+                    .window
+                    .map(|it| WindowView { from_ns: it.from_ns, until_ns: it.until_ns }),
                 vantage: vantage_id(totals.vantage),
                 decode_errors: errors.collect(),
             },
@@ -172,8 +175,16 @@ struct TotalsView {
     wall_ns: u64,
     first_ns: u64,
     last_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<WindowView>,
     vantage: &'static str,
     decode_errors: BTreeMap<&'static str, u64>,
+}
+
+#[derive(serde::Serialize)]
+struct WindowView {
+    from_ns: u64,
+    until_ns: u64,
 }
 
 /// Every owner, those without time too, in declaration order.

@@ -6,6 +6,7 @@
 use crate::app::{Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::cause::{Cause, Owner, Role};
+use crate::filter::Window;
 use crate::histogram::Histogram;
 use crate::join::{Clocks, Crossing, Place};
 use crate::wire::{DecodeCounts, Endpoint};
@@ -90,6 +91,8 @@ pub struct Totals {
     pub first_ns: u64,
     /// Last capture time.
     pub last_ns: u64,
+    /// The part of that time that the report tells of, if it is not all of it.
+    pub window: Option<Window>,
     /// Where the capture was taken, over all connections.
     pub vantage: Vantage,
 }

@@ -82,10 +82,15 @@ fn inputs(page: &mut Page<'_>, report: &Report) {
         [one] => units::printable(&one.path),
         many => format!("{} files", units::count(many.len() as u64)),
     };
+    let since_first = |at_ns: u64| units::duration(at_ns.saturating_sub(totals.first_ns));
+    let within = totals.window.map_or_else(String::new, |window| {
+        format!("from +{} to +{}: ", since_first(window.from_ns), since_first(window.until_ns))
+    });
+    let connections = counted(totals.connections, "connection", "connections");
     let mut facts = vec![
-        units::duration(totals.last_ns.saturating_sub(totals.first_ns)),
+        since_first(totals.last_ns),
         counted(packets, "packet", "packets"),
-        counted(totals.connections, "connection", "connections"),
+        format!("{within}{connections}"),
         counted(totals.exchanges, "exchange", "exchanges"),
     ];
     if totals.lookups > 0 {

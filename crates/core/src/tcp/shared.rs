@@ -1,6 +1,7 @@
 //! What the connections of one shard have in common, so that none has to make or keep it alone.
 
 use crate::app::{KnownHeaders, Side};
+use crate::filter::Window;
 use crate::tcp::exchange::{Chain, Exchange};
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use std::sync::Arc;
 pub struct Shared {
     /// Headers that came before.
     pub known: KnownHeaders,
+    /// The time told of: what lies outside is followed, and not counted.
+    pub window: Window,
     /// Room of exchanges that are over.
     pub(super) spare: Spare,
     /// What the sides of connections say they are.

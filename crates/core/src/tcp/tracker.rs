@@ -1,5 +1,6 @@
 //! The table of connections of one shard.
 
+use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
@@ -13,6 +14,8 @@ pub trait Sink {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
     /// A connection is over, or the capture is.
     fn connection(&mut self, connection: &Connection);
+    /// A connection is over of which no part lies in the time told of.
+    fn untold(&mut self, _connection: &Connection) {}
 }
 
 /// How long a closed connection is kept for late segments, ns of capture time.
@@ -40,7 +43,7 @@ pub struct Tracker {
     pub port_reuses: u64,
     /// Connection attempts given up to keep memory bounded.
     pub evicted: u64,
-    /// Segments followed.
+    /// Segments in the time told of.
     pub segments: u64,
 }
 
@@ -48,6 +51,11 @@ pub struct Tracker {
 const CACHED_MAX: usize = 64;
 
 impl Tracker {
+    /// Only what happens in `window` is told of.
+    pub fn tell_of(&mut self, window: Window) {
+        self.shared.window = window;
+    }
+
     /// Looks at the connections that `segments` are about to change, without waiting for one before
     /// asking for the next: with many open, each has to come from memory, in many pieces.
     pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
@@ -64,7 +72,7 @@ impl Tracker {
 
     /// Takes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
-        self.segments += 1;
+        self.segments += u64::from(self.shared.window.contains(segment.time_ns));
         let hash = segment.flow_hash;
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         if let Some(connection) = found {

@@ -111,7 +111,8 @@ impl Connection {
         self.halves.iter_mut().for_each(Half::shrink);
         while let Some(mut exchange) = self.timeline.done.pop_front() {
             self.settle(&mut exchange);
-            if !exchange.counts() {
+            let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
+            if !exchange.counts() || !told {
                 shared.spare.keep(exchange);
                 continue;
             }
@@ -241,7 +242,11 @@ impl Connection {
         self.settle_told();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
-        sink.connection(self);
+        if shared.window.overlaps(self.first_ns, self.last_ns) {
+            sink.connection(self);
+        } else {
+            sink.untold(self);
+        }
     }
 
     /// A connection attempt that came to nothing is an exchange of its own.

@@ -69,7 +69,7 @@ impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, shared, at } = self;
-        let Shared { known, spare, names } = shared;
+        let Shared { known, spare, names, .. } = shared;
         at.open_ended = framer.is_open_ended();
         framer.push(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
