@@ -204,6 +204,7 @@ Look at a part. Terms are joined by `and`; a list `a,b` matches any of its value
   port 80 | port 80,8000-8099 | not port …
   after TIME | before TIME | TIME..TIME     TIME: +2s, +150ms, 10:00:05 (UTC),
                                             2026-01-31T10:00:05Z
+    tells of every exchange of which a part happened then; what came before is known
   cause nagle_delayed_ack,send_buffer";
 
 fn parse_filter(text: &str) -> Result<Filter, FilterError> {

@@ -9,7 +9,7 @@ use crate::capture::{Block, FrameId};
 use crate::pipeline::{Batch, Decoder, Joiner, Options, Sites};
 use crate::report::{ConnectionReport, Ladder};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
-use crate::wire::{FlowKey, Segment};
+use crate::wire::{Endpoint, FlowKey, Segment};
 use elide::Room;
 use rungs::{Drawing, Rung};
 
@@ -35,6 +35,7 @@ pub struct Drill {
     joiner: Joiner,
     batch: Batch,
     flow: FlowKey,
+    client: Endpoint,
     first_frame: FrameId,
     sites: Sites,
     connection: Option<Box<Connection>>,
@@ -65,12 +66,13 @@ impl Drill {
             decoder,
             batch: Batch::default(),
             flow: FlowKey::new(connection.client, connection.server).0,
+            client: connection.client,
             first_frame: connection.first_frame,
             sites: options.sites.clone(),
             connection: None,
             over: false,
             rungs: Vec::new(),
-            shared: Shared { window: options.window(), ..Shared::default() },
+            shared: Shared::telling_of(options.window()),
             exchanges: Exchanges::default(),
         }
     }
@@ -106,7 +108,7 @@ impl Drill {
         }
         connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
         if self.rungs.len() < RUNGS_MAX {
-            self.rungs.push(Rung::of(connection, segment));
+            self.rungs.push(Rung::of(connection, segment, sender(self.client, segment)));
         }
     }
 
@@ -162,11 +164,11 @@ impl Drill {
 }
 
 /// Who sent `segment`.
-fn sender(connection: &Connection, segment: &Segment) -> Side {
+fn sender(client: Endpoint, segment: &Segment) -> Side {
     let (source, _) = if segment.from_high() {
         (segment.flow.high, segment.flow.low)
     } else {
         (segment.flow.low, segment.flow.high)
     };
-    if source == connection.client() { Side::Client } else { Side::Server }
+    if source == client { Side::Client } else { Side::Server }
 }

@@ -139,6 +139,10 @@ impl<'a> Feed<'a> {
     /// Bytes of an unknown protocol: a turn of direction begins a request or a response.
     pub fn turn(&mut self, from: Side) {
         self.exchanges.spoke = true;
+        // Its start has been marked; what comes next from this side is another.
+        if self.was_anticipated(from) {
+            return;
+        }
         let waiting = !self.exchanges.waiting.is_empty();
         match from {
             Side::Client if !waiting => self.request_start(),

@@ -2,7 +2,7 @@
 
 use super::dns::Dns;
 use super::exchanges::{Exchanges, Feed, Lost};
-use super::frames::Frames;
+use super::frames::{Frames, begins_with_beat};
 use super::http::Http;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
@@ -11,7 +11,7 @@ use super::packets::Packets;
 use super::postgres::Postgres;
 use super::redis::Redis;
 use super::sniff::{Hint, Sniffer};
-use super::tls::Tls;
+use super::tls::{self, Tls};
 
 /// What a parser wants after it has looked at bytes.
 pub(super) enum Next {
@@ -113,6 +113,13 @@ impl Framer {
         }
     }
 
+    /// Forgets all; `server_port` has turned out to be the server's.
+    pub fn begin_again(&mut self, server_port: u16) {
+        let shows_values = self.exchanges.shows_values;
+        *self = Self::new(server_port, true);
+        self.exchanges.shows_values = shows_values;
+    }
+
     /// Lets kinds of requests show the values in them (paths as they stand).
     pub fn show_values(&mut self) {
         self.exchanges.shows_values = true;
@@ -196,12 +203,26 @@ impl Framer {
             let gap = pos >= bytes.len() && pos < end;
             let may_sniff = self.hunting || self.last.is_none();
             let next = match &mut self.machine {
+                // Where the upgrade was not captured, heartbeats tell.
+                Machine::Turns if may_sniff && begins_with_beat(from, feed.rest()) => {
+                    self.machine = Machine::Frames(Box::new(Frames::web_socket()));
+                    self.last = Some(from);
+                    continue;
+                }
                 // The first message is always tried, later ones while a protocol is looked for.
                 Machine::Turns if may_sniff && self.last != Some(from) => {
                     self.machine = Machine::Sniff(Box::new(Sniffer::new(from)));
                     self.last = Some(from);
                     feed.anticipate(from);
                     continue;
+                }
+                // Behind a hole, too, the end of a TLS connection is no part of an exchange.
+                Machine::Turns
+                    if self.protocol == Protocol::Tls && tls::begins_with_alert(feed.rest()) =>
+                {
+                    feed.aside();
+                    self.last = Some(from);
+                    return;
                 }
                 Machine::Turns => {
                     feed.turn(from);

@@ -154,6 +154,16 @@ const PUBLISH: u8 = 3;
 /// CONNACK, PUBACK, PUBREC, SUBACK, UNSUBACK, PINGRESP.
 const ANSWERS: [u8; 6] = [2, 4, 5, 9, 11, 13];
 
+/// Whether these are a ping or a pong of WebSocket (RFC 6455 §5.5) as a connection under way sends it
+/// to keep itself open: whole, of a server without a word, of a client masked.
+pub(super) fn begins_with_beat(from: Side, bytes: &[u8]) -> bool {
+    match (from, bytes) {
+        (Side::Server, [0x89 | 0x8a, 0]) => true,
+        (Side::Client, [0x89 | 0x8a, 0x80, mask @ ..]) => mask.len() == 4,
+        _ => false,
+    }
+}
+
 impl Frames {
     /// The server's next message is what answers the client's last.
     fn web_socket_frame(

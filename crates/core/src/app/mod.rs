@@ -45,6 +45,7 @@ mod packets;
 mod postgres;
 mod redis;
 mod sniff;
+mod speaker;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -54,3 +55,4 @@ pub use framer::Framer;
 pub use kind::{LABEL_BYTES, Label};
 pub use known::KnownHeaders;
 pub use mark::{Mark, Protocol, Side};
+pub use speaker::speaker;

@@ -4,7 +4,7 @@ use super::mark::{Protocol, Side};
 use super::postgres::is_startup_code;
 
 /// No protocol needs more than these bytes to be told.
-const PREFIX_BYTES: usize = 24;
+pub(super) const PREFIX_BYTES: usize = 24;
 
 /// The first bytes of a message whose protocol is not known yet.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) struct Sniffer {
 
 /// What a test says about a prefix.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Yes,
     No,
     /// More bytes are needed.
@@ -33,7 +33,8 @@ pub(super) struct Hint {
     pub mid_stream: bool,
 }
 
-type Test = fn(&[u8], Hint) -> Verdict;
+/// Whether a prefix begins a message of a protocol.
+pub(super) type Test = fn(&[u8], Hint) -> Verdict;
 
 /// Tests in order of precedence; the first that says yes wins, once none before it is undecided.
 const CLIENT_TESTS: &[(Protocol, Test)] = &[
@@ -111,7 +112,7 @@ fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
 }
 
 /// RFC 9113 §3.3: HTTP/2 with prior knowledge.
-fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
+pub(super) fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"PRI * HTTP/2.0")
 }
 
@@ -138,7 +139,7 @@ const METHODS: [&[u8]; 19] = [
     b"PURGE",
 ];
 
-fn http_request(prefix: &[u8], _: Hint) -> Verdict {
+pub(super) fn http_request(prefix: &[u8], _: Hint) -> Verdict {
     let Some(space) = prefix.iter().position(|&byte| byte == b' ') else {
         let possible = METHODS.iter().any(|method| method.starts_with(prefix));
         return if possible { Verdict::Maybe } else { Verdict::No };
@@ -155,7 +156,7 @@ fn http_request(prefix: &[u8], _: Hint) -> Verdict {
 }
 
 /// CONNECT, a length of one to four bytes, and the protocol's name with its length.
-fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
+pub(super) fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
     let [0x10, rest @ ..] = prefix else { return Verdict::No };
     let Some(last) = rest.iter().take(4).position(|byte| byte & 0x80 == 0) else {
         return if rest.len() < 4 { Verdict::Maybe } else { Verdict::No };
@@ -168,12 +169,12 @@ fn mqtt_connect(prefix: &[u8], _: Hint) -> Verdict {
     }
 }
 
-fn http_response(prefix: &[u8], _: Hint) -> Verdict {
+pub(super) fn http_response(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"HTTP/1.")
 }
 
 /// A start-up packet: its length, then its code.
-fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
+pub(super) fn postgres_startup(prefix: &[u8], _: Hint) -> Verdict {
     match *prefix {
         [0, 0, _, _, c1, c2, c3, c4, ..] => {
             let known = is_startup_code(u32::from_be_bytes([c1, c2, c3, c4]));
@@ -196,7 +197,7 @@ fn postgres_message(prefix: &[u8], hint: Hint) -> Verdict {
 }
 
 /// Length, id, flags of a standard query, one question and no answer (RFC 1035 §4.1.1).
-fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
+pub(super) fn dns_query(prefix: &[u8], hint: Hint) -> Verdict {
     const SHORTEST: u16 = 12 + 1 + 4;
     match *prefix {
         [_] => Verdict::Maybe,
@@ -222,7 +223,7 @@ fn redis_command(prefix: &[u8], hint: Hint) -> Verdict {
 }
 
 /// Initial handshake packet, protocol version 10, and a version that begins with a digit.
-fn mysql_greeting(prefix: &[u8], hint: Hint) -> Verdict {
+pub(super) fn mysql_greeting(prefix: &[u8], hint: Hint) -> Verdict {
     match *prefix {
         _ if hint.mid_stream => Verdict::No,
         [_, high, ..] if high > 1 => Verdict::No,

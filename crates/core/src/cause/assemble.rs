@@ -7,6 +7,7 @@ use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, syn_flood};
 use crate::app::Side;
+use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
 use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Totals, Vantage};
 use crate::wire::Endpoint;
@@ -209,9 +210,6 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
         target.connections = target.connections.min(endpoint.connections);
     }
 }
-
-/// Longer than a resolver takes to ask those who know a name, one after the other, ns.
-const UNCACHED_NS: u64 = 1_000_000_000;
 
 /// A window that stood in the way fewer times at one height is one that still opens.
 const WINDOW_LEVELS: u32 = 6;

@@ -21,6 +21,7 @@ pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
         shown.add(FAILED, 1);
     }
     for query in &lookup.queries {
+        shown.add("silent", u64::from(query.is_unheard() && !query.is_answered()));
         if let Some(answered_ns) = query.answered_ns {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
         }
@@ -57,8 +58,16 @@ fn next<'a>(lookup: &'a Lookup, query: &Query) -> Option<&'a Query> {
     later.clone().find(same).or(later.clone().next())
 }
 
+/// It was answered after its client had asked for the same again.
+fn is_late(lookup: &Lookup, query: &Query) -> bool {
+    let again = |other: &&Query| other.qtype == query.qtype && other.sent_ns > query.sent_ns;
+    let next = lookup.queries.iter().find(again);
+    next.is_some_and(|next| query.answered_ns > Some(next.sent_ns))
+}
+
 fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
-    see_query(query, "query", proof);
+    let heard = cause == Cause::DnsTimeout && query.is_answered();
+    see_query(query, if heard { "asked" } else { "query" }, proof);
     let in_vain = if cause == Cause::DnsSearch { "nxdomain" } else { "answer" };
     see_answer(query, in_vain, proof);
     let hit = match cause {
@@ -147,7 +156,8 @@ fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), pro
     let silent = query.answered_ns.is_none();
     match cause {
         Cause::DnsTimeout => {
-            proof.not(Cause::DnsSlow, "never", silent);
+            let never = silent && !lookup.queries.iter().any(|query| is_late(lookup, query));
+            proof.not(Cause::DnsSlow, "never", never);
             let pair = lookup.conntrack_race_suspected;
             proof.not(Cause::ConntrackRace, "whole", !pair);
             proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);

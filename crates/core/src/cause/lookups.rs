@@ -9,6 +9,7 @@ use super::distance::Distances;
 use super::tally::{CauseTally, First, Instance, Key, Tally};
 use super::{Cause, Owner, Role, lookup_proof};
 use crate::app::{Protocol, Side};
+use crate::dns::message::rcode;
 use crate::dns::{Lookup, Outcome, Query};
 use crate::filter::Window;
 use crate::report::{Culprit, Ledger};
@@ -212,8 +213,9 @@ fn blame(
 /// The query that shows the cause.
 fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
     let shows = |query: &&Query| match cause {
-        Cause::DnsTimeout | Cause::ReverseDnsTimeout => query.answered_ns.is_none(),
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => query.is_unheard(),
         Cause::DnsSlow => query.answered_ns.is_some(),
+        Cause::DnsSearch => query.rcode == Some(rcode::NXDOMAIN),
         _ => query.rcode.is_some_and(|rcode| rcode != 0),
     };
     let taken_ns = |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at - query.sent_ns);
@@ -221,9 +223,9 @@ fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
 }
 
 fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
-    let unanswered = lookup.queries.iter().filter(|query| query.answered_ns.is_none()).count();
+    let unheard = lookup.queries.iter().filter(|query| query.is_unheard()).count();
     match cause {
-        Cause::DnsTimeout | Cause::ReverseDnsTimeout => unanswered as u64,
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => unheard as u64,
         Cause::DnsSearch => u64::from(lookup.search_steps),
         _ => 1,
     }

@@ -2,6 +2,7 @@
 
 mod again;
 mod begun;
+mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
@@ -149,7 +150,12 @@ impl Open {
             return self.repeats(asked).map(|_| Fit::SameSocket);
         }
         if self.name != asked.name {
-            let fits = self.was_in_vain() && is_next_name(&self.name, asked.name);
+            // A name that exists, without what was asked for, is not searched for elsewhere; one
+            // that only begins like it is another.
+            let missing = self.lookup.is_missing(self.step());
+            let fits = self.was_in_vain()
+                && (missing || is_extended(asked.name, &self.name))
+                && is_next_name(&self.name, asked.name);
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
         }
         let attempts = self.attempts(query.qtype);
@@ -231,27 +237,27 @@ impl Open {
         self.lookup.queries.push(query);
     }
 
-    /// The unanswered query that `message` from `server` to `client_port` answers. Of attempts
-    /// that cannot be told apart it is the last.
+    /// The query that `message` from `server` to `client_port`, seen at `time_ns`, answers; see
+    /// [`late::answered`] for attempts that cannot be told apart.
     pub fn answered_by(
         &mut self,
         server: &Endpoint,
         client_port: u16,
         message: &Message,
+        time_ns: u64,
     ) -> Option<&mut Query> {
         let question = message.question.as_ref();
         if question.is_some_and(|question| question.name != self.name) {
             return None;
         }
-        let queries = self.lookup.queries.iter_mut().zip(&self.ids).rev();
-        let mut hits = queries.filter(|(query, id)| {
+        let queries = self.lookup.queries.iter_mut().zip(&self.ids);
+        let alike = queries.filter(|(query, id)| {
             **id == message.id
                 && query.client_port == client_port
                 && query.server == *server
-                && query.answered_ns.is_none()
                 && question.is_none_or(|question| question.qtype == query.qtype)
         });
-        hits.next().map(|(query, _)| query)
+        late::answered(alike.map(|(query, _)| query).collect(), time_ns)
     }
 
     /// Keeps what the answer to a query of this look-up says.
@@ -293,13 +299,16 @@ pub(super) fn has_answers(message: &Message) -> bool {
     message.answers.iter().any(leads) || message.answers.len() < usize::from(message.answer_count)
 }
 
+/// Whether one name is the other with a suffix.
+fn is_extended(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
+}
+
 /// Whether a resolver that searches (resolv.conf(5) `search`) asks for `next` after `last`:
 /// the same first labels under another suffix, or under none.
 fn is_next_name(last: &str, next: &str) -> bool {
-    let is_extended = |short: &str, long: &str| {
-        long.strip_prefix(short).is_some_and(|suffix| suffix.starts_with('.'))
-    };
-    if is_extended(next, last) || is_extended(last, next) {
+    if is_extended(last, next) {
         return true;
     }
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();

@@ -16,6 +16,8 @@ const BASELINE_MAX_NS: u64 = 10_000_000;
 /// What an answer may take where neither the server has shown better nor the way to it is known:
 /// as long as from a cache nearby, which is the fix.
 const NEARBY_NS: u64 = 1_000_000;
+/// Longer than a resolver takes to ask those who know a name, one after the other, ns.
+pub const UNCACHED_NS: u64 = 1_000_000_000;
 /// When a client gives up on its only query, if the capture does not show it: the timeout of
 /// resolv.conf(5).
 pub(super) const TIMEOUT_NS: u64 = 5_000_000_000;
@@ -94,6 +96,16 @@ impl Query {
     pub(super) fn is_failure(&self) -> bool {
         let QueryFlags { is_truncated, asked_again, .. } = self.flags;
         self.answered_ns.is_some() && !self.is_conclusive() && !is_truncated && !asked_again
+    }
+
+    /// An answer to it was seen.
+    pub fn is_answered(&self) -> bool {
+        self.answered_ns.is_some() && !self.flags.is_unreachable
+    }
+
+    /// Its client never had an answer to it.
+    pub fn is_unheard(&self) -> bool {
+        self.answered_ns.is_none() || self.flags.asked_again
     }
 
     /// The answer names at least one record.
@@ -192,12 +204,18 @@ impl Lookup {
             let next = self.queries.iter().find(|query| query.step > step);
             let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
             let mut inner = self.step_spans(step, end_ns, timeout, fair_ns);
-            if next.is_some() {
+            if next.is_some() && self.is_missing(step) {
                 in_vain(&mut inner, first.sent_ns, end_ns);
             }
             spans.append(&mut inner);
         }
         spans
+    }
+
+    /// Whether the name of a step does not exist, by an answer.
+    pub fn is_missing(&self, step: u16) -> bool {
+        let mut queries = self.queries.iter();
+        queries.any(|query| query.step == step && query.rcode == Some(rcode::NXDOMAIN))
     }
 
     /// The stretches of one step, latest first: each moment belongs to the query type whose
@@ -316,7 +334,10 @@ impl Lookup {
 pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
     let decided = attempts.iter().filter(|query| query.is_conclusive());
     let last = attempts.last()?;
-    decided.filter_map(|query| query.answered_ns).min().or(last.answered_ns)
+    // What the same server said late, it said to all attempts.
+    let same = attempts.iter().filter(|query| query.server == last.server);
+    let after = same.filter_map(|query| query.answered_ns).filter(|&at_ns| at_ns >= last.sent_ns);
+    decided.filter_map(|query| query.answered_ns).min().or(after.min())
 }
 
 /// The stretches of the attempts for one type.
@@ -331,8 +352,9 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
             true if query.is_failure() => Some(Cause::DnsFailure),
             true if query.flags.asked_again => Some(timeout),
             true => None,
-            // The answer that ends the wait belongs to an earlier attempt: it was late.
-            false if ends_here && attempts[..at].iter().any(|q| q.answered_ns == Some(end_ns)) => {
+            // The answer came late, or the one that ends the wait is that to an earlier attempt.
+            false if query.answered_ns.is_some() => Some(Cause::DnsSlow),
+            false if attempts[..at].iter().any(|q| q.answered_ns == Some(end_ns)) => {
                 Some(Cause::DnsSlow)
             }
             false => Some(timeout),

@@ -16,7 +16,7 @@ mod tests;
 mod tracker;
 mod twice;
 
-pub use lookup::{Lookup, Outcome, Query, QueryFlags, SLOW_MIN_NS};
+pub use lookup::{Lookup, Outcome, Query, QueryFlags, SLOW_MIN_NS, UNCACHED_NS};
 pub use streams::{Streams, concerns};
 pub use tracker::{Carried, Carrier, DNS_PORT, Tracker};
 pub(crate) use twice::unknown_to;

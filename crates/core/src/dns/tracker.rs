@@ -232,7 +232,7 @@ impl Tracker {
         }
         let baseline_ns = self.baselines_ns.get(&server.address).copied();
         for open in lookups.iter_mut().rev() {
-            let Some(query) = open.answered_by(server, client.port, message) else {
+            let Some(query) = open.answered_by(server, client.port, message, time_ns) else {
                 continue;
             };
             query.answered_ns = Some(time_ns);

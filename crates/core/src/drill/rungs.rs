@@ -1,6 +1,5 @@
 //! Segments and silences as steps of a ladder.
 
-use super::sender;
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
@@ -34,9 +33,8 @@ pub(super) struct Rung {
 }
 
 impl Rung {
-    /// What `segment` showed, which `connection` has just taken.
-    pub fn of(connection: &mut Connection, segment: &Segment) -> Self {
-        let from = sender(connection, segment);
+    /// What the `segment` that `from` sent showed, which `connection` has just taken.
+    pub fn of(connection: &mut Connection, segment: &Segment, from: Side) -> Self {
         let base = connection.halves[from.peer() as usize].first_number();
         let remark = connection.trace_mut().map_or("", |trace| trace.take_remark());
         let is_reset = segment.flags.has(TcpFlags::RST);

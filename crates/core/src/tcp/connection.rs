@@ -7,6 +7,7 @@ mod feed;
 mod icmp;
 mod opening;
 mod rare;
+mod roles;
 mod silence;
 mod under_way;
 
@@ -115,6 +116,8 @@ pub struct Connection {
     pub last_ns: u64,
     /// Its beginning was not captured.
     pub mid_stream: bool,
+    /// Who is client is more than a guess.
+    knows_roles: bool,
     options_cut: bool,
     is_tunnelled: bool,
     /// Its last request had no response when the capture ended.
@@ -164,6 +167,7 @@ impl Connection {
             first_ns: segment.time_ns,
             last_ns: segment.time_ns,
             mid_stream: !syn,
+            knows_roles: syn,
             options_cut: false,
             left_unanswered: false,
             is_tunnelled: segment.facts.has(SegmentFlags::TUNNELLED),
@@ -195,6 +199,9 @@ impl Connection {
         } else {
             segment
         };
+        if !self.knows_roles && segment.payload_len > 0 {
+            self.learn_roles(segment, payload);
+        }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
         if self.halves[side as usize].packet(segment) {
@@ -404,9 +411,11 @@ impl Connection {
         self.halves[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
+        self.timeline.rests = silence.as_ref().is_some_and(|gap| self.has_rested(gap));
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
-            && self.timeline.may_be_over();
+            && self.timeline.may_be_over()
+            || self.timeline.rests;
         match &silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);

@@ -32,6 +32,11 @@ impl Path {
         }
     }
 
+    /// Client and server are the other way round.
+    pub fn swap(&mut self) {
+        self.legs.swap(0, 1);
+    }
+
     /// Minimum round trip between the vantage and `side`, ns; 0 where there is no sample.
     pub fn rtt_ns(&self, side: Side) -> u64 {
         self.legs[side as usize].saturating_sub(1)

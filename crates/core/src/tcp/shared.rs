@@ -18,6 +18,13 @@ pub struct Shared {
     pub(super) names: Names,
 }
 
+impl Shared {
+    /// For connections of which only what happens in `window` is told.
+    pub fn telling_of(window: Window) -> Self {
+        Self { window, ..Self::default() }
+    }
+}
+
 /// By side of a connection: what it says it is.
 pub type Software = [Option<Box<str>>; 2];
 

@@ -15,9 +15,6 @@ use std::num::NonZeroU64;
 /// Requests in flight on one connection beyond this count are one exchange.
 const PIPELINED_MAX: usize = 64;
 
-/// A handshake that ended longer ago than this was not waited for by the request that follows.
-const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
-
 /// Where in the trace a mark stands.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
@@ -35,6 +32,8 @@ pub struct At {
     pub open_ended: bool,
     /// Where both streams stand, by who sends.
     pub positions: [u64; 2],
+    /// The client had closed before.
+    pub client_left: bool,
 }
 
 /// The exchanges of one connection that are not yet over.
@@ -56,6 +55,8 @@ pub struct Timeline {
     pub open_ended: bool,
     /// Position of the server's stream at which the oldest exchange can be retired.
     pub retire_at: u64,
+    /// What is being pushed comes after nobody has waited for anything, see [`Timeline::is_ready`].
+    pub rests: bool,
     /// What was pushed last came after a pause of the server.
     pub paused_now: bool,
     /// How the server answers.
@@ -107,6 +108,11 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// Whether a TLS handshake is over and nothing was asked yet: nobody waits.
+    pub fn is_ready(&self) -> bool {
+        self.open.back().is_some_and(|it| it.handshake.is_some() && !it.request_seen)
     }
 
     /// The server was silent for `all_ns` since `since_ns`, `own_ns` of which are its own, and goes
@@ -293,11 +299,7 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        let after_handshake = self.open.back().is_some_and(|exchange| {
-            exchange.handshake.is_some()
-                && !exchange.request_seen
-                && at.time_ns.saturating_sub(exchange.end_ns) <= HANDSHAKE_WAITED_FOR_NS
-        });
+        let after_handshake = self.is_ready() && !self.rests;
         self.request_began = !after_handshake;
         if !after_handshake {
             let position = at.positions[Side::Server as usize];
@@ -321,7 +323,7 @@ impl Timeline {
 
     fn response_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
-        if self.answered().is_none() && !self.spoken {
+        if self.answered().is_none() && !self.spoken && !at.client_left {
             self.greeting(at, setup, spare);
         }
         if let Some(exchange) = self.answered() {

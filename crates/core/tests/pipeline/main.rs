@@ -4,6 +4,8 @@ use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use std::thread;
 use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::cause::Owner;
+use tcpwhy_core::filter::Filter;
 use tcpwhy_core::pipeline::{Analysis, Options, Pass};
 use tcpwhy_core::report::Report;
 
@@ -62,10 +64,14 @@ fn packet(bytes: &mut Vec<u8>, time_ns: u32, connection: u32, step: u32) {
 }
 
 fn report(capture: &[u8], threads: usize, block_bytes: usize, seed: u64) -> Report {
+    report_with(capture, threads, block_bytes, Options { seed, ..Options::default() })
+}
+
+fn report_with(capture: &[u8], threads: usize, block_bytes: usize, options: Options) -> Report {
     let source = Source::memory("capture", capture);
     let set = CaptureSet::new(vec![source]).expect("a capture");
     let mut set = set.with_block_bytes(block_bytes);
-    let mut analysis = Analysis::new(Options { seed, ..Options::default() });
+    let mut analysis = Analysis::new(options);
     let mut go_on = |_: &CaptureSet| true;
     let complete = if threads == 0 {
         analysis.run(&mut set, &mut go_on)
@@ -119,4 +125,40 @@ fn a_pass_ends_after_the_block_that_was_the_last_one_wanted() {
     let segments = analysis.finish(set.inputs()).totals.segments;
     assert!(segments > 0 && segments < u64::from(CONNECTIONS * (3 + 2 * TURNS)));
     assert_eq!(blocks, 3);
+}
+
+/// The report of what happened in a part of the capture.
+fn within(capture: &[u8], filter: &str) -> Report {
+    let filter = Filter::parse(filter).expect("a filter");
+    let options = Options { filter, first_ns: 1_000_000_000, ..Options::default() };
+    report_with(capture, 0, 1 << 20, options)
+}
+
+#[test]
+fn a_time_range_tells_of_its_exchanges_what_the_whole_capture_shows() {
+    let capture = capture();
+    let whole = report(&capture, 0, 1 << 20, 0);
+    // Between two exchanges of each connection.
+    let (before, after) = (within(&capture, "before +445ms"), within(&capture, "after +445ms"));
+    assert_eq!(before.totals.exchanges, u64::from(CONNECTIONS));
+    assert_eq!(before.totals.exchanges + after.totals.exchanges, whole.totals.exchanges);
+    assert_eq!(before.totals.segments + after.totals.segments, whole.totals.segments);
+    for &owner in Owner::ALL {
+        let told = before.ledger.of(owner) + after.ledger.of(owner);
+        assert_eq!(told, whole.ledger.of(owner), "{}", owner.id());
+    }
+    assert_eq!(after.totals.connections, u64::from(CONNECTIONS));
+    assert!(after.observations.iter().all(|it| it.id != "mid_stream_start"));
+    assert!(whole.totals.window.is_none() && after.totals.window.is_some());
+}
+
+#[test]
+fn what_is_under_way_at_the_edge_of_a_time_range_counts_as_a_whole() {
+    let capture = capture();
+    // In the middle of the second exchange of each connection.
+    let (before, after) = (within(&capture, "before +500ms"), within(&capture, "after +500ms"));
+    assert_eq!(before.totals.exchanges, u64::from(2 * CONNECTIONS));
+    assert_eq!(after.totals.exchanges, u64::from((TURNS - 1) * CONNECTIONS));
+    let nothing = within(&capture, "after +1h");
+    assert_eq!((nothing.totals.connections, nothing.totals.exchanges), (0, 0));
 }

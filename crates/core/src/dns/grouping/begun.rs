@@ -28,7 +28,7 @@ impl Open {
         message: &Message,
     ) -> bool {
         let Some(query_frame) =
-            self.answered_by(server, client_port, message).map(|query| query.query_frame)
+            self.answered_by(server, client_port, message, time_ns).map(|query| query.query_frame)
         else {
             return false;
         };

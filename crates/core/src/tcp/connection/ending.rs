@@ -24,7 +24,7 @@ impl Connection {
             let server = &self.halves[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
-            let may_be_over = self.timeline.may_be_over();
+            let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
             let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
+const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
+
 /// A repetition by timer whose need is not yet known.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
@@ -248,6 +251,18 @@ impl Connection {
         self.move_cursor(gap.sender, gap.end_ns);
     }
 
+    /// Whether nobody has waited in this silence: after a TLS handshake, for longer than who needed
+    /// that for a request takes to make it.
+    pub(super) fn has_rested(&self, gap: &Gap) -> bool {
+        if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
+            return false;
+        }
+        // A packet that was late or lost is no rest.
+        let slices = cause::judge(gap);
+        let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
+        own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
+    }
+
     /// `side` sent what was waited for.
     pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
         self.timeline.move_to(time_ns);
@@ -341,7 +356,8 @@ impl Connection {
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
-        if !open || self.timeline.may_be_over() && !self.unfinished() {
+        let over = self.timeline.may_be_over() || self.timeline.is_ready();
+        if !open || over && !self.unfinished() {
             return;
         }
         // Whoever has data unacknowledged (or unsent before a closed window) was held up.

@@ -1,0 +1,68 @@
+//! Which of several attempts an answer is to, where nothing tells them apart: a resolver library that
+//! asks again sends the same message from the same socket.
+
+use super::RETRY_MIN_NS;
+use crate::dns::lookup::{Query, QueryFlags, UNCACHED_NS};
+
+/// The one of the attempts `alike`, in the order sent, that an answer at `time_ns` is to; `None` if
+/// it is one that was seen before.
+///
+/// The last one, as long as a resolver may have taken what has passed since then; else the first: a
+/// server that takes longer than its client waits is slow, and nothing was lost. A second answer
+/// says that both attempts had arrived: answers come in the order of the questions.
+pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut Query> {
+    let last_answer_ns = alike.iter().filter_map(|query| query.answered_ns).max();
+    let is_open: Vec<bool> = alike.iter().map(|query| query.answered_ns.is_none()).collect();
+    let is_fresh = |at: &usize| {
+        is_open[*at] && last_answer_ns.is_none_or(|answer_ns| alike[*at].sent_ns > answer_ns)
+    };
+    let mut fresh = (0..alike.len()).filter(is_fresh);
+    if let Some(first) = fresh.next() {
+        let last = fresh.next_back().unwrap_or(first);
+        let is_late = time_ns.saturating_sub(alike[last].sent_ns) > UNCACHED_NS;
+        return Some(alike.swap_remove(if is_late { first } else { last }));
+    }
+    let again = last_answer_ns.is_some_and(|at_ns| time_ns < at_ns.saturating_add(RETRY_MIN_NS));
+    if again || !is_open.contains(&true) {
+        return None;
+    }
+    let answered = (0..alike.len()).filter(|&at| !is_open[at]);
+    let mut next = 0;
+    for (to, from) in answered.enumerate() {
+        if from > to {
+            let answer = Answer::take(alike[from]);
+            answer.give(alike[to]);
+        }
+        next = to + 1;
+    }
+    Some(alike.swap_remove(next))
+}
+
+/// What an answer has left in a query.
+struct Answer {
+    answered_ns: Option<u64>,
+    answer_frame: Option<crate::capture::FrameId>,
+    rcode: Option<u8>,
+    baseline_ns: Option<u64>,
+    flags: QueryFlags,
+}
+
+impl Answer {
+    fn take(query: &mut Query) -> Self {
+        Self {
+            answered_ns: query.answered_ns.take(),
+            answer_frame: query.answer_frame.take(),
+            rcode: query.rcode.take(),
+            baseline_ns: query.baseline_ns,
+            flags: query.flags,
+        }
+    }
+
+    fn give(self, query: &mut Query) {
+        query.answered_ns = self.answered_ns;
+        query.answer_frame = self.answer_frame;
+        query.rcode = self.rcode;
+        query.baseline_ns = self.baseline_ns;
+        query.flags = self.flags;
+    }
+}

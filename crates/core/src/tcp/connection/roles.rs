@@ -1,0 +1,47 @@
+//! Who is client and who is server, where the handshake was not captured.
+
+use super::*;
+use crate::app::speaker;
+
+impl Connection {
+    /// Ports only suggest who is who. A message that can only be a request, or only a response, says
+    /// it; whatever was taken for an exchange before that was none.
+    #[cold]
+    pub(super) fn learn_roles(&mut self, segment: &Segment, payload: &[u8]) {
+        let from_client = segment.from_high() == self.client_is_high;
+        let side = if from_client { Side::Client } else { Side::Server };
+        if self.totals.exchanges > 0 {
+            self.knows_roles = true;
+            return;
+        }
+        // In the middle of a message anything may stand.
+        if self.timeline.active == Some(side) {
+            return;
+        }
+        let Some(speaker) = speaker(payload) else { return };
+        self.knows_roles = true;
+        if speaker != side {
+            self.swap_roles();
+        }
+    }
+
+    fn swap_roles(&mut self) {
+        self.client_is_high = !self.client_is_high;
+        self.halves.swap(0, 1);
+        self.streams.swap(0, 1);
+        self.path.swap();
+        self.setup = Setup::default();
+        self.timeline = Timeline::new();
+        self.software = None;
+        self.framer.begin_again(self.server().port);
+        let Some(rare) = &mut self.rare else { return };
+        if let Some(echoes) = &mut rare.echoes {
+            echoes.swap(0, 1);
+        }
+        if let Some(ending) = &mut rare.ending {
+            ending.fin_ns.swap(0, 1);
+            ending.fin.swap(0, 1);
+        }
+        (rare.suspended, rare.contested, rare.doubted) = (None, None, None);
+    }
+}
