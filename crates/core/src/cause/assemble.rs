@@ -34,6 +34,7 @@ impl Default for Floors {
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settle_nagle(&mut tally);
+    settle_buffers(&mut tally);
     settle_set_up(&mut tally);
     settle_repeats(&mut tally);
     overflow::compare(&mut tally);
@@ -133,11 +134,35 @@ fn settle_nagle(tally: &mut Tally) {
         .map(|(key, _)| key.clone())
         .collect();
     for key in suspects {
-        let (to, owner) = match key.sender {
-            Side::Client => (Cause::ClientThink, Owner::Client),
-            Side::Server => (Cause::ServerThink, Owner::Server),
-        };
+        let (to, owner) = think(key.sender);
         move_cause(tally, &key, to, Some((Owner::NagleDelayedAck, owner)));
+    }
+}
+
+/// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of its
+/// flight is what it has to send, and not a buffer's.
+fn settle_buffers(tally: &mut Tally) {
+    let missed = |key: &Key| {
+        let endpoint = tally.endpoints.get(&key.server);
+        endpoint.map_or(0, |endpoint| endpoint.buffer_missed[key.sender as usize])
+    };
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, cause)| key.cause == Cause::SendBuffer && 2 * missed(key) > cause.count)
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = think(key.sender);
+        move_cause(tally, &key, to, Some((Owner::SendBuffer, owner)));
+    }
+}
+
+/// What an application's time is.
+fn think(sender: Side) -> (Cause, Owner) {
+    match sender {
+        Side::Client => (Cause::ClientThink, Owner::Client),
+        Side::Server => (Cause::ServerThink, Owner::Server),
     }
 }
 

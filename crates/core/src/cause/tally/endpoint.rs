@@ -80,6 +80,8 @@ pub struct EndpointTally {
     pub nagle_refuted: [u64; 2],
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: [u64; 2],
+    /// Times senders whose flight stood at a ceiling went on by their own clock, by who sends.
+    pub buffer_missed: [u64; 2],
     /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
     pub repeats: [[u64; 2]; 2],
     /// What senders met that a finding may tell of, by who sends.
@@ -136,7 +138,11 @@ impl EndpointTally {
             // A window that was twice as wide in the end is none that a buffer limits.
             let levels =
                 if half.window().is_some_and(|end| end >= 2 * height) { 0 } else { levels };
-            self.ceilings[side as usize] += u64::from(half.stood_at_ceiling());
+            if half.stood_at_ceiling() {
+                self.ceilings[side as usize] += 1;
+                let late = bulk.map_or(0, |bulk| bulk.late_stands());
+                self.buffer_missed[side as usize] += u64::from(trouble.own_pauses + late);
+            }
             let most = &mut self.window_levels[side as usize];
             *most = (*most).max(levels);
             self.nagle_missed[side as usize] +=
@@ -228,6 +234,7 @@ impl EndpointTally {
             self.noticed[index].merge(&other.noticed[index]);
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
+            self.buffer_missed[index] += other.buffer_missed[index];
             self.ceilings[index] += other.ceilings[index];
             self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
         }

@@ -16,6 +16,9 @@ pub(super) struct Suspended {
     pub stamp: Stamp,
 }
 
+/// An application that pauses for less than this is a busy host.
+const OWN_PAUSE_NS: u64 = 1_000_000;
+
 impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if the acknowledgment is of the first sending.
@@ -310,6 +313,14 @@ impl Connection {
         }
         self.doubt(gap, &slices);
         let half = &mut self.halves[gap.sender as usize];
+        let own_pause = gap.turn == Turn::Continues
+            && gap.retransmission.is_none()
+            && gap.len_ns() >= OWN_PAUSE_NS
+            && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
+            && !gap.ack_triggered();
+        if own_pause && half.bulk.is_some() {
+            half.trouble_mut().own_pauses += 1;
+        }
         if gap.misses_ack() {
             half.trouble_mut().nagle_missed += 1;
         } else if owned_by(Cause::NagleDelayedAck) {
@@ -331,7 +342,7 @@ impl Connection {
                 && owned_by(Cause::SendBuffer)
                 && self.path.knows(gap.sender)
             {
-                bulk.stand_at(bytes);
+                bulk.stand_at(bytes, gap);
             }
         }
         self.halves[gap.sender as usize].restart(gap, &slices);

@@ -2,9 +2,14 @@
 
 use crate::cause::Slice;
 use crate::tcp::ceiling::Rounds;
+use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
 
 use super::scale::Unscaled;
+
+/// What a kernel takes to send what an ACK has made room for, and what its estimated arrival may be
+/// off, at best.
+const PROMPT_NS: u64 = 1_000_000;
 
 /// State of a sender that has sent more than a few segments.
 #[derive(Debug, Default)]
@@ -22,6 +27,9 @@ pub struct Bulk {
     pub rtt_clocked_ns: u64,
     /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
     pub(super) ceiling: u64,
+    /// How often that was, and how often it went on as soon as the ACK was there.
+    stands: u32,
+    prompt_stands: u32,
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
@@ -32,8 +40,17 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// A flight of `bytes` was taken for a full send buffer.
-    pub fn stand_at(&mut self, bytes: u64) {
+    /// A flight of `bytes` was taken for a full send buffer in that silence.
+    pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
+        self.stands += 1;
+        let prompt = gap.after_ack_ns() <= PROMPT_NS + gap.rtt_sender_ns / 32;
+        self.prompt_stands += u32::from(prompt);
+    }
+
+    /// Times it went on some time after an ACK, if it never did so as soon as that was there: it
+    /// has a clock of its own.
+    pub fn late_stands(&self) -> u32 {
+        if self.prompt_stands == 0 { self.stands } else { 0 }
     }
 }

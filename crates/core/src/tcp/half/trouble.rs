@@ -85,6 +85,8 @@ pub struct Trouble {
     pub nagle_holds: u32,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
+    /// Times it went on with a message by its application's clock, without an ACK.
+    pub own_pauses: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
     pub late_acks_met: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
@@ -160,6 +162,7 @@ impl Trouble {
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,
+        own_pauses: 0,
         late_acks_met: 0,
         late_acks_missed: 0,
         timed_out_len_max: 0,
