@@ -326,6 +326,9 @@ impl Timeline {
         }
         if let Some(exchange) = self.answered() {
             exchange.response_seen = true;
+            if exchange.answered_ns == 0 {
+                exchange.answered_ns = at.time_ns;
+            }
         }
     }
 
