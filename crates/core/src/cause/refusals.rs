@@ -58,3 +58,52 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     facts.extend(scanner.map(|scanner| ("scanner", Fact::Text(scanner.ip().to_string()))));
     facts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{Protocol, Side};
+    use crate::capture::FrameId;
+    use crate::cause::scene::Proof;
+    use crate::cause::tally::{CauseTally, Instance};
+    use crate::report::Vantage;
+
+    /// The refused ports of one host, each with the client that asked last.
+    fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {
+        let part = |port: u16| {
+            let server = Endpoint { address: [9; 16], port };
+            let culprit = Culprit { role: Role::Server, endpoint: server };
+            let key = Key { cause: Cause::Refused, sender: Side::Server, server, culprit };
+            let worst = Instance {
+                rank: ((false, false, 1), std::cmp::Reverse((1, FrameId::new(0, 1)))),
+                proof: Proof::default(),
+                client: Endpoint { address: [client(port); 16], port: 40_000 },
+                server,
+                vantage: Vantage::Server,
+                software: None,
+                protocol: Protocol::default(),
+            };
+            (key, CauseTally { worst: Some(worst), ..CauseTally::default() })
+        };
+        (1..=ports).map(part).collect()
+    }
+
+    fn names(parts: &[(Key, CauseTally)]) -> Vec<&'static str> {
+        let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
+        facts(&parts).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn one_client_that_tries_many_ports_scans_them() {
+        assert_eq!(names(&refused(100, |_| 1)), ["ports", "scanner"]);
+        assert_eq!(names(&refused(100, |port| port as u8)), ["ports"]);
+        assert_eq!(names(&refused(2, |_| 1)), ["ports"]);
+        assert!(names(&refused(1, |_| 1)).is_empty());
+    }
+
+    #[test]
+    fn all_refused_ports_of_a_host_are_one_finding() {
+        let culprits: Vec<_> = refused(3, |_| 1).iter().map(|(key, _)| culprit(key)).collect();
+        assert!(culprits.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}

@@ -187,6 +187,11 @@ fn is_whole(connection: &Connection) -> bool {
     faults.truncated + faults.missing_bytes == 0
 }
 
+/// Whether what was asked is known to be a request, and no goodbye.
+fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
+    connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
+}
+
 /// Whether the response had told where it ends, and ended before that.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
@@ -197,7 +202,7 @@ fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
 /// request on a connection that had lain idle. (What a server closes for without an answer
 /// otherwise may be a goodbye.)
 fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
-    let http = connection.protocol() == Protocol::Http1 && is_whole(connection);
+    let http = is_http(connection, exchange) && is_whole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
@@ -279,7 +284,7 @@ impl Tally {
         // Nor one that answered its server's goodbye, which had reached it, with its own.
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
         let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
-        let readable = connection.protocol() == Protocol::Http1;
+        let readable = is_http(connection, exchange);
         if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
             return;
         }

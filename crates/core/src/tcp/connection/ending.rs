@@ -238,7 +238,7 @@ impl Connection {
             let cut_off = begun && self.announces_end();
             if let Some(fin) = server_fin.filter(|_| cut_off) {
                 // The response ends before the end that it announced: its client learns that now.
-                self.accrue_to(Side::Server, fin.time_ns, fin);
+                self.timeline.end_early(fin);
             }
             let closed = server_fin.is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
