@@ -433,7 +433,9 @@ impl Timeline {
     /// The server, which had more to send, says with its `fin` that it will not.
     pub fn end_early(&mut self, fin: Sighting) {
         let from_ns = self.cursor_ns;
-        let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else { return };
+        let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else {
+            return;
+        };
         let gap = Gap::between(Side::Server, from_ns, fin.time_ns, exchange.last, fin);
         let slice = Slice::of(Owner::Server, Cause::ServerThink, fin.time_ns - from_ns);
         exchange.own(&slice, &gap);
