@@ -2,7 +2,6 @@
 
 use super::Cause;
 use crate::app::Side;
-use crate::cause::Cause;
 use crate::report::{Fact, Observation};
 use crate::tcp::{Connection, Half};
 
