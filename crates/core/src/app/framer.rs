@@ -141,6 +141,14 @@ impl Framer {
         self.protocol
     }
 
+    /// Whether the response under way tells where it ends, and not by the end of the connection.
+    pub fn announces_end(&self) -> bool {
+        // A body that the end of the connection ends is skipped without an end (RFC 9112 §6.3).
+        self.protocol == Protocol::Http1
+            && matches!(self.machine, Machine::Http(_))
+            && self.skip[Side::Server as usize] < u64::MAX / 2
+    }
+
     /// Whether exchanges end only with the next request, for all that can be told.
     pub fn is_open_ended(&self) -> bool {
         match &self.machine {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
-use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, syn_flood};
+use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, syn_flood};
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
-use crate::report::{Affected, EndpointReport, Finding, KindReport, Report, Totals, Vantage};
+use crate::report::{Affected, EndpointReport, Fact, Finding, KindReport, Report, Totals, Vantage};
 use crate::wire::Endpoint;
 
 /// From where on findings are worth a reader's time.
@@ -36,6 +36,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     settle_nagle(&mut tally);
     settle_buffers(&mut tally);
     settle_set_up(&mut tally);
+    refusals::settle(&mut tally);
     settle_repeats(&mut tally);
     overflow::compare(&mut tally);
     for endpoint in tally.endpoints.values() {
@@ -107,8 +108,11 @@ fn order(finding: &Finding) -> impl Ord + use<> {
         Cause::Reset | Cause::IdleReset => 2,
         _ => 3,
     };
+    // Whoever scans ports waits for none of them.
+    let scan = finding.facts.iter().any(|(name, _)| *name == "scanner");
     (
-        finding.cause.class() == Class::Cost,
+        finding.cause.class() == Class::Cost || scan,
+        scan,
         std::cmp::Reverse(finding.lost_ns),
         severity,
         finding.cause,
@@ -168,20 +172,23 @@ fn think(sender: Side) -> (Cause, Owner) {
 
 /// Where a listener's queue overflows, its dropped SYNs are the same fault.
 fn settle_set_up(tally: &mut Tally) {
-    let overflowing: Vec<_> = tally
-        .causes
-        .keys()
-        .filter(|key| key.cause == Cause::SynRetransmit)
-        .filter(|key| {
-            tally.causes.keys().any(|other| {
+    let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
+    for key in repeated.cloned().collect::<Vec<_>>() {
+        let ignores = tally
+            .causes
+            .keys()
+            .any(|other| other.cause == Cause::AcceptQueueOverflow && other.server == key.server);
+        let [full, open] = overflow::fullness(tally, key.server);
+        if ignores || overflow::is_full(full, open) {
+            let owners = Some((Owner::SynRetransmit, Owner::Connect));
+            move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
+            let to = tally.causes.iter_mut().filter(|(other, _)| {
                 other.cause == Cause::AcceptQueueOverflow && other.server == key.server
-            })
-        })
-        .cloned()
-        .collect();
-    for key in overflowing {
-        let owners = Some((Owner::SynRetransmit, Owner::Connect));
-        move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
+            });
+            to.for_each(|(_, cause)| cause.shown.add(overflow::FULL, full));
+        } else if let Some(cause) = tally.causes.get_mut(&key) {
+            cause.shown.add(overflow::OPEN, open);
+        }
     }
 }
 
@@ -299,7 +306,8 @@ pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<Vec<Part<'a>>> {
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
-        groups.entry((key.cause, key.sender, key.culprit)).or_default().push((key, cause));
+        let culprit = refusals::culprit(key);
+        groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
     let mut groups: Vec<_> = groups.into_values().collect();
     for parts in &mut groups {
@@ -325,9 +333,19 @@ pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Findin
     }
     let endpoint = tally.endpoints.get(&key.server);
     let worst = cause.worst.as_ref();
+    let culprit = if parts.len() > 1 { refusals::culprit(key) } else { key.culprit };
+    let mut facts = facts::facts(key, cause, endpoint);
+    facts.extend(refusals::facts(parts));
+    if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
+        let target = match parts.len() {
+            1 => key.server.to_string(),
+            servers => format!("{} and {} more", key.server, servers - 1),
+        };
+        facts.insert("target", Fact::Text(target));
+    }
     Finding {
         cause: key.cause,
-        culprit: key.culprit,
+        culprit,
         // A cause that was moved to another one met that on some of its exchanges.
         affected: Affected {
             exchanges: cause.exchanges.min(of_exchanges),
@@ -343,7 +361,7 @@ pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Findin
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         ruled_out: facts::ruled_out(key, cause, endpoint),
-        facts: facts::facts(key, cause, endpoint).into_iter().collect(),
+        facts: facts.into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
         sender: key.sender,

@@ -1,7 +1,7 @@
 //! The values that go into a finding's words, and how sure it is.
 
-use super::Cause;
 use super::tally::{CauseTally, EndpointTally, Key};
+use super::{Cause, overflow};
 use crate::app::Side;
 use crate::report::{Fact, RuledOut, Vantage};
 use std::collections::BTreeMap;
@@ -106,11 +106,13 @@ pub fn confidence(key: &Key, cause: &CauseTally) -> f64 {
 pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Vec<RuledOut> {
     let proof = cause.worst.as_ref().map(|instance| &instance.proof);
     let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
+    // A repeated SYN that met a full listener was not found to be that at first.
+    all.retain(|ruled_out| ruled_out.cause != key.cause);
     let established = endpoint.map_or(0, |endpoint| endpoint.established);
-    let others = established > cause.connections;
+    let [full, open] = [overflow::FULL, overflow::OPEN].map(|name| cause.shown.count(name) > 0);
     let more = match key.cause {
-        Cause::SynRetransmit => (Cause::AcceptQueueOverflow, "others_pass", others),
-        Cause::AcceptQueueOverflow => (Cause::SynRetransmit, "host_alive", others),
+        Cause::SynRetransmit => (Cause::AcceptQueueOverflow, "queue_open", open),
+        Cause::AcceptQueueOverflow => (Cause::SynRetransmit, "queue_full", full),
         Cause::Refused => (Cause::AcceptQueueOverflow, "always", established == 0),
         _ => return all,
     };

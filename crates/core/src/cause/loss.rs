@@ -2,7 +2,7 @@
 //! §3.2, RFC 6675, RFC 8985).
 
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice};
+use super::{Cause, Owner, Slice, set_up};
 use crate::report::Fact;
 use crate::tcp::{Gap, Recovery, Turn};
 
@@ -127,6 +127,9 @@ fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
+    if let Some(told) = scene.connection.rejects(gap.sender) {
+        set_up::see_told(told, proof);
+    }
     proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());

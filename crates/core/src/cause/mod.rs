@@ -24,6 +24,7 @@ mod nagle_delayed_ack;
 mod notes;
 mod overflow;
 mod receive_window;
+mod refusals;
 mod resets;
 mod scene;
 mod set_up;

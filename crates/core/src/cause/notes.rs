@@ -1,7 +1,7 @@
 //! What limits the answer, and what was noticed and cost nobody anything.
 
+use super::Cause;
 use crate::app::Side;
-use crate::cause::Cause;
 use crate::report::{Fact, Observation};
 use crate::tcp::{Connection, Half};
 
@@ -90,8 +90,14 @@ impl Notes {
         self.super_packets += faults.super_packets;
         self.mid_stream += u64::from(connection.mid_stream);
         self.unasked += connection.unasked();
-        // Of those about a SYN a finding tells.
+        // Of those about a SYN, or about data that only a timer got through, a finding tells.
+        let timed_out = |side: Side| {
+            let causes = connection.totals.causes[side as usize];
+            causes & 1 << Cause::RetransmissionTimeout as u64 != 0
+        };
         let told = connection.told().filter(|told| !told.about_syn);
+        let told =
+            told.filter(|told| connection.rejects(told.about).is_none() || !timed_out(told.about));
         self.icmp_errors += told.map_or(0, |told| told.count);
         self.unanswered += u64::from(connection.left_unanswered);
         self.tunnelled += u64::from(connection.is_tunnelled());

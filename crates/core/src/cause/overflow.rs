@@ -8,12 +8,56 @@ use super::tally::{CauseTally, First, Key, Tally};
 use super::{Cause, Owner};
 use crate::app::Side;
 use crate::histogram::Histogram;
+use crate::wire::Endpoint;
 
 /// Connections that a listener takes within this were taken at once.
 const AT_ONCE_NS: u64 = 5_000_000;
 
 /// Answers looked at for one connection.
 const ANSWERS_MAX: usize = 4096;
+
+/// SYNs that came to a full queue, among what a finding shows.
+pub(super) const FULL: &str = "queue_full";
+
+/// SYNs that were not answered although the queue had room.
+pub(super) const OPEN: &str = "queue_open";
+
+/// Of the SYNs to `server` that were answered only when they came again, how many met a queue that may
+/// have been full, and how many one with room. A full queue holds connections that are set up and
+/// wait for their answer, and the next SYN that gets in comes after one of them has left.
+pub(super) fn fullness(tally: &Tally, server: Endpoint) -> [u64; 2] {
+    let mut firsts: Vec<_> = tally.firsts.iter().filter(|first| first.server == server).collect();
+    firsts.sort_by_key(|first| first.start_ns);
+    let mut counts = [0, 0];
+    for unheard in firsts.iter().filter(|first| first.syn_unheard) {
+        // On the server's clock, moved to when its answer would have been seen here.
+        let came_ns = unheard.start_ns + unheard.rtt_server_ns;
+        let waits = |other: &&&First| {
+            let set_up_ns = other.start_ns + other.rtt_base_ns + other.set_up_again_ns;
+            set_up_ns <= unheard.start_ns && (other.answered_ns > came_ns || !other.answered)
+        };
+        let before = firsts.partition_point(|other| other.start_ns < unheard.start_ns);
+        let waiting = firsts[before.saturating_sub(ANSWERS_MAX)..before].iter().filter(waits);
+        let left_ns =
+            waiting.map(|other| if other.answered { other.answered_ns } else { u64::MAX });
+        let Some(left_ns) = left_ns.min() else {
+            counts[1] += 1;
+            continue;
+        };
+        let after = firsts[before..].iter().take(ANSWERS_MAX).filter(|other| !other.syn_unheard);
+        let mut got_in = after.filter(|other| {
+            other.start_ns > unheard.start_ns && other.start_ns + other.rtt_server_ns < left_ns
+        });
+        counts[usize::from(got_in.next().is_some())] += 1;
+    }
+    counts
+}
+
+/// Whether these counts are a queue's that overflows: one SYN may be lost while others wait for their
+/// answers.
+pub(super) fn is_full(full: u64, open: u64) -> bool {
+    full >= 2 && full > open
+}
 
 /// Compares the waits at overflowing queues with those that room in them would leave.
 pub(super) fn compare(tally: &mut Tally) {

@@ -1,5 +1,5 @@
-//! Connections that a RST ended (RFC 9293 §3.5.2): in mid-exchange, or just as an idle one was
-//! used again.
+//! Connections that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange, or just as an idle one
+//! was used again.
 
 use super::Cause;
 use super::scene::{Proof, Scene};
@@ -18,7 +18,7 @@ fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing:
         }
     }
     let asked = exchange.first;
-    if connection.ending().reset.is_some_and(|reset| reset.frame != asked.frame) {
+    if connection.ending().reset.is_none_or(|reset| reset.frame != asked.frame) {
         proof.see(request, asked);
     }
     if let Some(reset) = connection.ending().reset {
@@ -53,10 +53,14 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         let last_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
         if last_ns > 0 {
-            proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(connection.first_ns)));
+            let open_ns = connection.setup.established_ns().unwrap_or(connection.first_ns);
+            proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
             proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
+    }
+    if connection.ending().reset.is_none() {
+        proof.fact("by_fin", Fact::Text("FIN".into()));
     }
     see_cut(scene, proof);
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());

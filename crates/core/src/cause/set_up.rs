@@ -4,7 +4,7 @@
 use super::Cause;
 use super::scene::{Proof, Scene, Shown};
 use crate::report::Fact;
-use crate::tcp::Setup;
+use crate::tcp::{Setup, Told};
 use crate::wire::IcmpErrorKind;
 
 fn see_handshake(setup: &Setup, proof: &mut Proof) {
@@ -38,23 +38,30 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
     proof.fact("side", Fact::Text(side.into()));
     proof.not(Cause::Refused, "no_rst", !setup.refused);
     see_error(scene, proof);
-    let accepted = setup.established_ns().is_some() && setup.confirmed && !setup.ignored();
+    // A full listener drops SYNs, too: that it took a later one, and its ACK, says nothing of those.
+    let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;
     proof.not(Cause::AcceptQueueOverflow, "handshake_seen", accepted);
     proof.not(Cause::PathRtt, "sent_again", setup.syns > 1);
 }
 
 /// The handshake that the client completed and the server did not take.
 pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
-    let setup = &scene.connection.setup;
+    let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     see_handshake(setup, proof);
-    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack() > 0);
+    proof.not(Cause::SynRetransmit, "acked_repeat", setup.syn_acks_after_ack(path) > 0);
     proof.not(Cause::ServerThink, "not_acknowledged", setup.ignored_data() >= 2);
     proof.not(Cause::SynFlood, "completes", setup.established_ns().is_some());
 }
 
 /// What ICMP errors said of the SYN.
 fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
-    let Some(told) = scene.connection.told().filter(|told| told.about_syn) else { return };
+    if let Some(told) = scene.connection.told().filter(|told| told.about_syn) {
+        see_told(told, proof);
+    }
+}
+
+/// Who says what by ICMP.
+pub(super) fn see_told(told: &Told, proof: &mut Proof) {
     proof.see("icmp", told.seen);
     proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
     proof.fact("says", Fact::Text(says(told.kind).into()));
@@ -84,6 +91,8 @@ pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
                 see_error(scene, proof);
             } else {
                 proof.see("reset", reset);
+                let [of_reset, _] = scene.connection.ending().reset_ttls;
+                proof.fact("rst_ttl", Fact::Count(of_reset.into()));
             }
             proof.fact("rtt_ns", Fact::Ns(reset.time_ns.saturating_sub(syn.time_ns)));
         }
@@ -94,8 +103,8 @@ pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// Adds up who never got an answer, and what a full listener did.
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
-    let setup = &scene.connection.setup;
+    let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
-    shown.add("ignored", u64::from(setup.ignored()));
-    shown.add("syn_ack_repeats", setup.syn_acks_after_ack().into());
+    shown.add("ignored", u64::from(setup.ignored(path)));
+    shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
 }

@@ -96,6 +96,14 @@ impl Flood {
         self.first_ns.map_or(0, |first_ns| self.last_ns - first_ns)
     }
 
+    /// SYNs per second while it lasted.
+    fn rate(&self) -> u64 {
+        let ns = u128::from(self.duration_ns().max(1));
+        let rate = u128::from(self.count.saturating_sub(1)) * 1_000_000_000 / ns;
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// The same of a flood that lasts for a second, if it is shorter.
     fn per_second(&self) -> u64 {
         (u128::from(self.count) * 1_000_000_000 / u128::from(self.duration_ns().max(1_000_000_000)))
             as u64
@@ -127,8 +135,8 @@ pub(super) fn recognise(
         ("duration_ns", Fact::Ns(flood.duration_ns())),
         ("sources", Fact::Count(flood.sources.len() as u64)),
         ("completed", Fact::Count(endpoint.established)),
-        ("rate", Fact::Count(flood.per_second())),
-        ("rate_bps", Fact::BitsPerSecond(flood.per_second() * 60 * 8)),
+        ("rate", Fact::Count(flood.rate())),
+        ("rate_bps", Fact::BitsPerSecond(flood.rate().saturating_mul(60 * 8))),
     ];
     let victims = (repeated > 0).then_some(("victims", Fact::Count(repeated)));
     Some(Finding {

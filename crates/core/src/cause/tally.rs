@@ -44,6 +44,10 @@ pub struct First {
     pub unheard_ns: u64,
     /// It was answered.
     pub answered: bool,
+    /// When its response began to pass the vantage, ns; 0 if it did not.
+    pub answered_ns: u64,
+    /// Its SYN was answered only when it came again.
+    pub syn_unheard: bool,
     /// Its first frame.
     pub frame: FrameId,
 }
@@ -127,6 +131,8 @@ impl Sink for Tally {
                     _ => exchange.timed_out_ns(Side::Client),
                 },
                 answered: exchange.response_seen || exchange.is_complete(),
+                answered_ns: exchange.answered_ns,
+                syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
                 frame: exchange.first.frame,
             });
             self.bound_firsts();
@@ -135,6 +141,9 @@ impl Sink for Tally {
             && exchange.request_seen
         {
             self.reset(connection, exchange, by);
+        }
+        if exchange.outcome == Outcome::Closed && closed_on(connection, exchange) {
+            self.reset(connection, exchange, Side::Server);
         }
     }
 
@@ -162,12 +171,40 @@ const IDLE_NS: u64 = 250_000_000;
 /// did.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = match exchange.idle_ns {
-        0 => connection.setup.established_ns().unwrap_or(exchange.start_ns),
+        0 if connection.totals.exchanges <= 1 => {
+            connection.setup.established_ns().unwrap_or(exchange.start_ns)
+        }
         idle_ns => exchange.start_ns.saturating_sub(idle_ns),
     };
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
         >= IDLE_NS
+}
+
+/// Whether the capture misses nothing of the connection that its framing rests on.
+fn is_whole(connection: &Connection) -> bool {
+    let faults = connection.faults();
+    faults.truncated + faults.missing_bytes == 0
+}
+
+/// Whether what was asked is known to be a request, and no goodbye.
+fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
+    connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
+}
+
+/// Whether the response had told where it ends, and ended before that.
+fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
+    let begun = exchange.response_seen && !exchange.is_complete();
+    begun && is_whole(connection) && connection.announces_end()
+}
+
+/// Whether an orderly FIN was none for the client: it cut the response short, or was the answer to a
+/// request on a connection that had lain idle. (What a server closes for without an answer
+/// otherwise may be a goodbye.)
+fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
+    let http = is_http(connection, exchange) && is_whole(connection);
+    let unanswered = http && exchange.request_seen && !exchange.response_seen;
+    unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
 
 impl Tally {
@@ -228,23 +265,27 @@ impl Tally {
         let fin_before = connection.ending().fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
         let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
-        if by == Side::Client && !impatient && (fin_before || !exchange.response_seen) {
+        // One that does not take the end of a response that was announced has broken off.
+        let broken_off = is_cut_short(connection, exchange);
+        let content = fin_before && !broken_off || !exchange.response_seen;
+        if by == Side::Client && !impatient && content {
             return;
         }
         // Nor has one that had closed of its own accord when the RST came.
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         // What was sent before a FIN and not captured whole may have been a goodbye, too.
-        let unread = connection.faults().truncated + connection.faults().missing_bytes > 0;
-        if unread && client_fin_ns.is_some() && !exchange.response_seen {
+        if !is_whole(connection) && client_fin_ns.is_some() && !exchange.response_seen {
             return;
         }
-        if client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|server| at_ns < server)) {
+        let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
+        if left && !(by == Side::Client && broken_off) {
             return;
         }
         // Nor one that answered its server's goodbye, which had reached it, with its own.
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
         let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
-        if knew && client_fin_ns.is_some() && !exchange.response_seen {
+        let readable = is_http(connection, exchange);
+        if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
             return;
         }
         // What is not a request that can be read, sent to a server that had closed behind its answer

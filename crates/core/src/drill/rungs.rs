@@ -184,7 +184,9 @@ impl Drawing<'_> {
         if is(frames.syn) || is(frames.syn_ack) {
             return Some(Slice::plain(Owner::Connect, ns));
         }
-        match self.connection.setup.cause(self.connection.path.ends_here(Side::Server)) {
+        let (setup, path) = (&self.connection.setup, &self.connection.path);
+        match setup.cause(path) {
+            _ if setup.repeated_ns(path) == 0 => Some(Slice::plain(Owner::Connect, ns)),
             Cause::AcceptQueueOverflow => {
                 Some(Slice::of(Owner::Connect, Cause::AcceptQueueOverflow, ns))
             }

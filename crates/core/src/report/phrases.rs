@@ -258,7 +258,10 @@ fn is_software(term: &str, software: &str) -> bool {
 fn verify(finding: &Finding) -> String {
     let Endpoint { port, .. } = finding.culprit.endpoint;
     let server = finding.evidence_flow.map(|(_, server)| server);
-    let at = server.filter(|_| finding.culprit.role == Role::Client);
+    // A client's ports change, and a router has none: what is sent to the server shows.
+    let elsewhere =
+        finding.culprit.role == Role::Client || finding.culprit.role == Role::Network && port == 0;
+    let at = server.filter(|_| elsewhere);
     let at = at.unwrap_or(finding.culprit.endpoint);
     let port = if at.port == 0 { port } else { at.port };
     let what = match port {

@@ -71,6 +71,8 @@ pub struct Exchange {
     pub first: Sighting,
     /// Its last frame.
     pub last: Sighting,
+    /// When its response began to pass, ns; 0 if it did not.
+    pub answered_ns: u64,
     /// Who owned its time; the sum is its wall time.
     pub ledger: Shares,
     /// What causes had a part in it.

@@ -3,15 +3,24 @@
 use crate::app::Side;
 use crate::cause::{Cause, Owner};
 use crate::report::Shares;
+use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
-use crate::wire::{Segment, TcpFlags};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// An exchange that begins later than this after its connection was set up did not wait for it:
 /// the connection came from a pool or was opened in advance.
 const WAITED_FOR_NS: u64 = 100_000_000;
 
-/// A SYN-ACK this long after the client's ACK is not one that crossed it.
+/// A SYN-ACK this much later than the client's ACK can have told its server is not one that crossed
+/// it, ns.
 const IGNORED_NS: u64 = 150_000_000;
+
+/// A receiver may keep an ACK for almost this long (RFC 9293 §3.8.6.3): by how much the round trips
+/// that data shows may be longer than those of a set-up, ns.
+const ACK_KEPT_NS: u64 = 500_000_000;
+
+/// Repetitions whose times are kept; of more, the last takes the place of the one before it.
+const TIMES_MAX: usize = 8;
 
 /// After this a SYN-ACK that nobody acknowledged is repeated (RFC 6298 §2.1), ns, and a little.
 const SYN_ACK_AGAIN_NS: u64 = 1_300_000_000;
@@ -61,14 +70,22 @@ pub struct Setup {
 struct Again {
     /// The second SYN.
     syn: Sighting,
-    /// The last SYN before the first SYN-ACK, ns.
-    syn_last_ns: u64,
+    /// When SYNs were repeated before the first SYN-ACK, ns.
+    syns_ns: Vec<u64>,
+    /// The timestamp of the last of them.
+    syn_tsval: u32,
+    /// The first SYN-ACK says by its timestamp that it answers the last of them.
+    answers_last: bool,
     /// The second SYN-ACK.
     syn_ack: Sighting,
-    /// The last SYN-ACK before the client's ACK, ns.
-    syn_ack_last_ns: u64,
-    /// SYN-ACKs repeated after the client's ACK had passed.
-    syn_acks_after_ack: u32,
+    /// When SYN-ACKs were repeated before the client's ACK, ns.
+    syn_acks_ns: Vec<u64>,
+    /// The timestamp of the last of them.
+    syn_ack_tsval: u32,
+    /// The client's ACK says by its timestamp that it answers an earlier one.
+    acks_earlier: bool,
+    /// When they were repeated after the client's ACK had passed, ns.
+    after_ack_ns: Vec<u64>,
     /// Times the client repeated data before the server said anything.
     ignored_data: u32,
     /// The last of them, ns.
@@ -87,10 +104,15 @@ impl Setup {
                 let again = self.again.get_or_insert_default();
                 again.syn.get_or_insert(here);
                 if unanswered {
-                    again.syn_last_ns = here.time_ns;
+                    keep(&mut again.syns_ns, here.time_ns);
+                    again.syn_tsval = segment.tsval;
                 }
             }
         } else if self.syn_ack.known().is_some() && segment.flags.has(TcpFlags::ACK) {
+            if let Some(again) = self.again.as_mut().filter(|_| self.ack.known().is_none()) {
+                let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
+                again.acks_earlier = echoes && segment.tsecr != again.syn_ack_tsval;
+            }
             self.ack.get_or_insert(here);
         }
     }
@@ -102,16 +124,20 @@ impl Setup {
             self.syn_acks += 1;
             self.syn_ack.get_or_insert(here);
             if self.syn_acks == 1 {
+                if let Some(again) = &mut self.again {
+                    let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
+                    again.answers_last = echoes && segment.tsecr == again.syn_tsval;
+                }
                 return;
             }
             let again = self.again.get_or_insert_default();
             again.syn_ack.get_or_insert(here);
             match self.ack.known() {
-                None => again.syn_ack_last_ns = here.time_ns,
-                Some(ack) if here.time_ns.saturating_sub(ack.time_ns) > IGNORED_NS => {
-                    again.syn_acks_after_ack += 1;
+                None => {
+                    keep(&mut again.syn_acks_ns, here.time_ns);
+                    again.syn_ack_tsval = segment.tsval;
                 }
-                Some(_) => {}
+                Some(_) => keep(&mut again.after_ack_ns, here.time_ns),
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
             self.refused = self.syn_ack.known().is_none() && self.syns > 0;
@@ -149,12 +175,38 @@ impl Setup {
 
     /// The last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
-        self.again.as_ref().map_or(0, |again| again.syn_last_ns).max(self.syn.time_ns)
+        last_ns(self.again.as_ref().map(|again| &again.syns_ns)).max(self.syn.time_ns)
     }
 
     /// The last SYN-ACK before the client's ACK, ns; 0 if there was none.
     pub fn syn_ack_last_ns(&self) -> u64 {
-        self.again.as_ref().map_or(0, |again| again.syn_ack_last_ns).max(self.syn_ack.time_ns)
+        last_ns(self.again.as_ref().map(|again| &again.syn_acks_ns)).max(self.syn_ack.time_ns)
+    }
+
+    /// What passed between the first SYN and the one that was answered, and between the first SYN-ACK
+    /// and the one that was, ns. Where the round trip is longer than the timer, what is repeated was
+    /// not lost: the answer comes sooner after the repetition than any answer to it could.
+    pub fn repeated_ns(&self, path: &Path) -> u64 {
+        let Some(again) = self.again.as_deref() else { return 0 };
+        let answered_by = |first: Sighting, again_ns: &[u64], answer_ns: u64, side: Side| {
+            let too_late = |&&sent_ns: &&u64| {
+                answer_ns.saturating_sub(sent_ns) + ACK_KEPT_NS >= path.rtt_ns(side)
+            };
+            let heard = again_ns.iter().rfind(too_late);
+            heard.map_or(0, |&sent_ns| sent_ns.saturating_sub(first.time_ns))
+        };
+        let syns_ns = match self.syn_ack.known() {
+            Some(syn_ack) if !again.answers_last => {
+                answered_by(self.syn, &again.syns_ns, syn_ack.time_ns, Side::Server)
+            }
+            _ => self.syn_last_ns().saturating_sub(self.syn.time_ns),
+        };
+        let syn_acks_ns = match self.ack.known() {
+            Some(_) if again.acks_earlier && !path.knows(Side::Client) => 0,
+            Some(ack) => answered_by(self.syn_ack, &again.syn_acks_ns, ack.time_ns, Side::Client),
+            None => self.syn_ack_last_ns().saturating_sub(self.syn_ack.time_ns),
+        };
+        syns_ns + syn_acks_ns
     }
 
     /// The handshake has not been completed by the client.
@@ -164,16 +216,25 @@ impl Setup {
 
     /// The listener ignored the client's ACK: its queue of completed connections was full. Were it
     /// so for long, it would have repeated its SYN-ACK: without, the ACK was heard and the data lost.
-    pub fn ignored(&self) -> bool {
+    /// Elsewhere than at the server one ACK may have been lost; with the data behind it, it was not.
+    pub fn ignored(&self, path: &Path) -> bool {
         let Some(again) = &self.again else { return false };
-        let answered_ns = self.syn_ack.time_ns.max(again.syn_ack_last_ns);
+        let answered_ns = self.syn_ack_last_ns();
         let soon = again.ignored_last_ns < answered_ns + SYN_ACK_AGAIN_NS;
-        again.syn_acks_after_ack > 0 || again.ignored_data >= 2 && soon
+        let repeats = self.syn_acks_after_ack(path);
+        let unheard = repeats + again.ignored_data;
+        let ack_unheard = repeats > 0 && (path.ends_here(Side::Server) || unheard >= 2);
+        ack_unheard || again.ignored_data >= 2 && soon
     }
 
-    /// SYN-ACKs repeated after the client's ACK had passed.
-    pub fn syn_acks_after_ack(&self) -> u32 {
-        self.again.as_ref().map_or(0, |again| again.syn_acks_after_ack)
+    /// SYN-ACKs repeated after the client's ACK had come to the server. A SYN that was repeated for
+    /// nothing is answered as well: at the server it shows which SYN-ACKs are such answers.
+    pub fn syn_acks_after_ack(&self, path: &Path) -> u32 {
+        let Some((again, ack)) = self.again.as_deref().zip(self.ack.known()) else { return 0 };
+        let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + IGNORED_NS;
+        let repeats = again.after_ack_ns.iter().filter(|&&at_ns| at_ns > heard_ns).count();
+        let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };
+        u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers)
     }
 
     /// Times the client repeated data before the server said anything.
@@ -222,10 +283,27 @@ impl Setup {
         repeated_ns
     }
 
-    /// What the repeated part is called. A SYN that reached the server's host (`at_server`) and
-    /// was answered only when it came again found the listener's queue full.
-    pub fn cause(&self, at_server: bool) -> Cause {
-        let dropped = at_server && self.syns > 1 && self.syn_acks == 1;
-        if self.ignored() || dropped { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
+    /// What the repeated part is called.
+    pub fn cause(&self, path: &Path) -> Cause {
+        if self.ignored(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
+
+    /// The SYN was answered only when it came again: it, or the answer, did not arrive, or the
+    /// listener had no room.
+    pub fn syn_unheard(&self) -> bool {
+        self.syns > 1 && self.syn_acks <= 1
+    }
+}
+
+/// Adds a time to those that are kept.
+fn keep(times_ns: &mut Vec<u64>, time_ns: u64) {
+    if times_ns.len() == TIMES_MAX {
+        times_ns.pop();
+    }
+    times_ns.push(time_ns);
+}
+
+/// The last of them, 0 if there is none.
+fn last_ns(times_ns: Option<&Vec<u64>>) -> u64 {
+    times_ns.and_then(|times_ns| times_ns.last()).copied().unwrap_or(0)
 }

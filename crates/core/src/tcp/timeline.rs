@@ -328,6 +328,9 @@ impl Timeline {
         }
         if let Some(exchange) = self.answered() {
             exchange.response_seen = true;
+            if exchange.answered_ns == 0 {
+                exchange.answered_ns = at.time_ns;
+            }
         }
     }
 
@@ -427,6 +430,19 @@ impl Timeline {
             self.retire_front(rtt_client_ns, outcome);
         }
         self.retire_at = u64::MAX;
+    }
+
+    /// The server, which had more to send, says with its `fin` that it will not.
+    pub fn end_early(&mut self, fin: Sighting) {
+        let from_ns = self.cursor_ns;
+        let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else {
+            return;
+        };
+        let gap = Gap::between(Side::Server, from_ns, fin.time_ns, exchange.last, fin);
+        let slice = Slice::of(Owner::Server, Cause::ServerThink, fin.time_ns - from_ns);
+        exchange.own(&slice, &gap);
+        exchange.end_ns = fin.time_ns;
+        self.cursor_ns = fin.time_ns;
     }
 
     /// Ends what is complete as complete and the rest with `outcome`.

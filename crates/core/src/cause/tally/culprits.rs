@@ -28,7 +28,9 @@ impl Key {
     pub(super) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
         let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
-        let culprit = match connection.obstacle().filter(|_| of_syn) {
+        let rejected = connection.rejects(sender).filter(|_| cause == Cause::RetransmissionTimeout);
+        let obstacle = connection.obstacle().filter(|_| of_syn);
+        let culprit = match obstacle.or(rejected.map(|told| told.reporter)) {
             Some(endpoint) => Culprit { role: Role::Network, endpoint },
             None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
                 Culprit { role: Role::Network, endpoint: server }

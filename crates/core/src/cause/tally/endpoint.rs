@@ -58,6 +58,8 @@ pub struct EndpointTally {
     pub flood: Flood,
     /// Connections set up.
     pub established: u64,
+    /// Time to live of what its server sent, other than RSTs; 0 if that was nothing.
+    pub ttl: u8,
     /// What it says it is.
     pub software: Option<Box<str>>,
     /// What it speaks.
@@ -112,6 +114,7 @@ impl EndpointTally {
             self.flood.add(connection);
         }
         self.established += u64::from(connection.setup.established_ns().is_some());
+        self.ttl = self.ttl.max(connection.halves[Side::Server as usize].ttl());
         if connection.path.base_rtt_ns() > 0 {
             self.rtts.record(connection.path.base_rtt_ns());
         }
@@ -215,6 +218,7 @@ impl EndpointTally {
         self.connections += other.connections;
         self.flood.merge(&other.flood);
         self.established += other.established;
+        self.ttl = self.ttl.max(other.ttl);
         self.rtts.merge(&other.rtts);
         self.tls.merge(&other.tls);
         self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);

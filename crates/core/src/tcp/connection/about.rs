@@ -48,6 +48,11 @@ impl Connection {
         self.framer.protocol()
     }
 
+    /// Whether the response under way tells where it ends.
+    pub fn announces_end(&self) -> bool {
+        self.framer.announces_end()
+    }
+
     /// Where it was captured.
     pub fn vantage(&self) -> Vantage {
         self.path.vantage()

@@ -130,7 +130,7 @@ impl Connection {
 
     /// What only the end of an exchange can tell.
     pub(super) fn settle(&mut self, exchange: &mut Exchange) {
-        if self.setup.ignored() && exchange.connects {
+        if exchange.connects && self.setup.ignored(&self.path) {
             exchange.reassign(
                 (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
                 (Owner::Connect, Cause::AcceptQueueOverflow),
@@ -140,12 +140,7 @@ impl Connection {
             Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
         }
         if exchange.repeated_setup_ns > 0 {
-            let (cause, owner) = match self.setup.cause(self.path.ends_here(Side::Server)) {
-                Cause::AcceptQueueOverflow => (Cause::AcceptQueueOverflow, Owner::Connect),
-                other => (other, Owner::SynRetransmit),
-            };
-            exchange.ledger.transfer(Owner::SynRetransmit, owner, exchange.repeated_setup_ns);
-            exchange.set_up_cost(cause, self.setup.frames().syn.unwrap_or_default());
+            self.settle_set_up(exchange);
         }
         if exchange.causes() & REVISED == 0 {
             return;
@@ -155,6 +150,21 @@ impl Connection {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);
+        }
+    }
+
+    /// What was repeated of the set-up for nothing is none of its cost; the rest gets its name.
+    fn settle_set_up(&self, exchange: &mut Exchange) {
+        let again_ns = exchange.repeated_setup_ns;
+        let needed_ns = self.setup.repeated_ns(&self.path).min(again_ns);
+        exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, again_ns - needed_ns);
+        exchange.repeated_setup_ns = needed_ns;
+        let cause = self.setup.cause(&self.path);
+        if cause == Cause::AcceptQueueOverflow {
+            exchange.ledger.transfer(Owner::SynRetransmit, Owner::Connect, needed_ns);
+        }
+        if needed_ns > 0 {
+            exchange.set_up_cost(cause, self.setup.frames().syn.unwrap_or_default());
         }
     }
 
@@ -224,7 +234,14 @@ impl Connection {
             if let Some(fin) = self.ending().fin[Side::Client as usize].filter(|_| unanswered) {
                 self.accrue_to(Side::Server, fin.time_ns, fin);
             }
-            let closed = self.ending().fin_ns[Side::Server as usize].is_some();
+            let server_fin = self.ending().fin[Side::Server as usize];
+            let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
+            let cut_off = begun && self.announces_end();
+            if let Some(fin) = server_fin.filter(|_| cut_off) {
+                // The response ends before the end that it announced: its client learns that now.
+                self.timeline.end_early(fin);
+            }
+            let closed = server_fin.is_some();
             let outcome = match (self.timeline.may_be_over(), closed) {
                 (true, _) => Outcome::Complete,
                 (false, true) => Outcome::Closed,
@@ -252,7 +269,10 @@ impl Connection {
     /// A connection attempt that came to nothing is an exchange of its own.
     pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
-        let troubled = setup.refused || setup.syns > 1 || setup.syn_acks > 1;
+        // Whoever waits for an answer asks again: behind a SYN that came once, with an address of
+        // its own or a forged one, nobody waits.
+        let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.established_ns().is_some();
+        let troubled = setup.refused || repeated;
         let Some(syn) = setup.frames().syn.filter(|_| !setup.claimed && troubled) else {
             return;
         };

@@ -72,6 +72,15 @@ impl Connection {
         self.rare(|rare| &rare.told)
     }
 
+    /// Who says that data of `sender`, while the connection stands, does not get there.
+    pub fn rejects(&self, sender: Side) -> Option<&Told> {
+        let rejected = |told: &&Told| {
+            let fits = matches!(told.kind, IcmpErrorKind::PacketTooBig { .. });
+            !told.about_syn && told.about == sender && !fits
+        };
+        self.told().filter(rejected)
+    }
+
     /// Who, other than its server, says that its SYN does not get there.
     pub fn obstacle(&self) -> Option<Endpoint> {
         let told = self.told().filter(|told| told.about_syn && told.about == Side::Client)?;

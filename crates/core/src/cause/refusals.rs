@@ -1,0 +1,109 @@
+//! Connection attempts that were refused, taken together: by something on the path, or on many ports
+//! of one host.
+
+use super::assemble::Part;
+use super::tally::{Key, Tally};
+use super::{Cause, Role};
+use crate::report::{Culprit, Fact};
+use crate::wire::Endpoint;
+
+/// No client has so many services to reach at one host.
+const SCANNED_PORTS: usize = 16;
+
+/// A RST that comes from elsewhere than its host's other packets, by its time to live, is not the
+/// host's: something on the path sent it.
+pub(super) fn settle(tally: &mut Tally) {
+    let refused = |key: &&Key| key.cause == Cause::Refused && key.culprit.role == Role::Server;
+    for key in tally.causes.keys().filter(refused).cloned().collect::<Vec<_>>() {
+        let of_host =
+            tally.endpoints.iter().filter(|(endpoint, _)| endpoint.address == key.server.address);
+        let ttl = of_host.map(|(_, endpoint)| endpoint.ttl).max().unwrap_or(0);
+        let worst = tally.causes.get(&key).and_then(|cause| cause.worst.as_ref());
+        let facts = worst.map(|instance| instance.proof.facts.as_slice()).unwrap_or_default();
+        let rst_ttl = facts.iter().find(|(name, _)| *name == "rst_ttl").map(|(_, fact)| fact);
+        let foreign = rst_ttl.is_some_and(|fact| *fact != Fact::Count(ttl.into()));
+        if ttl == 0 || !foreign {
+            continue;
+        }
+        let Some(mut moved) = tally.causes.remove(&key) else { continue };
+        if let Some(instance) = &mut moved.worst {
+            instance.proof.fact("ttl", Fact::Count(ttl.into()));
+        }
+        let culprit = Culprit { role: Role::Network, endpoint: key.server };
+        tally.causes.entry(Key { culprit, ..key }).or_default().merge(&moved);
+    }
+}
+
+/// Whom a finding about `key` blames: a host refuses on all its ports at once.
+pub(super) fn culprit(key: &Key) -> Culprit {
+    let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
+    let port = if by_host { 0 } else { key.culprit.endpoint.port };
+    Culprit { endpoint: Endpoint { port, ..key.culprit.endpoint }, ..key.culprit }
+}
+
+/// What the parts of a finding have in common: on how many ports, and who tried them all.
+pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
+    let Some(((key, first), others)) = parts.split_first() else { return Vec::new() };
+    if key.cause != Cause::Refused || others.is_empty() {
+        return Vec::new();
+    }
+    let mut facts = vec![("ports", Fact::Count(parts.len() as u64))];
+    let client = |cause: &super::tally::CauseTally| Some(cause.worst.as_ref()?.client);
+    let scanner = client(first).filter(|scanner| {
+        let same = |(_, cause): &Part<'_>| {
+            client(cause).is_some_and(|other| other.address == scanner.address)
+        };
+        parts.len() >= SCANNED_PORTS && others.iter().all(same)
+    });
+    facts.extend(scanner.map(|scanner| ("scanner", Fact::Text(scanner.ip().to_string()))));
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{Protocol, Side};
+    use crate::capture::FrameId;
+    use crate::cause::scene::Proof;
+    use crate::cause::tally::{CauseTally, Instance};
+    use crate::report::Vantage;
+
+    /// The refused ports of one host, each with the client that asked last.
+    fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {
+        let part = |port: u16| {
+            let server = Endpoint { address: [9; 16], port };
+            let culprit = Culprit { role: Role::Server, endpoint: server };
+            let key = Key { cause: Cause::Refused, sender: Side::Server, server, culprit };
+            let worst = Instance {
+                rank: ((false, false, 1), std::cmp::Reverse((1, FrameId::new(0, 1)))),
+                proof: Proof::default(),
+                client: Endpoint { address: [client(port); 16], port: 40_000 },
+                server,
+                vantage: Vantage::Server,
+                software: None,
+                protocol: Protocol::default(),
+            };
+            (key, CauseTally { worst: Some(worst), ..CauseTally::default() })
+        };
+        (1..=ports).map(part).collect()
+    }
+
+    fn names(parts: &[(Key, CauseTally)]) -> Vec<&'static str> {
+        let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
+        facts(&parts).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn one_client_that_tries_many_ports_scans_them() {
+        assert_eq!(names(&refused(100, |_| 1)), ["ports", "scanner"]);
+        assert_eq!(names(&refused(100, |port| port as u8)), ["ports"]);
+        assert_eq!(names(&refused(2, |_| 1)), ["ports"]);
+        assert!(names(&refused(1, |_| 1)).is_empty());
+    }
+
+    #[test]
+    fn all_refused_ports_of_a_host_are_one_finding() {
+        let culprits: Vec<_> = refused(3, |_| 1).iter().map(|(key, _)| culprit(key)).collect();
+        assert!(culprits.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
