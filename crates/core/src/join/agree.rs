@@ -132,7 +132,6 @@ impl Joint {
             self.crossings.contains_key(&server) && self.settled.missing_bytes[near] == 0;
         if ENDINGS.contains(&finding.cause) && is_known && resets.are_forged(self.last_ns[near]) {
             finding.culprit = Culprit { role: Role::Network, endpoint: server };
-            finding.facts.push(("forged", Fact::Count(resets.forged)));
             finding.facts.push(("not_sent", Fact::Text(join.words(near).into())));
         }
     }
