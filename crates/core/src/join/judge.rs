@@ -142,8 +142,12 @@ fn teller(both: &[Tally; 2]) -> Place {
         std::cmp::Ordering::Greater => return 0,
         std::cmp::Ordering::Equal => {}
     }
-    let [first, second] = [Account::of(first), Account::of(second)];
-    let [of_client, of_server] = first.disputed(&second);
+    better(&Account::of(first), &Account::of(second))
+}
+
+/// Who of two good witnesses is to tell.
+fn better(first: &Account, second: &Account) -> Place {
+    let [of_client, of_server] = first.disputed(second);
     // What passed before the second place saw anything of it, or after the client had gone.
     let unseen_ns = first.wall_ns.abs_diff(second.wall_ns);
     let beyond_ns = second.wall_ns.saturating_sub(first.wall_ns);
@@ -219,5 +223,50 @@ impl Account {
         }
         // What is taken from one cause is given to another.
         moved.map(|ns| ns / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(wall_ns: u64, lost_ns: &[(Cause, Side, u64)]) -> Account {
+        let lost_ns = lost_ns.iter().map(|&(cause, sender, ns)| ((cause, sender), ns)).collect();
+        Account { wall_ns, lost_ns }
+    }
+
+    #[test]
+    fn a_silence_is_told_by_the_place_next_to_who_was_silent() {
+        let (timer, think) = (Cause::RetransmissionTimeout, Cause::ServerThink);
+        let of = |sender, timer_ns, think_ns| {
+            account(2_540, &[(timer, sender, timer_ns), (think, Side::Server, think_ns)])
+        };
+        // The server's work before a response that was lost looks like the wait for the timer.
+        assert_eq!(better(&of(Side::Server, 604, 1_660), &of(Side::Server, 452, 1_806)), 1);
+        assert_eq!(better(&of(Side::Client, 604, 1_806), &of(Side::Client, 300, 1_806)), 0);
+        assert_eq!(
+            better(&of(Side::Server, 452, 1_806), &of(Side::Server, 452, 1_806)),
+            0,
+            "alike"
+        );
+    }
+
+    #[test]
+    fn what_one_place_never_saw_the_other_tells() {
+        let syn = account(1_020, &[(Cause::SynRetransmit, Side::Client, 1_000)]);
+        assert_eq!(better(&syn, &account(20, &[])), 0, "a SYN that was lost before the server");
+        // Repeated to a client that has gone: nobody waited for it.
+        let gone = account(1_101, &[(Cause::RetransmissionTimeout, Side::Server, 739)]);
+        assert_eq!(better(&account(368, &[]), &gone), 0);
+    }
+
+    #[test]
+    fn what_only_one_place_can_prove_is_told_by_it() {
+        let syn = account(11_222, &[(Cause::SynRetransmit, Side::Client, 11_222)]);
+        let full = account(11_220, &[(Cause::AcceptQueueOverflow, Side::Client, 11_220)]);
+        assert_eq!(better(&syn, &full), 1, "the listener that was full");
+        let late = account(6_814, &[(Cause::Reordering, Side::Server, 5_629)]);
+        let again = account(6_834, &[(Cause::SpuriousRetransmission, Side::Server, 5_436)]);
+        assert_eq!(better(&late, &again), 0, "segments that overtook each other on the way");
     }
 }
