@@ -26,7 +26,7 @@ use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
 use crate::filter::{Filter, Window};
-use crate::join::{Datagrams, Joint};
+use crate::join::{Accounts, Datagrams, Joint};
 use crate::report::{Observation, Report};
 use crate::tcp::Tracker;
 use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, protocol};
@@ -150,12 +150,13 @@ impl Shard {
             shard.twin = Some(Box::new(Twin::new(options.sites.clone())));
         }
         let twin = shard.twin.as_deref_mut();
-        let (tracker, both) = twin.map(|twin| (&mut twin.tracker, &mut twin.both)).unzip();
+        let (tracker, accounts) = twin.map(|twin| (&mut twin.tracker, &mut twin.accounts)).unzip();
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
             tracker.shows_values = options.show_values;
             tracker.tell_of(window);
         }
-        for tally in [&mut shard.tally].into_iter().chain(both.into_iter().flatten()) {
+        let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);
+        for tally in [&mut shard.tally].into_iter().chain(accounts) {
             if options.all {
                 tally.worst = Worst::new(usize::MAX);
             }
@@ -287,11 +288,12 @@ impl Analysis {
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             shard.tally.notes.evicted += shard.tracker.evicted;
             tally.merge(shard.tally);
-            if let Some(mut twin) = shard.twin {
+            if let Some(twin) = shard.twin {
                 report.totals.segments += twin.tracker.segments;
-                twin.both[1].notes.port_reuses += twin.tracker.port_reuses;
-                twin.both[1].notes.evicted += twin.tracker.evicted;
-                joint.get_or_insert_with(Joint::default).take(twin.both, twin.pairs);
+                let mut settled = twin.accounts.finish();
+                settled.other.notes.port_reuses += twin.tracker.port_reuses;
+                settled.other.notes.evicted += twin.tracker.evicted;
+                joint.get_or_insert_with(Joint::default).take(settled, twin.pairs);
             }
         }
         let mut control = self.control;
@@ -324,7 +326,7 @@ impl Analysis {
         if let (Some(joint), Some(other)) = (joint, other) {
             let mut told = Report::default();
             cause::assemble(other, floors, &mut told);
-            joint.agree(&mut report, &told, self.options.sites.ahead_ns());
+            joint.agree(&mut report, &told, &self.options.sites);
         }
         if !self.options.all {
             let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);

@@ -1,11 +1,13 @@
-//! Two diagnoses of the same connections to one: told by the place that measures best, checked
-//! against the other.
+//! Two diagnoses of the same connections to one: each told by the place that sees it better, and
+//! compared with what the other tells.
 
+use super::judge::{ENDINGS, Settled, witness};
 use super::lane::Crossing;
-use super::pairs::{Pairs, Place};
+use super::pairs::{Pairs, Place, Resets};
 use super::{Clocks, Minima};
 use crate::app::Side;
 use crate::cause::{Cause, Class, Role, Tally};
+use crate::pipeline::Sites;
 use crate::report::{Culprit, Fact, Finding, Join, Observation, Report, Sight, Vantage};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -16,29 +18,30 @@ const CONFIDENCE_MAX: f64 = 0.99;
 /// What both places of an input saw, over all its shards.
 #[derive(Default)]
 pub struct Joint {
-    both: [Tally; 2],
+    settled: Settled,
     minima: Minima,
     crossings: HashMap<Endpoint, [Crossing; 2]>,
-    connections: u64,
-    told_by: Place,
-    /// Time lost to each cause as the other place has it, ns, however little.
-    elsewhere: HashMap<(Cause, Culprit), u64>,
-    /// Bytes that the other place missed.
-    missing_bytes: u64,
+    resets: HashMap<(Endpoint, Side), Resets>,
+    /// The last segment at each place, ns.
+    last_ns: [u64; 2],
 }
 
 impl Joint {
     /// Adds what a shard found out.
-    pub fn take(&mut self, both: [Tally; 2], pairs: Pairs) {
-        for (mine, theirs) in self.both.iter_mut().zip(both) {
-            mine.merge(theirs);
-        }
+    pub fn take(&mut self, settled: Settled, pairs: Pairs) {
+        self.settled.merge(settled);
         self.minima.merge(pairs.minima);
         for (server, theirs) in pairs.crossings {
             let mine = self.crossings.entry(server).or_default();
             for (mine, theirs) in mine.iter_mut().zip(theirs) {
                 mine.merge(&theirs);
             }
+        }
+        for (mine, theirs) in self.last_ns.iter_mut().zip(pairs.last_ns) {
+            *mine = (*mine).max(theirs);
+        }
+        for (of, theirs) in pairs.resets {
+            self.resets.entry(of).or_default().merge(&theirs);
         }
     }
 
@@ -50,104 +53,68 @@ impl Joint {
         }
     }
 
-    /// Adds to `tally` what both saw, as the place tells it that sees better; answers what the other
-    /// tells. What a request took is measured best where it was made, unless the capture there
-    /// has holes that the other has not.
+    /// Adds to `tally` what both saw, each connection as the place tells it that sees it better;
+    /// answers what the other place tells of each.
     pub fn split(&mut self, tally: &mut Tally) -> Tally {
-        let [first, second] = std::mem::take(&mut self.both);
-        let defect = |tally: &Tally| (tally.one_way(), tally.notes.missing_bytes());
-        let (told, other) = if defect(&second) < defect(&first) {
-            self.told_by = 1;
-            (second, first)
-        } else {
-            (first, second)
-        };
-        self.connections = told.connections;
-        self.missing_bytes = other.notes.missing_bytes();
-        for (key, cause) in &other.causes {
-            *self.elsewhere.entry((key.cause, key.culprit)).or_default() += cause.lost_ns;
-        }
-        tally.merge(told);
-        other
+        tally.merge(std::mem::take(&mut self.settled.told));
+        std::mem::take(&mut self.settled.other)
     }
 
-    /// Checks `report` against `other`, what the other place tells. The clock of the second place
-    /// was set back by `ahead_ns` before.
-    pub fn agree(self, report: &mut Report, other: &Report, ahead_ns: i64) {
-        let mut vantages = [report.totals.vantage, other.totals.vantage];
-        if self.told_by == 1 {
-            vantages.reverse();
-        }
+    /// Compares `report` with `other`, what the other place tells of each connection. The clock of
+    /// the second place was set back before, as `sites` know.
+    pub fn agree(self, report: &mut Report, other: &Report, sites: &Sites) {
         let mut crossings = [Crossing::default(); 2];
         for (mine, of_side) in self.crossings.values().flat_map(|it| it.iter().enumerate()) {
             crossings[mine].merge(of_side);
         }
         let clocks = self.minima.calibrate();
         let clocks = clocks.map(|clocks| Clocks {
-            offset_ns: clocks.offset_ns.saturating_add(ahead_ns),
+            offset_ns: clocks.offset_ns.saturating_add(sites.ahead_ns()),
             ..clocks
         });
-        let told_by = self.told_by;
-        let join = Join { vantages, told_by, clocks, connections: self.connections, crossings };
-        self.check(report, other, &join);
-        self.complete(report, other);
+        let [by_first, by_second] = self.settled.told_by;
+        let join = Join {
+            vantages: [report.totals.vantage, other.totals.vantage],
+            told_by: usize::from(by_second > by_first),
+            clocks,
+            connections: by_first + by_second,
+            crossings,
+        };
         for finding in &mut report.findings {
+            let theirs = other.findings.iter().find(|it| is_same(it, finding));
+            self.weigh(finding, theirs, &join, sites);
             self.locate(finding, &join);
+            self.trace_resets(finding, &join);
         }
+        crate::cause::arrange(&mut report.findings, &report.totals);
+        report.observations.extend(left_out(report, other, &join, sites));
         report.observations.extend(self.observations(&join));
         report.join = Some(join);
     }
 
-    /// What this place says is confirmed by the other, or refuted by it.
-    fn check(&self, report: &mut Report, other: &Report, join: &Join) {
-        let mut refuted = Vec::new();
-        report.findings.retain_mut(|finding| {
-            if !self.crossings.contains_key(&server(finding)) {
-                return true;
-            }
-            let theirs = other.findings.iter().find(|it| is_same(it, finding));
-            let lost_ns = match theirs {
-                Some(theirs) => Some(theirs.lost_ns),
-                None => self.elsewhere.get(&(finding.cause, finding.culprit)).copied(),
-            };
-            if theirs.is_none() && self.is_refuted(finding, other, lost_ns.unwrap_or(0)) {
-                refuted.push(finding.cause);
-                return false;
-            }
-            finding.sights.push(Sight { place: self.told_by, lost_ns: finding.lost_ns });
-            if let Some(lost_ns) = lost_ns {
-                finding.sights.push(Sight { place: 1 - self.told_by, lost_ns });
-            }
-            finding.sights.sort_unstable_by_key(|sight| sight.place);
-            if let Some(theirs) = theirs {
-                self.confirm(finding, theirs);
-            }
-            true
-        });
-        for cause in refuted {
-            let facts = vec![
-                ("cause", Fact::Text(cause.id().into())),
-                ("told", Fact::Text(join.words(self.told_by).into())),
-                ("other", Fact::Text(join.words(1 - self.told_by).into())),
-            ];
-            report.observations.push(Observation { id: "join_refuted", facts, frames: Vec::new() });
+    /// Who sees it; and if both do, it is surer, with the proof of the place that sees it better.
+    fn weigh(&self, finding: &mut Finding, theirs: Option<&Finding>, join: &Join, sites: &Sites) {
+        if !self.crossings.contains_key(&server(finding)) {
+            return;
         }
-    }
-
-    /// Whether the other place sees better who was waited for, and sees another cause or none.
-    fn is_refuted(&self, finding: &Finding, other: &Report, lost_there_ns: u64) -> bool {
-        let replaced = other.findings.iter().any(|it| replaces(it, finding));
-        let contradicted = best_place(finding) != self.told_by
-            && self.missing_bytes == 0
-            && 2 * lost_there_ns < finding.lost_ns;
-        finding.cause.class() == Class::Fault && (replaced || contradicted)
-    }
-
-    /// Both say so: the proof is that of the place that sees better.
-    fn confirm(&self, finding: &mut Finding, theirs: &Finding) {
+        let mut lost_ns = self.settled.lost_ns.get(&(finding.cause, finding.culprit)).copied();
+        let is_told_by_one = self.settled.told_by.contains(&0);
+        if is_told_by_one && !ENDINGS.contains(&finding.cause) {
+            // What the whole capture shows of a cause may have changed what it cost.
+            let lost_ns = lost_ns.get_or_insert_default();
+            lost_ns[join.told_by] = finding.lost_ns;
+            if let Some(theirs) = theirs {
+                lost_ns[1 - join.told_by] = theirs.lost_ns;
+            }
+        }
+        let seen = lost_ns.unwrap_or_default().into_iter().enumerate();
+        let seen = seen.filter(|&(_, lost_ns)| lost_ns > 0);
+        finding.sights = seen.map(|(place, lost_ns)| Sight { place, lost_ns }).collect();
+        let Some(theirs) = theirs else { return };
         let doubt = (1.0 - finding.confidence) * (1.0 - theirs.confidence);
         let sure = (1.0 - doubt).min(CONFIDENCE_MAX);
-        if best_place(finding) != self.told_by && !theirs.evidence.is_empty() {
+        let best = Some(best_place(finding));
+        if shown_at(finding, sites) != best && shown_at(theirs, sites) == best {
             finding.evidence.clone_from(&theirs.evidence);
             finding.evidence_flow = theirs.evidence_flow;
             finding.ruled_out.clone_from(&theirs.ruled_out);
@@ -156,21 +123,17 @@ impl Joint {
         finding.confidence = (sure * 100.0).round() / 100.0;
     }
 
-    /// Adds faults that show at the other place only, where that sees better.
-    fn complete(&self, report: &mut Report, other: &Report) {
-        let wall_ns = report.totals.wall_ns.max(1) as f64;
-        for theirs in &other.findings {
-            let is_new = report.findings.iter().all(|it| !is_same(it, theirs));
-            let is_fault = theirs.cause.class() == Class::Fault;
-            if is_new && is_fault && best_place(theirs) != self.told_by {
-                let mut finding = theirs.clone();
-                finding.share = finding.lost_ns as f64 / wall_ns;
-                let place = 1 - self.told_by;
-                finding.sights = vec![Sight { place, lost_ns: finding.lost_ns }];
-                report.findings.push(finding);
-            }
+    /// A RST that its sender's place never saw was sent by somebody between the two.
+    fn trace_resets(&self, finding: &mut Finding, join: &Join) {
+        let server = server(finding);
+        let near = usize::from(finding.sender == Side::Server);
+        let Some(resets) = self.resets.get(&(server, finding.sender)) else { return };
+        let is_known =
+            self.crossings.contains_key(&server) && self.settled.missing_bytes[near] == 0;
+        if ENDINGS.contains(&finding.cause) && is_known && resets.are_forged(self.last_ns[near]) {
+            finding.culprit = Culprit { role: Role::Network, endpoint: server };
+            finding.facts.push(("not_sent", Fact::Text(join.words(near).into())));
         }
-        crate::cause::arrange(&mut report.findings, &report.totals);
     }
 
     /// Where the packets were lost: between the two places, or behind the one that saw them last.
@@ -210,13 +173,11 @@ impl Joint {
     fn observations(&self, join: &Join) -> Vec<Observation> {
         let mut all = Vec::new();
         let mut note = |id, facts| all.push(Observation { id, facts, frames: Vec::new() });
-        let other = 1 - self.told_by;
-        if self.missing_bytes > 0 {
-            let facts = vec![
-                ("bytes", Fact::Bytes(self.missing_bytes)),
-                ("other", Fact::Text(join.words(other).into())),
-            ];
-            note("join_holes", facts);
+        for (place, bytes) in self.settled.missing_bytes.into_iter().enumerate() {
+            if bytes > 0 {
+                let other = Fact::Text(join.words(place).into());
+                note("join_holes", vec![("bytes", Fact::Bytes(bytes)), ("other", other)]);
+            }
         }
         let appeared: u64 = join.crossings.iter().map(|it| it.appeared_packets).sum();
         if appeared > 0 {
@@ -229,13 +190,34 @@ impl Joint {
     }
 }
 
+/// Faults that one place would tell of and the other, which tells of those connections, does not.
+fn left_out(report: &Report, other: &Report, join: &Join, sites: &Sites) -> Vec<Observation> {
+    let is_told = |theirs: &&Finding| report.findings.iter().any(|it| is_same(it, theirs));
+    let faults = other.findings.iter().filter(|it| it.cause.class() == Class::Fault);
+    let note = |theirs: &Finding| {
+        let place = shown_at(theirs, sites)?;
+        let facts = vec![
+            ("cause", Fact::Text(theirs.cause.id().into())),
+            ("told", Fact::Text(join.words(place).into())),
+            ("other", Fact::Text(join.words(1 - place).into())),
+        ];
+        Some(Observation { id: "join_refuted", facts, frames: Vec::new() })
+    };
+    faults.filter(|theirs| !is_told(theirs)).filter_map(note).collect()
+}
+
+/// Where the frames were captured that prove it.
+fn shown_at(finding: &Finding, sites: &Sites) -> Option<Place> {
+    finding.evidence.first().map(|shown| sites.place(shown.frame))
+}
+
 /// Where it is seen best: at the end that has to change something; of the path, at that of whoever
-/// was waited for.
+/// shows it.
 fn best_place(finding: &Finding) -> Place {
     let side = match finding.culprit.role {
         Role::Client => Side::Client,
         Role::Server => Side::Server,
-        _ => finding.sender,
+        _ => witness(finding.cause, finding.sender),
     };
     usize::from(side == Side::Server)
 }
@@ -247,19 +229,6 @@ fn server(finding: &Finding) -> Endpoint {
 
 fn is_same(one: &Finding, other: &Finding) -> bool {
     (one.cause, one.culprit) == (other.cause, other.culprit)
-}
-
-/// Whether `better`, which the server's end alone can prove, is what looks like a lost SYN from
-/// afar.
-fn replaces(better: &Finding, finding: &Finding) -> bool {
-    let proven = match better.cause {
-        Cause::SynFlood => {
-            matches!(finding.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
-        }
-        Cause::AcceptQueueOverflow => finding.cause == Cause::SynRetransmit,
-        _ => false,
-    };
-    proven && better.culprit.endpoint == finding.culprit.endpoint
 }
 
 impl Join {

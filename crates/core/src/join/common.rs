@@ -9,6 +9,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Packets that two files have in common before they are taken for two places.
 pub const COMMON_MIN: usize = 2;
 
+/// What captures count time in, coarsest first, ns.
+const STEPS_NS: [u64; 2] = [1_000, 100];
+
 /// A packet of the sample in one file.
 #[derive(Clone, Copy)]
 pub struct Seen {
@@ -44,7 +47,8 @@ pub struct Sketch {
     pub first_ns: u64,
     /// By fingerprint.
     pub seen: HashMap<u64, Seen>,
-    /// In it more than once: copies and duplicate ACKs, of which times mean nothing.
+    /// In it more than once: copies, of which the first counts, and duplicate ACKs, of which times
+    /// mean nothing.
     pub repeated: HashSet<u64>,
 }
 
@@ -75,11 +79,15 @@ impl Link {
     }
 }
 
+/// A packet's time in the first file, how much later it is in the second, and who sent it: the
+/// client.
+type Pair = (u64, i64, bool);
+
 /// Packets of the sample that two files have in common.
 #[derive(Default)]
 pub struct Common {
-    /// Time in the first file, how much later in the second, and who sent it, in order of time.
-    pub packets: Vec<(u64, i64, bool)>,
+    /// In order of time.
+    pub packets: Vec<Pair>,
     flows: HashSet<FlowKey>,
     /// Packets that are alike but for the addresses.
     pub translated: usize,
@@ -88,16 +96,22 @@ pub struct Common {
 impl Common {
     /// What `one` and `other` share.
     pub fn of(one: &Sketch, other: &Sketch) -> Self {
-        let mut common = Self::default();
+        let (mut common, mut repeated) = (Self::default(), Vec::new());
         for (print, here) in &one.seen {
             let Some(there) = other.seen.get(print) else { continue };
             if here.flow != there.flow {
                 common.translated += 1;
-            } else if !one.repeated.contains(print) && !other.repeated.contains(print) {
+            } else {
                 let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
-                common.packets.push((here.time_ns, later_ns, here.from_client));
+                let is_once = !one.repeated.contains(print) && !other.repeated.contains(print);
+                let packets = if is_once { &mut common.packets } else { &mut repeated };
+                packets.push((here.time_ns, later_ns, here.from_client));
                 common.flows.insert(here.flow);
             }
+        }
+        // A router's capture on all interfaces has all it forwards twice.
+        if repeated.len() > common.packets.len() {
+            common.packets.append(&mut repeated);
         }
         common.packets.sort_unstable();
         common
@@ -106,11 +120,11 @@ impl Common {
     /// What this says of the two files. Files of one place may share a few packets, as captures
     /// on two interfaces do; two places share most of what they both have of a connection.
     pub fn link(&self, one: &Sketch, other: &Sketch) -> Option<Link> {
-        let times = |pick: fn(&(u64, i64, bool)) -> u64| {
+        let times = |pick: fn(&Pair) -> u64| {
             let times = || self.packets.iter().map(pick);
             Some((times().min()?, times().max()?))
         };
-        let (here, there) = (times(|it| it.0)?, times(|it| it.0.wrapping_add_signed(it.1))?);
+        let (here, there) = (times(time_here)?, times(time_there)?);
         let shown = |sketch: &Sketch, (first_ns, last_ns): (u64, u64)| {
             let within = |seen: &&Seen| {
                 (first_ns..=last_ns).contains(&seen.time_ns) && self.flows.contains(&seen.flow)
@@ -121,7 +135,10 @@ impl Common {
         if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < least {
             return None;
         }
-        let is_apart = self.packets.iter().any(|&(_, later_ns, _)| later_ns != 0);
+        // Copies of one capture may differ by what the coarser of them leaves out of each time.
+        let step_ns = self.step_ns(time_here).max(self.step_ns(time_there));
+        let is_apart =
+            self.packets.iter().any(|&(_, later_ns, _)| later_ns.unsigned_abs() >= step_ns);
         // What two packets of opposite directions differ by, one right after the other, is a
         // round trip between the places, whatever the clocks.
         let turns = self.packets.windows(2).filter_map(|pair| match *pair {
@@ -132,6 +149,12 @@ impl Common {
         });
         let nearer = turns.sum();
         Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
+    }
+
+    /// In what steps the times of a file go, ns.
+    fn step_ns(&self, pick: fn(&Pair) -> u64) -> u64 {
+        let go = |&step_ns: &u64| self.packets.iter().all(|it| pick(it).is_multiple_of(step_ns));
+        STEPS_NS.into_iter().find(go).unwrap_or(1)
     }
 
     /// The middle between the fastest packets of both directions.
@@ -145,6 +168,14 @@ impl Common {
             (one, other) => one.or(other).unwrap_or(0),
         }
     }
+}
+
+fn time_here(pair: &Pair) -> u64 {
+    pair.0
+}
+
+fn time_there(pair: &Pair) -> u64 {
+    pair.0.wrapping_add_signed(pair.1)
 }
 
 /// What a packet has in common with itself at another place: all but what addresses, offload and

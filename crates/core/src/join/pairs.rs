@@ -22,10 +22,37 @@ struct Flow {
     /// A connection is followed at that place.
     open: [bool; 2],
     seen: [bool; 2],
+    /// When each side's first RST passed each place, ns.
+    reset_ns: [[Option<u64>; 2]; 2],
     /// Both directions, by who sends.
     lanes: [Lane; 2],
     /// Whether the first place is nearer the client, once that shows.
     is_first_nearer: Option<bool>,
+}
+
+/// RSTs of one side, as their receiver's place has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resets {
+    /// Flows with one.
+    pub flows: u64,
+    /// Of these, flows in which the place next to the sender saw none.
+    pub forged: u64,
+    /// The first of them, ns.
+    forged_ns: Option<u64>,
+}
+
+impl Resets {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.forged += other.forged;
+        self.forged_ns = self.forged_ns.into_iter().chain(other.forged_ns).min();
+    }
+
+    /// None of them came from who is said to have sent them, whose capture ends at `last_ns`.
+    pub fn are_forged(&self, last_ns: u64) -> bool {
+        self.forged == self.flows && self.forged_ns.is_some_and(|at_ns| at_ns <= last_ns)
+    }
 }
 
 /// All flows of one shard, at two places.
@@ -34,13 +61,15 @@ pub struct Pairs {
     /// When the captures of each place begin, ns.
     began_ns: [u64; 2],
     /// The last segment of any flow at each place, ns.
-    last_ns: [u64; 2],
+    pub last_ns: [u64; 2],
     /// Packets that wait to be seen at the other place.
     waiting: usize,
     /// How fast packets came across.
     pub minima: Minima,
     /// Packets by server and by who sends.
     pub crossings: HashMap<Endpoint, [Crossing; 2]>,
+    /// RSTs by server and by whom they pretend to be from.
+    pub resets: HashMap<(Endpoint, Side), Resets>,
 }
 
 impl Pairs {
@@ -53,6 +82,7 @@ impl Pairs {
             waiting: 0,
             minima: Minima::default(),
             crossings: HashMap::new(),
+            resets: HashMap::new(),
         }
     }
 
@@ -73,6 +103,9 @@ impl Pairs {
         flow.seen[place] = true;
         let from_client = segment.from_high() == flow.client_is_high;
         let side = if from_client { Side::Client } else { Side::Server };
+        if segment.flags.has(TcpFlags::RST) {
+            flow.reset_ns[side as usize][place].get_or_insert(segment.time_ns);
+        }
         let lane = &mut flow.lanes[side as usize];
         if lane.is_copy(place, segment) {
             return;
@@ -90,27 +123,29 @@ impl Pairs {
         flow.pair(side, first_ns, second_ns.wrapping_sub(first_ns) as i64, &mut self.minima);
     }
 
-    /// The connection that was followed at `place` is over there.
-    pub fn end(&mut self, place: Place, key: &FlowKey) {
-        let Some(flow) = self.flows.get_mut(key) else { return };
+    /// The connection that was followed at `place` is over there. Answers whether it is at both.
+    pub fn end(&mut self, place: Place, key: &FlowKey) -> bool {
+        let Some(flow) = self.flows.get_mut(key) else { return false };
         flow.open[place] = false;
         if flow.open.contains(&true) {
-            return;
+            return false;
         }
         if let Some(flow) = self.flows.remove(key) {
             self.close(key, *flow);
         }
+        true
     }
 
     fn close(&mut self, key: &FlowKey, mut flow: Flow) {
         self.waiting -= flow.lanes.iter().map(Lane::waiting_count).sum::<usize>();
+        let server = if flow.client_is_high { key.low } else { key.high };
+        self.note_resets(server, &flow);
         if flow.seen != [true, true] {
             return;
         }
         for lane in &mut flow.lanes {
             lane.close(self.last_ns);
         }
-        let server = if flow.client_is_high { key.low } else { key.high };
         let crossings = self.crossings.entry(server).or_default();
         for side in Side::ALL {
             let lane = &flow.lanes[side as usize];
@@ -121,6 +156,25 @@ impl Pairs {
                 appeared_packets: lane.only[1 - near].lost_packets,
                 ..lane.only[near]
             });
+        }
+    }
+}
+
+impl Pairs {
+    /// Whether each side's RST came from its place, where that could have shown it.
+    fn note_resets(&mut self, server: Endpoint, flow: &Flow) {
+        for side in Side::ALL {
+            let of_server = usize::from(side == Side::Server);
+            let near = if flow.is_first_nearer.unwrap_or(true) { of_server } else { 1 - of_server };
+            let reset_ns = flow.reset_ns[side as usize];
+            let Some(at_ns) = reset_ns[1 - near] else { continue };
+            if at_ns < self.began_ns[near] {
+                continue;
+            }
+            let forged_ns = Some(at_ns).filter(|_| reset_ns[near].is_none());
+            let forged = u64::from(forged_ns.is_some());
+            let resets = self.resets.entry((server, side)).or_default();
+            resets.merge(&Resets { flows: 1, forged, forged_ns });
         }
     }
 }

@@ -5,7 +5,7 @@ use super::batch::Event;
 use super::{Batch, Shard};
 use crate::capture::{Block, CaptureSet, FrameId, Site};
 use crate::cause::Tally;
-use crate::join::{Pairs, Place};
+use crate::join::{Accounts, Pairs, Place};
 use crate::tcp::{Connection, Exchange, Sink, Tracker};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Sites {
     }
 
     /// By how much the clock of the second place was set back to tell times, ns.
-    pub(super) fn ahead_ns(&self) -> i64 {
+    pub fn ahead_ns(&self) -> i64 {
         self.sites.iter().find(|site| site.is_second).map_or(0, |site| site.ahead_ns)
     }
 }
@@ -49,14 +49,14 @@ pub(super) struct Twin {
     /// Connections as the second place sees them.
     pub tracker: Tracker,
     /// Connections that both saw, as each sees them.
-    pub both: [Tally; 2],
+    pub accounts: Accounts,
     pub pairs: Pairs,
 }
 
 impl Twin {
     pub fn new(sites: Sites) -> Self {
         let pairs = Pairs::new(sites.began_ns);
-        Self { sites, tracker: Tracker::default(), both: Default::default(), pairs }
+        Self { sites, tracker: Tracker::default(), accounts: Accounts::default(), pairs }
     }
 }
 
@@ -75,8 +75,8 @@ impl Shard {
                 }
             };
             let place = twin.sites.place(segment.frame);
-            let both = &mut twin.both[place];
-            let mut route = Route { place, both, alone: &mut self.tally, pairs: &mut twin.pairs };
+            let (accounts, pairs) = (&mut twin.accounts, &mut twin.pairs);
+            let mut route = Route { place, accounts, alone: &mut self.tally, pairs };
             let tracker = if place == 0 { &mut self.tracker } else { &mut twin.tracker };
             tracker.segment(segment, batch.payload(segment, block), &mut route);
             twin.pairs.see(place, segment);
@@ -87,8 +87,8 @@ impl Shard {
     pub(super) fn finish(&mut self) {
         let Some(twin) = &mut self.twin else { return self.tracker.finish(&mut self.tally) };
         for (place, tracker) in [&mut self.tracker, &mut twin.tracker].into_iter().enumerate() {
-            let both = &mut twin.both[place];
-            let mut route = Route { place, both, alone: &mut self.tally, pairs: &mut twin.pairs };
+            let (accounts, pairs) = (&mut twin.accounts, &mut twin.pairs);
+            let mut route = Route { place, accounts, alone: &mut self.tally, pairs };
             tracker.finish(&mut route);
         }
     }
@@ -97,14 +97,17 @@ impl Shard {
 /// What both places saw is told by each; the rest by whichever saw it.
 struct Route<'a> {
     place: Place,
-    both: &'a mut Tally,
+    accounts: &'a mut Accounts,
     alone: &'a mut Tally,
     pairs: &'a mut Pairs,
 }
 
 impl Route<'_> {
     fn tally(&mut self, connection: &Connection) -> &mut Tally {
-        if self.pairs.is_shared(&connection.key) { self.both } else { self.alone }
+        match self.pairs.is_shared(&connection.key) {
+            true => self.accounts.of(&connection.key, self.place),
+            false => self.alone,
+        }
     }
 }
 
@@ -115,7 +118,9 @@ impl Sink for Route<'_> {
 
     fn connection(&mut self, connection: &Connection) {
         self.tally(connection).connection(connection);
-        self.pairs.end(self.place, &connection.key);
+        if self.pairs.end(self.place, &connection.key) {
+            self.accounts.settle(&connection.key);
+        }
     }
 
     fn untold(&mut self, connection: &Connection) {

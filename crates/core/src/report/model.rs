@@ -53,7 +53,7 @@ pub struct Report {
 pub struct Join {
     /// What the places are, the one nearer the clients first.
     pub vantages: [Vantage; 2],
-    /// Whose times the report tells, where both saw a connection.
+    /// Which place tells of most connections that both saw.
     pub told_by: Place,
     /// How the clocks differ; none where packets of one direction only were seen at both.
     pub clocks: Option<Clocks>,

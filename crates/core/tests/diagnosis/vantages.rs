@@ -6,6 +6,7 @@ use crate::language::{Place, Trace, parse};
 use crate::network::packets;
 use crate::traces::traces;
 use tcpwhy_core::capture::Source;
+use tcpwhy_core::cause::{Owner, Role};
 use tcpwhy_core::join::{JoinError, survey};
 use tcpwhy_core::report::{Fact, Join, Report, json};
 
@@ -228,6 +229,97 @@ fn one_place_is_not_taken_for_two() {
     let other = Trace { client: "10.0.0.9:40009".parse().expect("an address"), ..other };
     let other = Trace { isn: [77, 78], ..other };
     assert!(!is_joined(&[("1", &whole), ("2", &file(&at_server(&other, 0)))]), "others' traffic");
+}
+
+#[test]
+fn a_copy_with_coarser_times_is_no_second_place() {
+    let fine: Vec<_> = at_client(&held_bodies())
+        .into_iter()
+        .enumerate()
+        .map(|(index, (at_ns, packet))| (at_ns + 491 * (index as u64 % 3), packet))
+        .collect();
+    let coarse: Vec<_> =
+        fine.iter().map(|(at_ns, packet)| (at_ns - at_ns % 1_000, packet.clone())).collect();
+    assert!(!is_joined(&[("ns", &file(&fine)), ("us", &file(&coarse))]), "a copy");
+    // Elsewhere, each packet is seen a little later or earlier.
+    let other: Vec<_> = at_server(&held_bodies(), 0)
+        .into_iter()
+        .map(|(at_ns, packet)| (at_ns - at_ns % 1_000, packet))
+        .collect();
+    assert!(is_joined(&[("ns", &file(&fine)), ("us", &file(&other))]), "another place");
+}
+
+#[test]
+fn a_router_that_has_each_packet_twice_is_a_place() {
+    let trace = held_bodies();
+    let twice = |packets: Vec<Stamped>| {
+        let copies = |(at_ns, packet): Stamped| [(at_ns, packet.clone()), (at_ns + 4_000, packet)];
+        file(&packets.into_iter().flat_map(copies).collect::<Vec<_>>())
+    };
+    let (client, server) = (file(&at_client(&trace)), twice(at_server(&trace, AHEAD_NS)));
+    let report = joined(&[("client", &client), ("router", &server)]);
+    assert_eq!(join(&report).connections, 1);
+    assert_eq!(join(&report).clocks.expect("both ways").rtt_min_ns, 20_000_000);
+    assert_eq!(report.totals.exchanges, 12);
+    let both = [("client", twice(at_client(&trace))), ("router", server)];
+    assert!(is_joined(&both.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))));
+}
+
+/// A server that answers at once, and a RST from somewhere before it.
+fn cut_off() -> Trace {
+    parse(
+        r#"
+        one_way 10
+        0     > S
+        +10   < S.
+        +10   > .
+        +1    > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +10.5 < P. "HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n"
+        +0.02 < . len 1448
+        +20   < R.
+        +500  >2 S
+        +10   <2 S.
+        +10   >2 .
+        +1    >2 P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +10.5 <2 P. "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        +10.5 >2 .
+        "#,
+    )
+}
+
+#[test]
+fn a_reset_that_its_sender_s_place_never_saw_is_the_network_s() {
+    let trace = cut_off();
+    let culprit = |server: Vec<Stamped>| {
+        let (client, server) = (file(&at_client(&trace)), file(&server));
+        let report = joined(&[("client", &client), ("server", &server)]);
+        assert_eq!(report.findings[0].cause.id(), "reset");
+        report.findings[0].culprit.role
+    };
+    let server = at_server(&trace, AHEAD_NS);
+    assert_eq!(culprit(server.clone()), Role::Server, "sent where it is said to be from");
+    let is_reset = |(_, packet): &Stamped| packet.flags.contains('R');
+    let without = server.into_iter().filter(|it| !is_reset(it)).collect();
+    assert_eq!(culprit(without), Role::Network, "sent by something between");
+}
+
+#[test]
+fn what_was_lost_stands_in_the_ledger_of_the_same_place() {
+    let text = r#"
+        one_way 10
+        0     > S
+        +10   < S.
+        +10   > .
+        +1    > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +160  < P. "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" lost
+        +230  < P. seq 1 "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        +10   > .
+    "#;
+    let trace = parse(text);
+    let alone = [file(&at_client(&trace)), file(&at_server(&trace, 0))].map(|it| diagnose(&it));
+    let both = both_ends(&trace, AHEAD_NS);
+    assert_eq!(both.ledger, alone[join(&both).told_by].ledger);
+    assert_eq!(both.findings[0].lost_ns, both.ledger.of(Owner::RetransmissionTimeout));
 }
 
 #[test]
