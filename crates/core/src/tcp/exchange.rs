@@ -87,6 +87,8 @@ pub struct Exchange {
     pub request_seen: bool,
     /// Any byte of the response was seen.
     pub response_seen: bool,
+    /// When the first of them passed the vantage, ns.
+    pub(super) answered_ns: u64,
     /// The request's header asked for a 100 Continue and its body has not come.
     pub awaits_continue: bool,
     /// TLS handshake under way.
