@@ -14,8 +14,42 @@ pub(super) fn queueing(gap: &Gap) -> Slice {
     queued(gap.queue_ns, gap.rtt_base_ns)
 }
 
+/// How a response's last byte went on behind the vantage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leg {
+    /// How much longer than the base round trip it was under way, ns.
+    pub late_ns: u64,
+    /// How much of that its being overtaken explains, ns: at the end of it.
+    pub overtaken_ns: u64,
+    /// Minimum round trip between client and server, ns.
+    pub rtt_base_ns: u64,
+    /// The bottleneck's rate, bytes per second, if it is known.
+    pub rate: Option<u64>,
+}
+
+impl Leg {
+    /// Who owns it, where the response itself was sent within `sent_ns` and is `bytes` long. What
+    /// the bottleneck takes for it no queue discipline can make shorter.
+    pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
+        let own_ns = own_ns(bytes, sent_ns, self.rate).min(self.late_ns);
+        [
+            Slice::plain(Owner::Bandwidth, own_ns),
+            queued(self.late_ns - own_ns, self.rtt_base_ns),
+            super::loss::overtaken(self.overtaken_ns),
+        ]
+    }
+}
+
+/// How long a message of `bytes` that was sent within `sent_ns` keeps the bottleneck busy after that,
+/// ns, with what the rate (known to a quarter of an octave) leaves open.
+pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
+    let Some(rate) = rate.filter(|&rate| rate > 0) else { return 0 };
+    let serial_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
+    (serial_ns + serial_ns / 4).saturating_sub(sent_ns)
+}
+
 /// A stretch of `queue_ns` in a queue on a path of `rtt_base_ns`.
-pub fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
+fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
     if queue_ns >= QUEUE_FLOOR_NS.max(2 * rtt_base_ns) {
         Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)
     } else {

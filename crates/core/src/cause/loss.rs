@@ -25,9 +25,8 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         return Some(overtaken(rest_ns.min(gap.late_ns)));
     }
     gap.retransmission.map(|recovery| match recovery {
-        // A round trip to the router that said so (RFC 1191).
-        Recovery::Fast if gap.told => Slice::plain(Owner::Path, rest_ns),
-        _ => slice(recovery, rest_ns),
+        Recovery::Fast => found(gap, rest_ns),
+        Recovery::Timer => timed_out(rest_ns),
     })
 }
 
@@ -43,9 +42,9 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && (gap.turn == Turn::Answers || !gap.ack_triggered())
         && waited(floor_ns);
     if missing {
-        return Some(slice(Recovery::Timer, rest_ns.min(timer_max_ns(gap))));
+        return Some(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
-    (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| slice(Recovery::Timer, rest_ns))
+    (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| timed_out(rest_ns))
 }
 
 /// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
@@ -78,7 +77,16 @@ pub fn may_be_timer(gap: &Gap) -> bool {
 
 /// New data in the middle of a recovery: the sender was held back by it.
 pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    (gap.in_recovery && gap.ack_triggered()).then(|| slice(Recovery::Fast, rest_ns))
+    (gap.in_recovery && gap.ack_triggered()).then(|| found(gap, rest_ns))
+}
+
+/// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet
+/// was too big for (RFC 1191): that is a round trip to learn the path, and nothing was lost by chance.
+fn found(gap: &Gap, ns: u64) -> Slice {
+    if gap.told {
+        return Slice::plain(Owner::Path, ns);
+    }
+    Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
 }
 
 /// What a packet owns that came late though nothing was lost.
@@ -89,13 +97,6 @@ pub fn overtaken(ns: u64) -> Slice {
 /// What a loss that was found by timer owns.
 pub fn timed_out(ns: u64) -> Slice {
     Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
-}
-
-fn slice(recovery: Recovery, ns: u64) -> Slice {
-    match recovery {
-        Recovery::Timer => timed_out(ns),
-        Recovery::Fast => Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns),
-    }
 }
 
 /// What was lost (or what was sent last, if it was lost before the vantage) and its repetition.

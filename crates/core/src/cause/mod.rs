@@ -36,7 +36,7 @@ mod zero_window;
 
 pub use application::busy;
 pub use assemble::{Floors, arrange, assemble};
-pub use bufferbloat::queued;
+pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
@@ -73,14 +73,14 @@ impl Slice {
 /// A silence cut into slices; they sum to its length exactly.
 #[derive(Clone, Copy, Debug)]
 pub struct Slices {
-    slices: [Slice; 4],
+    slices: [Slice; 5],
     len: usize,
     rest_ns: u64,
 }
 
 impl Slices {
     fn new(total_ns: u64) -> Self {
-        Self { slices: [Slice::plain(Owner::Unknown, 0); 4], len: 0, rest_ns: total_ns }
+        Self { slices: [Slice::plain(Owner::Unknown, 0); 5], len: 0, rest_ns: total_ns }
     }
 
     /// Gives up to `slice.ns` of what is left; the last place takes all that is left.
@@ -152,6 +152,7 @@ pub fn judge(gap: &Gap) -> Slices {
             // The client's request after a handshake: its leg is the handshake's last.
             let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
             slices.take(Slice::plain(leg, gap.rtt_sender_ns));
+            slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),

@@ -13,7 +13,7 @@ mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::{FrameId, STEP_NS};
-use crate::cause::{self, Cause, Owner, Slice};
+use crate::cause::{self, Cause, Leg, Owner, Slice};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
@@ -337,16 +337,18 @@ impl Connection {
         }
         if side == Side::Client && self.halves[peer].una_seen() >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
-            let late_ns = self.halves[peer].trouble().hole_filled_ns;
-            let arrived_ns = segment.time_ns.saturating_sub(late_ns);
-            let queued_ns = if self.halves[peer].times(is_ack_alone(segment)) {
-                self.queued_to_client(arrived_ns, rtt_client_ns)
-            } else {
-                0
+            let overtaken_ns = self.halves[peer].trouble().hole_filled_ns;
+            let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
+            let timed = self.halves[peer].times(is_ack_alone(segment));
+            let late_ns = if timed { self.queued_to_client(arrived_ns, rtt_client_ns) } else { 0 };
+            let bulk = self.halves[peer].bulk.as_mut();
+            let leg = Leg {
+                late_ns,
+                overtaken_ns,
+                rtt_base_ns: self.path.base_rtt_ns(),
+                rate: bulk.and_then(|bulk| bulk.pipe.rate()),
             };
-            let queued = cause::queued(queued_ns, self.path.base_rtt_ns());
-            let leg = [queued, cause::overtaken(late_ns)];
-            self.timeline.acknowledged(self.halves[peer].una_seen(), rtt_client_ns, leg);
+            self.timeline.acknowledged(self.halves[peer].una_seen(), rtt_client_ns, &leg);
         }
     }
 

@@ -64,7 +64,8 @@ pub struct Gap {
     pub rtt_sender_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub rtt_base_ns: u64,
-    /// For how long of it the pipe was still busy with what had been sent, ns.
+    /// For how long of it the pipe was still busy with what had been sent, ns; where the other side
+    /// answers, with the question.
     pub busy_ns: u64,
     /// Where the other side answers: how long its ACK shows the question to have stood in a
     /// queue, ns.
@@ -122,8 +123,8 @@ pub struct Gap {
     pub flight_reached: u64,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.
     pub retransmission: Option<Recovery>,
-    /// A router has told the sender of a packet too big since the last ACK: what it repeats is what
-    /// did not fit.
+    /// A router has told the sender of a packet too big, and what was under way then has not all
+    /// arrived: what it repeats is what did not fit.
     pub told: bool,
     /// The departure that ended it had been overtaken by others.
     pub overtaken: bool,

@@ -2,7 +2,7 @@
 
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
-use crate::cause::{Cause, Owner, Slice, Slices};
+use crate::cause::{Cause, Leg, Owner, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::{Gap, Turn};
@@ -394,16 +394,17 @@ impl Timeline {
     }
 
     /// The client acknowledged the server's stream up to `una`: what was complete has arrived.
-    /// `leg` is what its last byte stood in a queue on its way there, and what was overtaken came
-    /// later than that.
-    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: [Slice; 2]) {
+    /// `leg` says how its last byte went on from the vantage.
+    pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: &Leg) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
             if end.get() > una {
                 break;
             }
             if let Some(exchange) = self.open.front_mut() {
                 let (mut from_ns, last) = (exchange.end_ns, exchange.last);
-                for slice in &leg {
+                let bytes = end.get().saturating_sub(exchange.began_at[Side::Server as usize]);
+                let sent_ns = exchange.end_ns.saturating_sub(exchange.answered_ns);
+                for slice in &leg.slices(bytes, sent_ns) {
                     let to_ns = from_ns + slice.ns;
                     exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, last, last));
                     from_ns = to_ns;
@@ -416,7 +417,7 @@ impl Timeline {
     }
 
     fn retire_complete(&mut self, rtt_client_ns: u64) {
-        self.acknowledged(u64::MAX, rtt_client_ns, [Slice::plain(Owner::Queueing, 0); 2]);
+        self.acknowledged(u64::MAX, rtt_client_ns, &Leg::default());
     }
 
     fn retire_endless(&mut self, rtt_client_ns: u64) {

@@ -41,7 +41,9 @@ impl Connection {
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             told.mtu = if told.mtu == 0 { mtu } else { told.mtu.min(mtu) };
             // It is repeated at once, in smaller segments (RFC 1191 §6.5).
-            self.halves[about as usize].trouble_mut().told = true;
+            let nxt = self.halves[about as usize].nxt;
+            let trouble = self.halves[about as usize].trouble_mut();
+            (trouble.told, trouble.told_end) = (true, nxt);
         }
         // RFC 1122 §4.2.3.9 has these end a connection; Linux does so while it is being set up.
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);

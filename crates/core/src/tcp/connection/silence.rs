@@ -150,6 +150,7 @@ impl Connection {
         let front = self.timeline.front();
         let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
+        let asked_since = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
         let after_handshake =
             front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
@@ -157,10 +158,17 @@ impl Connection {
         let (last, last_small) = (asked.last_seen(), asked.last.small);
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_mut().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
-        let busy_ns = if continues {
-            busy_ns.max(self.queued_ns(side).min(end_ns - start_ns))
+        // Behind the vantage the question itself keeps the bottleneck busy, and others in a queue.
+        let behind_ns = asked_queue_ns.min(busy_ns);
+        let rate = asked.bulk.as_mut().and_then(|bulk| bulk.pipe.rate());
+        let own_ns = asked_since.filter(|_| speaker == Side::Client).map_or(0, |(from, at_ns)| {
+            let sent_ns = last.time_ns.saturating_sub(at_ns);
+            cause::own_ns(asked.nxt.saturating_sub(from), sent_ns, rate)
+        });
+        let (busy_ns, behind_ns) = if continues {
+            (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
         } else {
-            busy_ns
+            (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
         let half = &self.halves[side as usize];
         let opens_from = match self.timeline.front() {
@@ -186,7 +194,7 @@ impl Connection {
             rtt_sender_ns,
             rtt_base_ns,
             busy_ns,
-            queue_ns: asked_queue_ns.min(busy_ns) + half.queued_ns(),
+            queue_ns: behind_ns + half.queued_ns(),
             smss: half.smss(),
             last_small,
             small_acked: half.small_acked_of(height),

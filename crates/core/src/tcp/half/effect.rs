@@ -132,7 +132,7 @@ impl Half {
         let trouble = self.trouble_mut();
         trouble.duplicate_acks_now = duplicate_acks;
         trouble.duplicate_ack = None;
-        trouble.told = false;
+        trouble.told &= una < trouble.told_end;
         if una >= trouble.recovery_end {
             trouble.recovery = None;
         }

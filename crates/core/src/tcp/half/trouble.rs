@@ -53,8 +53,11 @@ pub struct Trouble {
     pub ecn_marked: u64,
     /// ACKs of its receiver's that echo such a mark (§6.1.3).
     pub ecn_echoed: u64,
-    /// An ICMP error told its sender of a packet too big since `una` last moved.
+    /// An ICMP error told its sender of a packet too big, and what was under way then is not all
+    /// acknowledged.
     pub told: bool,
+    /// Where that ends.
+    pub told_end: u64,
     /// Highest position that needs repair; the sender is in recovery below it.
     pub recovery_end: u64,
     /// How the recovery began.
@@ -148,6 +151,7 @@ impl Trouble {
         ecn_marked: 0,
         ecn_echoed: 0,
         told: false,
+        told_end: 0,
         recovery_end: 0,
         recovery: None,
         repeated: None,
