@@ -223,10 +223,6 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         return page.paragraph(Some(Paint::Bold), &text, 0);
     }
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
-    if let Some(reason) = blind(report) {
-        let text = format!("What {exchanges} waited for cannot be told: {reason}.");
-        return page.paragraph(Some(Paint::Bold), &text, 0);
-    }
     let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
     let (p50, p99) = (units::duration(p50), units::duration(p99));
     let unknown_ns = report.ledger.of(Owner::Unknown);
@@ -246,26 +242,6 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         text += &format!(" {}.", phrases.headline);
     }
     page.paragraph(Some(Paint::Good), &text, 0);
-}
-
-/// The share of all time without an owner from which on the rest says nothing of the whole.
-const BLIND_SHARE: f64 = 0.9;
-
-/// Why nothing can be said of what exchanges waited for, if nothing can.
-fn blind(report: &Report) -> Option<String> {
-    let wall_ns = report.totals.wall_ns;
-    let share = report.ledger.of(Owner::Unknown) as f64 / wall_ns.max(1) as f64;
-    if share < BLIND_SHARE {
-        return None;
-    }
-    let one_way = report.observations.iter().any(|it| it.id == "asymmetric_capture");
-    Some(if one_way {
-        "only one direction of the packets was captured, so neither answers nor latencies are \
-         known"
-            .into()
-    } else {
-        format!("{} of the time shows no reason in the packets", units::share(share))
-    })
 }
 
 /// With several findings, a line each before the details.
