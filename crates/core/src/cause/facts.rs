@@ -106,6 +106,10 @@ pub fn confidence(key: &Key, cause: &CauseTally) -> f64 {
 pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) -> Vec<RuledOut> {
     let proof = cause.worst.as_ref().map(|instance| &instance.proof);
     let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
+    if endpoint.is_some_and(|endpoint| endpoint.repeats[key.sender as usize][1] > 0) {
+        // A D-SACK came after all, for this one or another.
+        all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
+    }
     let established = endpoint.map_or(0, |endpoint| endpoint.established);
     let others = established > cause.connections;
     let more = match key.cause {

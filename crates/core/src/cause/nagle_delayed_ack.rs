@@ -1,6 +1,7 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
-use super::scene::{Proof, Scene, window_open};
+use super::delayed_ack::DELAY_FLOOR_NS;
+use super::scene::{Proof, Scene, Shown, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
 use crate::tcp::{Gap, Shape};
@@ -24,12 +25,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.next_len > 0
         && gap.flight_before > 0;
     let mixed = holds_rest(gap);
-    // Not the congestion window's doing: a few full segments fit into any that has not just
-    // collapsed, and where an ACK of a part had come before, it had made room.
-    let room_made = gap.ack_trains > 1 || gap.passed_over_acks();
-    let few = gap.flight_before <= 3 * gap.smss || room_made;
-    let few = few && !gap.after_loss && !gap.steps;
-    let other_holds = ack.acked_all && (gap.last_small || few);
+    let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
     let chain = held
@@ -64,6 +60,15 @@ fn holds_rest(gap: &Gap) -> bool {
         && !gap.steps
 }
 
+/// Whether it was not the congestion window that full segments filled: an ACK of a part had made
+/// room before, or they are few, and either more has been under way or it is one, and no window
+/// begins with less than two (RFC 5681 §3.1).
+fn cwnd_open(gap: &Gap) -> bool {
+    let flight = gap.flight_held();
+    let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || gap.is_free(flight));
+    (few || gap.passed_over_acks()) && !gap.after_loss && !gap.steps
+}
+
 /// Whether the sender is known to hold what it has, rather than to have nothing: what it went on
 /// with after the ACK of all came with that ACK some times, and less often later.
 fn holds(gap: &Gap) -> bool {
@@ -75,12 +80,38 @@ fn at_ceiling(gap: &Gap) -> bool {
     matches!(gap.shape, Shape::Ceiling { bytes, .. } if gap.flight_before + gap.next_len > bytes)
 }
 
-/// The end of the flight, its late ACK, and what had been held.
+/// How long the receiver kept the ACK back, ns, if that is a part of the hold that shows.
+fn ack_delay_ns(gap: &Gap) -> Option<u64> {
+    let delay_ns = gap.ack?.delay_ns?;
+    (delay_ns >= DELAY_FLOOR_NS || 2 * delay_ns >= gap.len_ns()).then_some(delay_ns)
+}
+
+/// Whether the ACK came at once, so that the hold is a round trip. A path whose handshake was not
+/// captured is known from ACKs that may have been late.
+fn is_prompt(scene: &Scene<'_>) -> bool {
+    let known = scene.gap().ack.is_some_and(|ack| ack.delay_ns.is_some());
+    known && ack_delay_ns(scene.gap()).is_none() && !scene.connection.mid_stream
+}
+
+/// Adds to what the holds have in common.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    if let Some(delay_ns) = ack_delay_ns(scene.gap()) {
+        shown.measure("ack_delay_p50_ns", delay_ns);
+    } else if is_prompt(scene) {
+        shown.measure("prompt_hold_p50_ns", scene.gap().len_ns());
+    }
+}
+
+/// The end of the flight, its ACK, and what had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_before(gap, if gap.last_small { "flight_end" } else { "flight_rest" });
-    proof.see_ack(gap, "ack");
-    proof.see_after(gap, "next");
+    let flight_end = match gap.last_small {
+        true => "flight_end",
+        false if gap.small_acked => "flight_rest",
+        false => "full_flight_end",
+    };
+    let ack = if is_prompt(scene) { "prompt_ack" } else { "ack" };
+    proof.see_silence_as(gap, [flight_end, ack]);
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     proof.fact("held_bytes", Fact::Bytes(gap.next_len));
     let most = scene.sender().counts().flight_size_max_bytes;

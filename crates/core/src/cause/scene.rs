@@ -113,7 +113,8 @@ impl Scene<'_> {
     /// Adds to what instances have in common.
     pub fn add_to(&self, shown: &mut Shown) {
         match self.chain.cause {
-            Cause::NagleDelayedAck | Cause::DelayedAck => {
+            Cause::NagleDelayedAck => nagle_delayed_ack::add_up(self, shown),
+            Cause::DelayedAck => {
                 if let Some(delay_ns) = self.gap().ack.and_then(|ack| ack.delay_ns) {
                     shown.measure("ack_delay_p50_ns", delay_ns);
                 }
@@ -173,8 +174,13 @@ impl Proof {
 
     /// The usual chain: what was sent before, the ACK, what followed.
     pub fn see_silence(&mut self, gap: &Gap) {
-        self.see_before(gap, "flight_end");
-        self.see_ack(gap, "ack");
+        self.see_silence_as(gap, ["flight_end", "ack"]);
+    }
+
+    /// The same, with what the end of the flight and its ACK are called.
+    pub fn see_silence_as(&mut self, gap: &Gap, [flight_end, ack]: [&'static str; 2]) {
+        self.see_before(gap, flight_end);
+        self.see_ack(gap, ack);
         self.see_after(gap, if gap.retransmission.is_some() { "retransmission" } else { "next" });
     }
 
@@ -188,6 +194,17 @@ impl Proof {
         if holds {
             self.ruled_out.push(RuledOut { cause, why });
         }
+    }
+
+    /// What it takes for a loss turned out to be none, by D-SACKs that came later.
+    pub fn was_needless(&mut self) {
+        for (_, link) in &mut self.links {
+            if link.part == "lost" {
+                link.part = "original";
+            }
+        }
+        self.ruled_out.clear();
+        self.not(Cause::RetransmissionTimeout, "dsack", true);
     }
 
     /// The frames in the order they passed.

@@ -57,7 +57,9 @@ impl Half {
         let flight = gap.flight_before;
         // What was in flight is known less exactly the further away the sender is.
         let far_ns = gap.rtt_sender_ns.min(gap.rtt_base_ns);
-        let loose = flight * far_ns / (8 * gap.rtt_base_ns).max(1);
+        let loose =
+            u128::from(flight) * u128::from(far_ns) / u128::from(8 * gap.rtt_base_ns).max(1);
+        let loose = loose as u64;
         if self.window_scale.is_some() {
             // Senders keep to their windows: it was a wider one.
             let beyond = gap.room_before.is_some_and(|room| -room > (gap.smss + loose) as i64);
