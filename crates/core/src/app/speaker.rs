@@ -124,10 +124,7 @@ fn redis_reply(bytes: &[u8]) -> bool {
 
 /// A reply of SMTP (RFC 5321 §4.2), FTP (RFC 959 §4.2) and their like.
 fn numbered_reply(bytes: &[u8]) -> bool {
-    match bytes {
-        [b'2'..=b'5', b'0'..=b'5', b'0'..=b'9', b' ' | b'-', .., b'\r', b'\n'] => true,
-        _ => false,
-    }
+    matches!(bytes, [b'2'..=b'5', b'0'..=b'5', b'0'..=b'9', b' ' | b'-', .., b'\r', b'\n'])
 }
 
 #[cfg(test)]

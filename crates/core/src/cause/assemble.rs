@@ -213,6 +213,27 @@ fn settle_repeats(tally: &mut Tally) {
     for (key, kind) in suspects {
         move_cause(tally, &key, kind, None);
     }
+    settle_timeouts(tally);
+}
+
+/// The same for a timer: where the receiver has reported every repetition as one that it had not
+/// needed (RFC 2883), nothing was lost.
+fn settle_timeouts(tally: &mut Tally) {
+    let needless = |key: &Key| {
+        let [again, needless] = tally.endpoints.get(&key.server)?.repeats[key.sender as usize];
+        (key.cause == Cause::RetransmissionTimeout && needless > 0 && needless >= again)
+            .then(|| (key.clone(), needless))
+    };
+    let all_needless: Vec<_> = tally.causes.keys().filter_map(needless).collect();
+    for (key, needless) in all_needless {
+        if let Some(cause) = tally.causes.get_mut(&key) {
+            cause.shown.add("dsack", needless);
+            if let Some(instance) = &mut cause.worst {
+                instance.proof.was_needless();
+            }
+        }
+        move_cause(tally, &key, Cause::SpuriousRetransmission, None);
+    }
 }
 
 /// `key` turned out to be `to`.

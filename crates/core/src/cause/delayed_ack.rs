@@ -6,7 +6,7 @@ use crate::report::Fact;
 use crate::tcp::{Gap, Shape, Turn};
 
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
-const DELAY_FLOOR_NS: u64 = 20_000_000;
+pub(super) const DELAY_FLOOR_NS: u64 = 20_000_000;
 
 /// Late ACKs that ended a silence at once, after which a sender is known to wait for them.
 const KNOWN_WAITS: u32 = 3;

@@ -108,6 +108,10 @@ pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>
     let mut all = proof.map(|proof| proof.ruled_out.clone()).unwrap_or_default();
     // A repeated SYN that met a full listener was not found to be that at first.
     all.retain(|ruled_out| ruled_out.cause != key.cause);
+    if endpoint.is_some_and(|endpoint| endpoint.repeats[key.sender as usize][1] > 0) {
+        // A D-SACK came after all, for this one or another.
+        all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
+    }
     let established = endpoint.map_or(0, |endpoint| endpoint.established);
     let [full, open] = [overflow::FULL, overflow::OPEN].map(|name| cause.shown.count(name) > 0);
     let more = match key.cause {

@@ -15,7 +15,7 @@ const RESTART_NS: u64 = 200_000_000;
 /// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let held_back = gap.retransmission.is_none() && gap.flight_before > gap.smss;
+    let held_back = gap.retransmission.is_none() && gap.flight_held() > gap.smss;
     if !held_back {
         return None;
     }

@@ -110,7 +110,12 @@ fn see_repair(scene: &Scene<'_>, proof: &mut Proof) {
         proof.see("duplicate_ack", duplicate);
     }
     let repeats = gap.retransmission.is_some() || gap.missing_packets > 0;
-    proof.see_after(gap, if repeats { "retransmission" } else { "next" });
+    let part = match (repeats, gap.next_len) {
+        (true, 0) => "end",
+        (true, _) => "retransmission",
+        _ => "next",
+    };
+    proof.see_after(gap, part);
     let place = match gap.original {
         Some(_) => Some("between the capture and the receiver"),
         None if gap.unseen || gap.retransmission.is_none() => {
@@ -138,7 +143,11 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::FastRecovery, "no_duplicate_acks", gap.duplicate_ack.is_none());
     proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));
     let passes = u64::from(half.acked_len_max) >= gap.next_len.min(gap.smss);
-    proof.not(Cause::MtuBlackHole, "sizes_pass", passes && gap.retransmission.is_some());
+    proof.not(
+        Cause::MtuBlackHole,
+        "sizes_pass",
+        passes && gap.retransmission.is_some() && gap.next_len > 0,
+    );
 }
 
 /// The segment, the duplicate ACK that reported it missing, and the repetition.

@@ -24,12 +24,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.next_len > 0
         && gap.flight_before > 0;
     let mixed = holds_rest(gap);
-    // Not the congestion window's doing: a few full segments fit into any that has not just
-    // collapsed, and where an ACK of a part had come before, it had made room.
-    let room_made = gap.ack_trains > 1 || gap.passed_over_acks();
-    let few = gap.flight_before <= 3 * gap.smss || room_made;
-    let few = few && !gap.after_loss && !gap.steps;
-    let other_holds = ack.acked_all && (gap.last_small || few);
+    let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
     let sent_against_it = gap.nagle_refuted > 0;
     let chain = held
@@ -64,6 +59,15 @@ fn holds_rest(gap: &Gap) -> bool {
         && !gap.steps
 }
 
+/// Whether it was not the congestion window that full segments filled: an ACK of a part had made
+/// room before, or they are few, and either more has been under way or it is one, and no window
+/// begins with less than two (RFC 5681 §3.1).
+fn cwnd_open(gap: &Gap) -> bool {
+    let flight = gap.flight_held();
+    let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || gap.is_free(flight));
+    (few || gap.passed_over_acks()) && !gap.after_loss && !gap.steps
+}
+
 /// Whether the sender is known to hold what it has, rather than to have nothing: what it went on
 /// with after the ACK of all came with that ACK some times, and less often later.
 fn holds(gap: &Gap) -> bool {
@@ -75,10 +79,15 @@ fn at_ceiling(gap: &Gap) -> bool {
     matches!(gap.shape, Shape::Ceiling { bytes, .. } if gap.flight_before + gap.next_len > bytes)
 }
 
-/// The end of the flight, its late ACK, and what had been held.
+/// The end of the flight, its ACK, and what had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_before(gap, if gap.last_small { "flight_end" } else { "flight_rest" });
+    let flight_end = match gap.last_small {
+        true => "flight_end",
+        false if gap.small_acked => "flight_rest",
+        false => "full_flight_end",
+    };
+    proof.see_before(gap, flight_end);
     proof.see_ack(gap, "ack");
     proof.see_after(gap, "next");
     if let Some(delay_ns) = scene.ack_delay_ns() {

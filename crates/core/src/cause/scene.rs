@@ -201,6 +201,17 @@ impl Proof {
         }
     }
 
+    /// What it takes for a loss turned out to be none, by D-SACKs that came later.
+    pub fn was_needless(&mut self) {
+        for (_, link) in &mut self.links {
+            if link.part == "lost" {
+                link.part = "original";
+            }
+        }
+        self.ruled_out.clear();
+        self.not(Cause::RetransmissionTimeout, "dsack", true);
+    }
+
     /// The frames in the order they passed.
     pub fn evidence(&self) -> Vec<Evidence> {
         let mut links = self.links.clone();

@@ -129,6 +129,13 @@ impl PendingAcks {
         self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reaches(kept))
     }
 
+    /// Whether an ACK that reports a loss passed the vantage by `seen_ns` and is not known to have
+    /// arrived.
+    pub fn reports_loss(&self, seen_ns: u64) -> bool {
+        let reports = |kept: &Kept| kept.window.get() & DUPLICATE != 0;
+        self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reports(kept))
+    }
+
     /// Gives back memory that is not in use.
     pub fn shrink(&mut self) {
         self.0.shrink();

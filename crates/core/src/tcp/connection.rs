@@ -18,7 +18,7 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, IDLE_NS, Kind, SinceDeparture, Stamp, too_early};
+use crate::tcp::half::{Half, IDLE_NS, Kind, Rtts, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;
@@ -31,7 +31,7 @@ use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use icmp::Told;
 use rare::Rare;
-use silence::Suspended;
+use silence::{Suspended, ToldLate};
 use std::sync::Arc;
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
@@ -328,7 +328,8 @@ impl Connection {
             }
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        self.settle_suspended(side, segment, dsack);
+        let advances = self.halves[peer].una_seen() > una;
+        self.settle_suspended(side, segment, [dsack, advances]);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.faults_mut().missing_bytes += missing;
             self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
@@ -360,7 +361,8 @@ impl Connection {
         let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = self.halves[index].take_since();
         self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
-        let kind = self.halves[index].kind(segment, start, base_ns);
+        let rtts = Rtts { sender_ns: rtt_ns, base_ns };
+        let kind = self.halves[index].kind(segment, start, rtts);
         if start > self.halves[index].nxt {
             // What is missing between will be repeated, or is missing in the capture.
             since.excuse_missing();
@@ -395,6 +397,7 @@ impl Connection {
             }
             None => {}
         }
+        self.settle_told_late(side, segment.time_ns, &since);
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
         }
@@ -410,6 +413,7 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
+        let moves = self.moves_cursor(side, kind, arrived, start);
         self.halves[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
@@ -435,7 +439,7 @@ impl Connection {
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
-        if self.moves_cursor(side, kind, arrived) {
+        if moves {
             self.move_cursor(side, segment.time_ns);
         }
         if side == Side::Client && kind == Kind::New {

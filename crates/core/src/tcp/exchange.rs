@@ -284,6 +284,23 @@ impl Exchange {
         self.join(Chain { cause, sender, ns, count: 1, longest_ns, tails: 0, gap });
     }
 
+    /// What `sender` lost by `was` is nobody's as yet; answers whether it had been so.
+    pub fn disown(&mut self, sender: Side, was: Slice) -> bool {
+        let same = |chain: &&mut Chain| {
+            Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
+        };
+        let Some(chain) = self.chains.iter_mut().find(same) else { return false };
+        chain.ns -= was.ns;
+        chain.count = chain.count.saturating_sub(1);
+        self.chains.retain(|chain| chain.ns > 0);
+        let mut ledger = Shares::default();
+        for (owner, ns) in self.ledger.ledger().iter() {
+            ledger.add(owner, if owner == was.owner { ns.saturating_sub(was.ns) } else { ns });
+        }
+        self.ledger = ledger;
+        true
+    }
+
     /// Gives all that `from` had of it by `cause` to `to`.
     pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {

@@ -88,8 +88,10 @@ pub struct Gap {
     pub ack: Option<AckTrigger>,
     /// How many ACKs took effect in it.
     pub acks: u32,
-    /// How many trains of them, apart in time.
-    pub ack_trains: u32,
+    /// Unacknowledged bytes when the sender fell silent.
+    pub flight_first: u64,
+    /// How far the last two departures of that flight were apart, ns.
+    pub apart_ns: u64,
     /// Unacknowledged bytes just before that ACK (or at the end, if none).
     pub flight_before: u64,
     /// Bytes the offered window still allowed just before that ACK; `None`: scale unknown.
@@ -194,7 +196,8 @@ impl Gap {
             first_ack_ns: None,
             ack: None,
             acks: 0,
-            ack_trains: 0,
+            flight_first: 0,
+            apart_ns: 0,
             flight_before: 0,
             room_before: None,
             window_before: None,
@@ -250,12 +253,25 @@ impl Gap {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
-    /// Whether the sender let ACKs that made room go by and went on with the last one only: what
-    /// held it back was not room.
-    pub fn passed_over_acks(&self) -> bool {
+    /// From the first ACK's effect to the end, ns; the whole length if there was none.
+    fn after_first_ack_ns(&self) -> u64 {
         let first_ns = self.first_ack_ns.map_or(0, |ns| ns.max(self.start_ns));
-        let after_first_ns = self.end_ns.saturating_sub(first_ns);
-        self.acks > 1 && after_first_ns >= PASSED_OVER_NS.max(4 * self.after_ack_ns())
+        self.end_ns.saturating_sub(first_ns)
+    }
+
+    /// Whether the sender let ACKs that made room go by and went on with the last one only: what
+    /// held it back was not room. ACKs no further apart than the segments that they acknowledge
+    /// tell nothing: what the first of them let go took as long to come here.
+    pub fn passed_over_acks(&self) -> bool {
+        let floor_ns = PASSED_OVER_NS.max(2 * self.apart_ns).max(4 * self.after_ack_ns());
+        self.acks > 1 && self.after_first_ack_ns() >= floor_ns
+    }
+
+    /// The unacknowledged bytes that the sender waited with: all that were under way when it fell
+    /// silent, unless the first ACK that made room came too early to be what ended the silence.
+    pub fn flight_held(&self) -> u64 {
+        let first_ends = self.after_first_ack_ns() <= self.trigger_tolerance_ns();
+        if first_ends { self.flight_first } else { self.flight_before }
     }
 
     /// What a busy host and the variation of the path may take from an ACK to what it triggers.
@@ -283,7 +299,12 @@ impl Gap {
     /// Whether neither the congestion window nor a buffer of the sender can have stood in the way:
     /// it had what came next out as well, earlier, and has lost nothing since.
     pub fn flight_free(&self) -> bool {
-        self.flight_before + self.next_len <= self.flight_reached
+        self.is_free(self.flight_before)
+    }
+
+    /// The same for a sender that fell silent with `flight` bytes under way.
+    pub fn is_free(&self, flight: u64) -> bool {
+        flight + self.next_len <= self.flight_reached
     }
 
     /// Whether the offered window had no room for the next segment (RFC 9293 §3.8.6.2.1).

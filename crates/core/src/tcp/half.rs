@@ -2,6 +2,7 @@
 
 mod bulk;
 mod copies;
+mod departure;
 mod effect;
 mod losses;
 mod packet_count;
@@ -15,6 +16,7 @@ mod window;
 
 pub(super) use losses::{Stamp, too_early};
 pub(super) use restart::IDLE_NS;
+pub(super) use stream::Rtts;
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -28,6 +30,7 @@ use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::Bulk;
 pub(crate) use copies::Copies;
 use copies::LastPacket;
+pub use departure::Departure;
 use packet_count::PacketCount;
 use std::num::NonZeroU32;
 use trouble::{Hole, Trouble};
@@ -69,21 +72,6 @@ pub enum Kind {
     Probe,
 }
 
-/// The last departure, and what the sender learned since.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Departure {
-    /// When it passed the vantage, ns.
-    pub time_ns: u64,
-    /// Its frame.
-    pub frame: FrameId,
-    /// Payload bytes.
-    pub len: u32,
-    /// Its last segment was below the SMSS.
-    pub small: bool,
-    /// It emptied the sender's buffer, by its PSH flag (RFC 9293 §3.9.1.2, MUST-61), or FIN.
-    pub pushed: bool,
-}
-
 /// What ACKs did to the sender since its last departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinceDeparture {
@@ -93,8 +81,8 @@ pub struct SinceDeparture {
     pub trigger: Option<AckTrigger>,
     /// How many did.
     pub acks: u32,
-    /// How many trains of them, apart in time.
-    pub ack_trains: u32,
+    /// Flight just before the first of them.
+    pub flight_first: u64,
     /// Flight just before the last of them.
     pub flight_before: u64,
     /// Room in the offered window just before the last of them.
@@ -203,7 +191,7 @@ impl SinceDeparture {
         first_ack_ns: None,
         trigger: None,
         acks: 0,
-        ack_trains: 0,
+        flight_first: 0,
         flight_before: 0,
         room_before: None,
         window_before: None,

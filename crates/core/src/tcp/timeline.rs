@@ -215,6 +215,13 @@ impl Timeline {
         }
     }
 
+    /// The silence of `sender` that was `was` has not ended: it goes on since `start_ns`.
+    pub fn disown(&mut self, sender: Side, was: Slice, start_ns: u64) {
+        if self.open.front_mut().is_some_and(|exchange| exchange.disown(sender, was)) {
+            self.cursor_ns = start_ns;
+        }
+    }
+
     /// The flight of `sender` turned out to stand at the edge of the offered window.
     pub fn reveal_window(&mut self, sender: Side) {
         for exchange in self.open.iter_mut() {

@@ -87,6 +87,12 @@ impl Connection {
     pub(super) fn take_back(&mut self, gap: &Gap) {
         let lost = timed_out(0).cause;
         let slices = cause::judge(gap);
+        let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
+        if gap.sender == Side::Client && gap.tail && only && self.timeline.cursor_ns == gap.end_ns {
+            // What its client waited for all the time is the answer.
+            self.timeline.disown(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
+            return;
+        }
         let ns = slices.iter().filter(|slice| slice.cause == lost).map(|slice| slice.ns).sum();
         self.timeline.revise(gap.sender, gap.next.frame, timed_out(ns), busy(gap.sender, ns));
     }

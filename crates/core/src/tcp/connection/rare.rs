@@ -17,6 +17,8 @@ pub(super) struct Rare {
     pub suspended: Option<Box<Suspended>>,
     /// One after which its sender went on before it was known.
     pub contested: Option<Box<Suspended>>,
+    /// Repetitions by timer that only told of lost ACKs, until it is known who waited.
+    pub told_late: Option<Box<ToldLate>>,
     /// The last silence that may turn out to be another's.
     pub doubted: Option<Box<doubt::Doubted>>,
     /// What is noted where somebody wants it drawn.

@@ -4,6 +4,8 @@ use super::*;
 
 /// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
+/// What a host takes to answer, ns.
+const ANSWER_NS: u64 = 1_000_000;
 
 /// A repetition by timer whose need is not yet known.
 #[derive(Clone, Debug)]
@@ -18,17 +20,40 @@ pub(super) struct Suspended {
 
 /// An application that pauses for less than this is a busy host.
 const OWN_PAUSE_NS: u64 = 1_000_000;
+/// Repetitions by timer of what had arrived: only their answer told the sender so.
+#[derive(Clone, Debug)]
+pub(super) struct ToldLate {
+    last: Suspended,
+    /// The one before it, which its sender had not waited for to be known.
+    earlier: Option<Suspended>,
+}
 
 impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if the acknowledgment is of the first sending.
-    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, dsack: bool) {
+    /// had arrived, nor if the acknowledgment is of the first sending. Where the answer to a needless
+    /// repetition is the first to acknowledge more, it is the ACKs that were lost: `advances`.
+    pub(super) fn settle_suspended(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        [dsack, advances]: [bool; 2],
+    ) {
         let rtt_ns = self.path.rtt_ns(side);
         self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
         let Some(rare) = &mut self.rare else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         let contested = rare.contested.take_if(of_peer);
         let suspended = rare.suspended.take_if(of_peer);
+        let tells = |held: &Suspended| {
+            let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
+            let at_once = answer_ns <= 2 * rtt_ns + ANSWER_NS;
+            dsack && advances && at_once && !too_early(segment.time_ns, held.gap.end_ns, rtt_ns)
+        };
+        if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
+            let (last, earlier) = (held.clone(), contested.map(|held| *held));
+            self.rare_mut().told_late = Some(Box::new(ToldLate { last, earlier }));
+            return;
+        }
         if let Some(held) = contested {
             match self.was_needed(&held, segment, dsack) {
                 Some(false) => self.take_back(&held.gap),
@@ -44,6 +69,25 @@ impl Connection {
             if needed == Some(true) {
                 self.resume();
             }
+        }
+    }
+
+    /// `side` goes on: at once with an ACK that only its timer has brought about, it had waited for
+    /// that. Otherwise it had nothing more to send, and nobody waited.
+    pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
+        let Some(told) = self.rare.as_mut().and_then(|rare| rare.told_late.take()) else { return };
+        let gap = &told.last.gap;
+        let tolerance_ns = gap.trigger_tolerance_ns();
+        let goes_on = gap.sender == side
+            && self.timeline.active == Some(side)
+            && since.trigger.is_some_and(|ack| {
+                ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
+            });
+        if goes_on {
+            self.rare_mut().suspended = Some(Box::new(told.last));
+            self.resume();
+        } else if let Some(earlier) = told.earlier {
+            self.take_back(&earlier.gap);
         }
     }
 
@@ -75,7 +119,11 @@ impl Connection {
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
-    pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool) -> bool {
+    pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
+        // An answer that an ACK overtook is an answer.
+        if kind == Kind::Reordered && self.halves[side as usize].goes_on_at(start) {
+            return true;
+        }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
             // Nobody waited for it to come again.
             return false;
@@ -99,7 +147,7 @@ impl Connection {
         since: &SinceDeparture,
         arrived: bool,
     ) -> Option<Gap> {
-        if !self.timeline.accrues() || !self.moves_cursor(side, kind, arrived) {
+        if !self.timeline.accrues() || !self.moves_cursor(side, kind, arrived, start) {
             return None;
         }
         let from_ns = self.timeline.cursor_ns;
@@ -155,7 +203,8 @@ impl Connection {
             front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
         let asked = &mut self.halves[speaker as usize];
-        let (last, last_small) = (asked.last_seen(), asked.last.small);
+        let (last, last_small, apart_ns) =
+            (asked.last_seen(), asked.last.small, asked.last.apart_ns());
         let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
         let busy_ns = asked.bulk.as_mut().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
         // Behind the vantage the question itself keeps the bottleneck busy, and others in a queue.
@@ -204,7 +253,8 @@ impl Connection {
             first_ack_ns: since.first_ack_ns,
             ack: since.trigger,
             acks: since.acks,
-            ack_trains: since.ack_trains,
+            flight_first: if no_ack { flight } else { since.flight_first },
+            apart_ns: if continues { apart_ns } else { 0 },
             flight_before: height,
             room_before: if no_ack { room } else { since.room_before },
             window_before,
@@ -394,7 +444,7 @@ impl Connection {
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
-        if continues && half.in_recovery() {
+        if continues && (half.in_recovery() || unseen > 0) {
             gap.retransmission = Some(Recovery::Timer);
         }
         gap.next = next;

@@ -45,6 +45,14 @@ impl Half {
         }
     }
 
+    /// Whether an ACK that reports a loss may have reached the sender by `now_ns`, a little sooner than
+    /// the round trip to it is estimated.
+    pub(super) fn loss_reported(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        let early_ns = loose_ns(rtt_sender_ns, silent_ns);
+        self.pending.reports_loss((now_ns + early_ns).saturating_sub(rtt_sender_ns))
+    }
+
     /// Lets the ACKs of a sender of bulk take effect that are bound to have reached it by `now_ns`.
     pub fn take_in(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
         if self.bulk.is_none() {
@@ -93,7 +101,9 @@ impl Half {
                 since.room_before = self.room();
                 since.window_before = self.window();
                 self.hold_field();
-                since.ack_trains += 1;
+            }
+            if since.acks == 0 {
+                since.flight_first = self.flight();
             }
             since.acks += 1;
             since.first_ack_ns.get_or_insert(ack.seen_ns + rtt_sender_ns);

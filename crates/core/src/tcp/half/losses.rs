@@ -139,6 +139,13 @@ impl Half {
         hole.map_or(0, |hole| now_ns.saturating_sub(hole.noticed_ns))
     }
 
+    /// Whether `start` is where the stream goes on here, and only segments without data have overtaken
+    /// what begins there.
+    pub fn goes_on_at(&self, start: u64) -> bool {
+        let mut holes = self.trouble().holes.iter();
+        start == self.in_order() && holes.next().is_some_and(|hole| hole.end == self.nxt)
+    }
+
     /// Bytes that were sent and have never been seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()

@@ -2,12 +2,21 @@
 
 use super::*;
 
+/// Least round trips, as far as they are known, ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Rtts {
+    /// Between the vantage and the sender.
+    pub sender_ns: u64,
+    /// Between both ends.
+    pub base_ns: u64,
+}
+
 /// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), less a little, ns.
 const RTO_MIN_NS: u64 = 180_000_000;
 
 impl Half {
     /// Tells what the data of `segment` is to the stream, without changing it.
-    pub fn kind(&self, segment: &Segment, start: u64, rtt_base_ns: u64) -> Kind {
+    pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         let end = start + u64::from(segment.payload_len);
         if start >= self.nxt {
             return Kind::New;
@@ -18,16 +27,12 @@ impl Half {
         }
         if end > self.nxt && start >= self.in_order() {
             // Partly new (the sender put segments together): new data counts.
-            return if self.retransmits(start) {
-                self.repeats(segment, rtt_base_ns)
-            } else {
-                Kind::New
-            };
+            return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
         }
         match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
-            Some(hole) => self.fills(hole, segment, rtt_base_ns),
+            Some(hole) => self.fills(hole, segment, rtts),
             None if self.sent_before_repair(segment) => Kind::Late,
-            None => self.repeats(segment, rtt_base_ns),
+            None => self.repeats(segment, rtts),
         }
     }
 
@@ -36,7 +41,8 @@ impl Half {
         start < self.nxt && !self.trouble().holes.iter().any(within)
     }
 
-    pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtt_base_ns: u64) -> Kind {
+    pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
+        let rtt_base_ns = rtts.base_ns;
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
         let ipv4 = segment.facts.has(SegmentFlags::IPV4);
         let overtaken = if ipv4 && self.counts_packets() && segment.ip_id != hole.ip_id {
@@ -48,7 +54,7 @@ impl Half {
         if overtaken {
             Kind::Reordered
         } else {
-            Kind::Fill(self.recovery_kind(segment.time_ns, rtt_base_ns))
+            Kind::Fill(self.recovery_kind(segment.time_ns, rtts))
         }
     }
 
@@ -62,16 +68,19 @@ impl Half {
             || counted && (segment.ip_id.wrapping_sub(ip_id) as i16) < 0
     }
 
-    pub(super) fn repeats(&self, segment: &Segment, rtt_base_ns: u64) -> Kind {
-        Kind::Retransmission(self.recovery_kind(segment.time_ns, rtt_base_ns))
+    pub(super) fn repeats(&self, segment: &Segment, rtts: Rtts) -> Kind {
+        Kind::Retransmission(self.recovery_kind(segment.time_ns, rtts))
     }
 
     /// By duplicate ACKs (or an ICMP error) where the sender has had some since the ACK point last
     /// moved, or is still repairing what such a recovery began with; otherwise by timer.
-    pub(super) fn recovery_kind(&self, now_ns: u64, rtt_base_ns: u64) -> Recovery {
+    pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
-        let rto_ns = RTO_MIN_NS + rtt_base_ns;
+        let rto_ns = RTO_MIN_NS + rtts.base_ns;
         let trouble = self.trouble();
+        let reported = trouble.duplicate_acks_now > 0
+            || trouble.told
+            || self.loss_reported(now_ns, rtts.sender_ns);
         match trouble.recovery {
             Some(recovery) if self.una() < trouble.recovery_end => {
                 // A retransmission lost as well needs the timer after all.
@@ -81,9 +90,7 @@ impl Half {
                     recovery
                 }
             }
-            _ if (trouble.duplicate_acks_now > 0 || trouble.told) && silent_ns < rto_ns => {
-                Recovery::Fast
-            }
+            _ if reported && silent_ns < rto_ns => Recovery::Fast,
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
@@ -139,12 +146,15 @@ impl Half {
             self.pushes_early |= self.last.pushed;
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
+        let same_flight = since.acks == 0 && self.last.time_ns > 0;
+        let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
             time_ns: segment.time_ns,
             frame: segment.frame,
             len: segment.payload_len,
             small,
             pushed: segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0,
+            apart,
         };
         if let Some(trouble) = &mut self.trouble {
             trouble.all_but_hole_ns = None;
