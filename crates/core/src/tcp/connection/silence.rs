@@ -444,7 +444,7 @@ impl Connection {
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
-        if continues && (half.in_recovery() || unseen > 0) {
+        if continues && half.in_recovery() {
             gap.retransmission = Some(Recovery::Timer);
         }
         gap.next = next;
