@@ -110,14 +110,14 @@ fn redis_request(bytes: &[u8]) -> bool {
     REDIS_COMMANDS.iter().any(|known| known.eq_ignore_ascii_case(command))
 }
 
-/// A simple string, an error, a number or a bulk string as the first thing said.
+/// A simple string, an error or a number as the first thing said: clients send bulk strings as well.
 fn redis_reply(bytes: &[u8]) -> bool {
     let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
     match line {
         _ if line.len() == bytes.len() => false,
         b"+OK" | b"+PONG" | b"+QUEUED" | b"$-1" => true,
         [b'-', rest @ ..] => rest.starts_with(b"ERR "),
-        [b'$' | b':', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        [b':', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
         _ => false,
     }
 }
@@ -147,7 +147,7 @@ mod tests {
             &[22, 3, 3, 0, 90, 2, 0, 0, 86],
             b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I",
             b"+OK\r\n",
-            b"$5\r\nhello\r\n",
+            b":5\r\n",
             b"250 ok\r\n",
         ];
         for bytes in client {
@@ -165,6 +165,8 @@ mod tests {
             b"the middle of a body",
             &[23, 3, 3, 0, 40, 7, 7, 7],
             b"*2\r\n$3\r\nfoo\r\n$3\r\nbar\r\n",
+            // The second write of a command.
+            b"$5\r\nhello\r\n",
             b"SSH-2.0-OpenSSH_9.6\r\n",
             b"GET key\r\n",
         ];

@@ -34,7 +34,9 @@ pub(super) fn fullness(tally: &Tally, server: Endpoint) -> [u64; 2] {
         let came_ns = unheard.start_ns + unheard.rtt_server_ns;
         let waits = |other: &&&First| {
             let set_up_ns = other.start_ns + other.rtt_base_ns + other.set_up_again_ns;
-            set_up_ns <= unheard.start_ns && (other.answered_ns > came_ns || !other.answered)
+            other.established
+                && set_up_ns <= unheard.start_ns
+                && (other.answered_ns > came_ns || !other.answered)
         };
         let before = firsts.partition_point(|other| other.start_ns < unheard.start_ns);
         let waiting = firsts[before.saturating_sub(ANSWERS_MAX)..before].iter().filter(waits);

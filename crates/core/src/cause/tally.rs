@@ -46,6 +46,8 @@ pub struct First {
     pub answered: bool,
     /// When its response began to pass the vantage, ns; 0 if it did not.
     pub answered_ns: u64,
+    /// The server answered its SYN.
+    pub established: bool,
     /// Its SYN was answered only when it came again.
     pub syn_unheard: bool,
     /// Its first frame.
@@ -130,6 +132,7 @@ impl Sink for Tally {
                     0 => 0,
                     _ => exchange.timed_out_ns(Side::Client),
                 },
+                established: connection.setup.established_ns().is_some(),
                 answered: exchange.response_seen || exchange.is_complete(),
                 answered_ns: exchange.answered_ns,
                 syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
