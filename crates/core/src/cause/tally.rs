@@ -268,8 +268,12 @@ impl Tally {
         let fin_before = connection.ending().fin_ns[by as usize].is_some();
         // A client that says goodbye without waiting for an answer has lost nothing.
         let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
-        // One that does not take the end of a response that was announced has broken off.
-        let broken_off = is_cut_short(connection, exchange);
+        // One that does not take the end of a response that was announced has broken off, unless it had
+        // given up before any of it came.
+        let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
+        let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
+        let heard = client_fin_ns.is_none_or(|at_ns| at_ns >= begun_ns);
+        let broken_off = heard && is_cut_short(connection, exchange);
         let content = fin_before && !broken_off || !exchange.response_seen;
         if by == Side::Client && !impatient && content {
             return;
