@@ -142,7 +142,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.trouble().dsacks == 0);
     proof.not(Cause::FastRecovery, "no_duplicate_acks", gap.duplicate_ack.is_none());
     proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && window_open(gap));
-    let passes = u64::from(half.acked_len_max) >= gap.next_len.min(gap.smss);
+    let passes = u64::from(half.acked_len_max()) >= gap.next_len.min(gap.smss);
     proof.not(
         Cause::MtuBlackHole,
         "sizes_pass",

@@ -102,7 +102,7 @@ fn report(connection: &Connection) -> ConnectionReport {
         protocol: connection.protocol(),
         first_frame: connection.first_frame,
         first_ns: connection.first_ns,
-        last_ns: connection.last_ns,
+        last_ns: connection.last.time_ns,
         vantage: connection.vantage(),
         rtt_min_ns: connection.path.base_rtt_ns(),
         exchanges: connection.totals.exchanges,

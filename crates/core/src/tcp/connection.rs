@@ -94,8 +94,8 @@ pub struct TraceFaults {
 pub struct Connection {
     /// Its key in the table.
     pub key: FlowKey,
-    /// Hash of the key.
-    pub hash: u64,
+    /// Hash of the key: its lower half.
+    pub hash: u32,
     client_is_high: bool,
     /// Both directions, by who sends.
     pub halves: [Half; 2],
@@ -112,8 +112,6 @@ pub struct Connection {
     pub last: Sighting,
     /// Time of its first frame, ns.
     pub first_ns: u64,
-    /// Time of its last frame, ns.
-    pub last_ns: u64,
     /// Its beginning was not captured.
     pub mid_stream: bool,
     /// Who is client is more than a guess.
@@ -132,6 +130,10 @@ pub struct Connection {
     /// Exchanges that were over, their time by owner and what faults cost of it.
     pub totals: Totals,
 }
+
+/// A connection that is open and calm costs this and its place in the table: 1 KiB is promised.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Connection>() <= 1040);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +156,7 @@ impl Connection {
         let server = if client_is_high { &segment.flow.low } else { &segment.flow.high };
         Self {
             key: segment.flow,
-            hash: segment.flow_hash,
+            hash: segment.flow_hash as u32,
             client_is_high,
             halves: Side::ALL.map(Half::of),
             path: Path::default(),
@@ -163,9 +165,8 @@ impl Connection {
             setup: Setup::default(),
             timeline: Timeline::new(),
             first_frame: segment.frame,
-            last: Sighting::default(),
+            last: Sighting { time_ns: segment.time_ns, ..Sighting::default() },
             first_ns: segment.time_ns,
-            last_ns: segment.time_ns,
             mid_stream: !syn,
             knows_roles: syn,
             options_cut: false,
@@ -193,7 +194,7 @@ impl Connection {
         sink: &mut impl Sink,
     ) {
         let steady;
-        let segment = if segment.time_ns < self.last_ns || self.stepped_ns() > 0 {
+        let segment = if segment.time_ns < self.last.time_ns || self.stepped_ns() > 0 {
             steady = self.steady(segment);
             &steady
         } else {
@@ -208,7 +209,6 @@ impl Connection {
             self.faults_mut().duplicates += 1;
             return;
         }
-        self.last_ns = self.last_ns.max(segment.time_ns);
         self.last = Sighting::of(side, segment);
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.has(TcpFlags::ECE)
@@ -283,12 +283,12 @@ impl Connection {
     /// durations are right again; that across the step is lost.
     fn steady(&mut self, segment: &Segment) -> Segment {
         let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
-        let back_ns = self.last_ns.saturating_sub(time_ns);
+        let back_ns = self.last.time_ns.saturating_sub(time_ns);
         if back_ns >= STEP_NS {
             self.faults_mut().stepped_ns += back_ns;
             self.halves.iter_mut().for_each(Half::clock_stepped);
         }
-        Segment { time_ns: time_ns.max(self.last_ns), ..*segment }
+        Segment { time_ns: time_ns.max(self.last.time_ns), ..*segment }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.

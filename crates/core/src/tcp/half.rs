@@ -5,6 +5,7 @@ mod copies;
 mod departure;
 mod effect;
 mod losses;
+mod marks;
 mod packet_count;
 mod restart;
 mod scale;
@@ -31,6 +32,7 @@ pub use bulk::Bulk;
 pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
+use marks::Marks;
 use packet_count::PacketCount;
 use std::num::NonZeroU32;
 use trouble::{Hole, Trouble};
@@ -110,23 +112,9 @@ pub struct SinceDeparture {
 pub struct Half {
     /// Whose it is.
     side: Side,
-    /// Stream positions, once `started`.
+    marks: Marks,
+    /// Stream positions, once it has started.
     sequence: Sequence,
-    started: bool,
-    /// Whether a window was offered whose size is known: `right_edge` is set.
-    has_window: bool,
-    /// FIN was sent: `fin` is set.
-    finished: bool,
-    /// It has waited for the ACKs of full segments one or two at a time.
-    pub steps: bool,
-    /// What it sent has been acknowledged by a packet that had nothing else to say: when such an ACK
-    /// comes is up to the path and the receiver's kernel, and no application.
-    pub acked_alone: bool,
-    /// A message of it ended without PSH.
-    unpushed_end: bool,
-    /// A full segment that carried PSH was followed by more at once: Linux sets it in every burst
-    /// that its card cuts up.
-    pushes_early: bool,
     /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
@@ -170,8 +158,9 @@ pub struct Half {
     clock: SenderClock,
     /// The last segments sent, cleared by a timeout.
     sent: SentLog,
-    /// Greatest payload of one segment that was acknowledged.
-    pub acked_len_max: u32,
+    /// Greatest payload of one segment that was acknowledged, up to [`u16::MAX`]: no path has an
+    /// MTU above that.
+    acked_len_max: u16,
     /// Rounds and pipe, once there was enough data to need them.
     pub bulk: Option<Box<Bulk>>,
     trouble: Option<Box<Trouble>>,
@@ -275,12 +264,13 @@ impl Half {
 
     /// Position of its FIN, if one was sent.
     pub fn fin(&self) -> Option<u64> {
-        self.finished.then(|| widen(self.fin, self.nxt))
+        self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
     }
 
     /// A FIN was sent, at `position`.
     pub fn finish(&mut self, position: u64) {
-        (self.finished, self.fin) = (true, position as u32);
+        self.marks.note(Marks::FINISHED, true);
+        self.fin = position as u32;
     }
 
     /// Position up to which everything was seen here.
@@ -303,7 +293,22 @@ impl Half {
 
     /// Whether it is known where its stream stands.
     pub fn started(&self) -> bool {
-        self.started
+        self.marks.has(Marks::STARTED)
+    }
+
+    /// Whether it has waited for the ACKs of full segments one or two at a time.
+    pub fn steps(&self) -> bool {
+        self.marks.has(Marks::STEPS)
+    }
+
+    /// It waits for the ACKs of full segments one or two at a time.
+    pub fn note_steps(&mut self) {
+        self.marks.note(Marks::STEPS, true);
+    }
+
+    /// Greatest payload of one segment that was acknowledged, bytes.
+    pub fn acked_len_max(&self) -> u32 {
+        self.acked_len_max.into()
     }
 
     /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
@@ -325,8 +330,8 @@ impl Half {
 
     /// The position of a header's sequence number.
     pub fn position(&mut self, seq: u32) -> u64 {
-        if !self.started {
-            self.started = true;
+        if !self.started() {
+            self.marks.note(Marks::STARTED, true);
             self.sequence = Sequence::new(seq);
             self.nxt = ORIGIN;
             (self.una, self.una_seen) = (ORIGIN as u32, ORIGIN as u32);
@@ -337,7 +342,7 @@ impl Half {
     /// Whether what begins with this number was sent and not acknowledged.
     pub fn is_under_way(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
-        self.started && position >= self.una_seen() && position < self.nxt
+        self.started() && position >= self.una_seen() && position < self.nxt
     }
 
     /// Time to live of its last packet that was no RST; 0 if there was none.
@@ -373,17 +378,18 @@ impl Half {
 
     /// Its message ended with what was sent last.
     pub fn end_message(&mut self) {
-        self.unpushed_end |= self.last.len > 0 && !self.last.pushed;
+        let unpushed = self.last.len > 0 && !self.last.pushed;
+        self.marks.note(Marks::UNPUSHED_END, unpushed);
     }
 
     /// Whether it had nothing more buffered after its last departure, as far as PSH tells.
     pub fn drained(&self) -> bool {
-        self.last.pushed && !self.pushes_early
+        self.last.pushed && !self.marks.has(Marks::PUSHES_EARLY)
     }
 
     /// Whether it is not known to end messages without PSH, so that its absence says something.
     pub fn marks_ends(&self) -> bool {
-        !self.unpushed_end
+        !self.marks.has(Marks::UNPUSHED_END)
     }
 
     /// The stream has come to `position`. What was acknowledged is not further behind than a window
@@ -412,7 +418,7 @@ impl Half {
 
     /// Header sequence number of the first segment seen.
     pub fn first_number(&self) -> Option<u32> {
-        self.started.then_some(self.sequence.first)
+        self.started().then_some(self.sequence.first)
     }
 
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if

@@ -1,11 +1,14 @@
 //! The three-way handshake (RFC 9293 §3.5): who had to repeat what, and how long it took.
 
+mod steps;
+
 use crate::app::Side;
 use crate::cause::{Cause, Owner};
 use crate::report::Shares;
 use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use steps::{Step, Steps};
 
 /// An exchange that begins later than this after its connection was set up did not wait for it:
 /// the connection came from a pool or was opened in advance.
@@ -43,12 +46,7 @@ pub struct SetupFrames {
 /// What was seen of one connection's set-up.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The first SYN.
-    syn: Sighting,
-    /// The first SYN-ACK.
-    syn_ack: Sighting,
-    /// The client's first ACK after it.
-    ack: Sighting,
+    steps: Steps,
     /// What was repeated, if anything.
     again: Option<Box<Again>>,
     /// How many SYNs.
@@ -98,9 +96,9 @@ impl Setup {
         let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
             self.syns += 1;
-            self.syn.get_or_insert(here);
+            self.steps.note(Step::Syn, here);
             if self.syns > 1 {
-                let unanswered = self.syn_ack.known().is_none();
+                let unanswered = !self.steps.has(Step::SynAck);
                 let again = self.again.get_or_insert_default();
                 again.syn.get_or_insert(here);
                 if unanswered {
@@ -108,12 +106,12 @@ impl Setup {
                     again.syn_tsval = segment.tsval;
                 }
             }
-        } else if self.syn_ack.known().is_some() && segment.flags.has(TcpFlags::ACK) {
-            if let Some(again) = self.again.as_mut().filter(|_| self.ack.known().is_none()) {
+        } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
+            if let Some(again) = self.again.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
                 let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
                 again.acks_earlier = echoes && segment.tsecr != again.syn_ack_tsval;
             }
-            self.ack.get_or_insert(here);
+            self.steps.note(Step::Ack, here);
         }
     }
 
@@ -122,7 +120,7 @@ impl Setup {
         let here = Sighting::of(Side::Server, segment);
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
             self.syn_acks += 1;
-            self.syn_ack.get_or_insert(here);
+            self.steps.note(Step::SynAck, here);
             if self.syn_acks == 1 {
                 if let Some(again) = &mut self.again {
                     let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
@@ -132,7 +130,7 @@ impl Setup {
             }
             let again = self.again.get_or_insert_default();
             again.syn_ack.get_or_insert(here);
-            match self.ack.known() {
+            match self.steps.get(Step::Ack) {
                 None => {
                     keep(&mut again.syn_acks_ns, here.time_ns);
                     again.syn_ack_tsval = segment.tsval;
@@ -140,7 +138,7 @@ impl Setup {
                 Some(_) => keep(&mut again.after_ack_ns, here.time_ns),
             }
         } else if segment.flags.has(TcpFlags::RST) && !self.confirmed {
-            self.refused = self.syn_ack.known().is_none() && self.syns > 0;
+            self.refused = !self.steps.has(Step::SynAck) && self.syns > 0;
         } else {
             self.confirmed = true;
         }
@@ -150,37 +148,38 @@ impl Setup {
     pub fn frames(&self) -> SetupFrames {
         let again = self.again.as_deref();
         SetupFrames {
-            syn: self.syn.known(),
+            syn: self.steps.get(Step::Syn),
             syn_again: again.and_then(|again| again.syn.known()),
-            syn_ack: self.syn_ack.known(),
+            syn_ack: self.steps.get(Step::SynAck),
             syn_ack_again: again.and_then(|again| again.syn_ack.known()),
-            ack: self.ack.known(),
+            ack: self.steps.get(Step::Ack),
         }
     }
 
     /// The first SYN, ns.
     pub fn syn_first_ns(&self) -> Option<u64> {
-        self.syn.known().map(|syn| syn.time_ns)
+        self.steps.get(Step::Syn).map(|syn| syn.time_ns)
     }
 
     /// The first SYN-ACK, ns.
     pub fn syn_ack_first_ns(&self) -> Option<u64> {
-        self.syn_ack.known().map(|syn_ack| syn_ack.time_ns)
+        self.steps.get(Step::SynAck).map(|syn_ack| syn_ack.time_ns)
     }
 
     /// The client's ACK, ns.
     pub fn established_ns(&self) -> Option<u64> {
-        self.ack.known().map(|ack| ack.time_ns)
+        self.steps.get(Step::Ack).map(|ack| ack.time_ns)
     }
 
     /// The last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
-        last_ns(self.again.as_ref().map(|again| &again.syns_ns)).max(self.syn.time_ns)
+        last_ns(self.again.as_ref().map(|again| &again.syns_ns)).max(self.steps.time_ns(Step::Syn))
     }
 
     /// The last SYN-ACK before the client's ACK, ns; 0 if there was none.
     pub fn syn_ack_last_ns(&self) -> u64 {
-        last_ns(self.again.as_ref().map(|again| &again.syn_acks_ns)).max(self.syn_ack.time_ns)
+        last_ns(self.again.as_ref().map(|again| &again.syn_acks_ns))
+            .max(self.steps.time_ns(Step::SynAck))
     }
 
     /// What passed between the first SYN and the one that was answered, and between the first SYN-ACK
@@ -188,23 +187,23 @@ impl Setup {
     /// not lost: the answer comes sooner after the repetition than any answer to it could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(again) = self.again.as_deref() else { return 0 };
-        let answered_by = |first: Sighting, again_ns: &[u64], answer_ns: u64, side: Side| {
+        let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
             let too_late = |&&sent_ns: &&u64| {
                 answer_ns.saturating_sub(sent_ns) + ACK_KEPT_NS >= path.rtt_ns(side)
             };
             let heard = again_ns.iter().rfind(too_late);
-            heard.map_or(0, |&sent_ns| sent_ns.saturating_sub(first.time_ns))
+            heard.map_or(0, |&sent_ns| sent_ns.saturating_sub(self.steps.time_ns(first)))
         };
-        let syns_ns = match self.syn_ack.known() {
+        let syns_ns = match self.steps.get(Step::SynAck) {
             Some(syn_ack) if !again.answers_last => {
-                answered_by(self.syn, &again.syns_ns, syn_ack.time_ns, Side::Server)
+                answered_by(Step::Syn, &again.syns_ns, syn_ack.time_ns, Side::Server)
             }
-            _ => self.syn_last_ns().saturating_sub(self.syn.time_ns),
+            _ => self.syn_last_ns().saturating_sub(self.steps.time_ns(Step::Syn)),
         };
-        let syn_acks_ns = match self.ack.known() {
+        let syn_acks_ns = match self.steps.get(Step::Ack) {
             Some(_) if again.acks_earlier && !path.knows(Side::Client) => 0,
-            Some(ack) => answered_by(self.syn_ack, &again.syn_acks_ns, ack.time_ns, Side::Client),
-            None => self.syn_ack_last_ns().saturating_sub(self.syn_ack.time_ns),
+            Some(ack) => answered_by(Step::SynAck, &again.syn_acks_ns, ack.time_ns, Side::Client),
+            None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
     }
@@ -230,7 +229,9 @@ impl Setup {
     /// SYN-ACKs repeated after the client's ACK had come to the server. A SYN that was repeated for
     /// nothing is answered as well: at the server it shows which SYN-ACKs are such answers.
     pub fn syn_acks_after_ack(&self, path: &Path) -> u32 {
-        let Some((again, ack)) = self.again.as_deref().zip(self.ack.known()) else { return 0 };
+        let Some((again, ack)) = self.again.as_deref().zip(self.steps.get(Step::Ack)) else {
+            return 0;
+        };
         let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + IGNORED_NS;
         let repeats = again.after_ack_ns.iter().filter(|&&at_ns| at_ns > heard_ns).count();
         let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };

@@ -50,6 +50,12 @@ pub struct Tracker {
 /// Connections of one shard from which on they do not stay in a core's cache between segments.
 const CACHED_MAX: usize = 64;
 
+/// Where the table looks for what has this hash: of the hash a connection keeps the lower half only,
+/// and the table needs bits in the upper one.
+fn place(flow_hash: u64) -> u64 {
+    u64::from(flow_hash as u32).wrapping_mul(0x1_0000_0001)
+}
+
 impl Tracker {
     /// Only what happens in `window` is told of.
     pub fn tell_of(&mut self, window: Window) {
@@ -64,7 +70,7 @@ impl Tracker {
             return;
         }
         let find = |segment: &Segment| {
-            self.table.find(segment.flow_hash, |connection| connection.key == segment.flow)
+            self.table.find(place(segment.flow_hash), |connection| connection.key == segment.flow)
         };
         let seen = segments.filter_map(find).fold(0, |seen, it| seen ^ it.glance());
         std::hint::black_box(seen);
@@ -73,7 +79,7 @@ impl Tracker {
     /// Takes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         self.segments += u64::from(self.shared.window.contains(segment.time_ns));
-        let hash = segment.flow_hash;
+        let hash = place(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         if let Some(connection) = found {
             let forgotten =
@@ -95,7 +101,7 @@ impl Tracker {
 
     /// Takes an ICMP error about a packet of one of the connections.
     pub fn icmp_error(&mut self, error: &IcmpError) {
-        let hash = error.flow_hash;
+        let hash = place(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
         connection.icmp_error(error);
@@ -106,6 +112,7 @@ impl Tracker {
     }
 
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        let hash = place(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
         if !syn && segment.payload_len == 0 && !segment.closes_window() {
             return;
@@ -117,9 +124,9 @@ impl Tracker {
         }
         connection.segment(segment, payload, &mut self.shared, sink);
         if syn {
-            self.half_open.push_back((segment.flow_hash, segment.flow));
+            self.half_open.push_back((hash, segment.flow));
         }
-        self.table.insert_unique(segment.flow_hash, connection, |connection| connection.hash);
+        self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         self.bound_half_open(sink);
     }
 

@@ -103,7 +103,7 @@ impl Connection {
     /// Reads a word of each part that the next segment is going to need.
     pub fn glance(&self) -> u64 {
         let halves = self.halves.iter().map(Half::glance).fold(0, |all, half| all ^ half);
-        let parts = self.last_ns ^ self.totals.exchanges ^ self.timeline.glance();
+        let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.glance();
         halves ^ parts ^ self.path.base_rtt_ns()
     }
 

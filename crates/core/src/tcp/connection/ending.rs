@@ -219,10 +219,10 @@ impl Connection {
         self.resume();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         if self.timeline.front().is_some() {
-            self.catch_up(self.last_ns);
+            self.catch_up(self.last.time_ns);
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
             if let Some(side) = waiting {
-                self.accrue_to(side, self.last_ns, self.last);
+                self.accrue_to(side, self.last.time_ns, self.last);
             }
             // A client that closes has waited until then.
             let cut_short = self.halves[Side::Server as usize].in_recovery();
@@ -259,7 +259,7 @@ impl Connection {
         self.settle_told();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
-        if shared.window.overlaps(self.first_ns, self.last_ns) {
+        if shared.window.overlaps(self.first_ns, self.last.time_ns) {
             sink.connection(self);
         } else {
             sink.untold(self);
@@ -278,7 +278,7 @@ impl Connection {
         };
         let end_ns = match (setup.refused, setup.established_ns()) {
             (_, Some(established_ns)) => established_ns,
-            (true, None) => self.ending().reset.map_or(self.last_ns, |reset| reset.time_ns),
+            (true, None) => self.ending().reset.map_or(self.last.time_ns, |reset| reset.time_ns),
             (false, None) => setup.syn_last_ns().max(setup.syn_ack_last_ns()),
         };
         let mut exchange = Exchange {

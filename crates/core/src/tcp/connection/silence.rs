@@ -285,7 +285,7 @@ impl Connection {
             nagle_missed: half.trouble().nagle_missed,
             late_acks_met: half.trouble().late_acks_met,
             late_acks_missed: half.trouble().late_acks_missed,
-            steps: half.steps,
+            steps: half.steps(),
             shape,
             expects_continue,
             in_handshake,
@@ -364,7 +364,7 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight_before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.halves[gap.sender as usize].steps = true;
+            self.halves[gap.sender as usize].note_steps();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.confirm_ceiling();

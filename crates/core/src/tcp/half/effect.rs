@@ -175,7 +175,8 @@ impl Half {
         match ack.offer {
             Offer::Edge(edge) => {
                 let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
-                (self.has_window, self.right_edge) = (true, furthest as u32);
+                self.marks.note(Marks::HAS_WINDOW, true);
+                self.right_edge = furthest as u32;
             }
             Offer::Field(field) => self.offer_field(field),
         }
@@ -209,7 +210,7 @@ impl Half {
     /// Whether an ACK tells when what it covers arrived. One that came with data came when an
     /// application spoke, unless those without are seen as well: then it would have come before.
     pub fn times(&self, pure: bool) -> bool {
-        pure || self.acked_alone
+        pure || self.marks.has(Marks::ACKED_ALONE)
     }
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
@@ -251,9 +252,10 @@ impl Half {
         if dsack {
             self.trouble_mut().dsacks += 1;
         }
-        self.acked_len_max = self.acked_len_max.max(self.sent.arrived(una));
+        let arrived = u16::try_from(self.sent.arrived(una)).unwrap_or(u16::MAX);
+        self.acked_len_max = self.acked_len_max.max(arrived);
         if una > una_seen {
-            self.acked_alone |= pure && !ends && self.unique_bytes > 0;
+            self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
             let timed = self.times(pure && !ends);
             if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
                 let rtt_ns = segment.time_ns.saturating_sub(self.timed_ns);

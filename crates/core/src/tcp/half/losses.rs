@@ -99,7 +99,7 @@ impl Half {
     pub fn sizes_stop_short(&self) -> bool {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max && lost >= 500 && trouble.rto_count >= 2;
+        let seen_lost = lost > self.acked_len_max() && lost >= 500 && trouble.rto_count >= 2;
         // Beyond the loss only the repetitions are seen: all of them shorter than the segments were
         // before it, after packets that never came.
         let longest = u64::from(self.acked_len_max);
@@ -154,7 +154,7 @@ impl Half {
     /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.
     pub fn lost_unseen(&mut self, packets: u32) {
         // A short message that came whole was not too long before either.
-        let (last, passed) = (self.last, self.acked_len_max);
+        let (last, passed) = (self.last, self.acked_len_max());
         let whole = last.pushed && last.len <= passed;
         self.note_full_segment();
         let trouble = self.trouble_mut();

@@ -32,7 +32,7 @@ pub(super) struct Unscaled {
 impl Half {
     /// A window was offered whose scale is not known.
     pub(super) fn offer_field(&mut self, field: u16) {
-        self.has_window = false;
+        self.marks.take_back(Marks::HAS_WINDOW);
         if let Some(bulk) = &mut self.bulk {
             bulk.unscaled.field = field;
         }
@@ -64,7 +64,8 @@ impl Half {
             // Senders keep to their windows: it was a wider one.
             let beyond = gap.room_before.is_some_and(|room| -room > (gap.smss + loose) as i64);
             if known.settled && beyond {
-                (self.window_scale, self.has_window) = (None, false);
+                self.window_scale = None;
+                self.marks.take_back(Marks::HAS_WINDOW);
                 *known = Unscaled { scale: known.scale, ..Unscaled::default() };
             }
             return false;

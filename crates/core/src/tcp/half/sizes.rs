@@ -73,7 +73,7 @@ impl Half {
             && len <= self.smss_announced.max(SMSS_DEFAULT)
             && len >= 500
         {
-            let passed = u16::try_from(self.acked_len_max).unwrap_or(0);
+            let passed = self.acked_len_max;
             let passed = if passed <= self.smss_announced { passed } else { 0 };
             self.smss_seen = self.smss_seen.max(len).max(passed);
             self.settle_smss();

@@ -143,7 +143,7 @@ impl Half {
             self.learn_smss(segment, since);
         }
         if kind == Kind::New && since.acks == 0 && !self.last.small {
-            self.pushes_early |= self.last.pushed;
+            self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
@@ -193,7 +193,7 @@ impl Half {
     /// was lost, or overtaken, before the vantage.
     pub fn announce(&mut self, segment: &Segment) {
         let position = self.sequence.position(segment.seq, self.nxt);
-        if self.started && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+        if self.started() && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
             self.reach(segment, position, position);
         }
     }

@@ -6,7 +6,7 @@ impl Half {
     /// Right edge of the offered window as the sender knows.
     #[inline]
     pub(super) fn right_edge(&self) -> Option<u64> {
-        self.has_window.then(|| widen(self.right_edge, self.nxt))
+        self.marks.has(Marks::HAS_WINDOW).then(|| widen(self.right_edge, self.nxt))
     }
 
     /// Bytes the offered window still allows, as the sender knows.

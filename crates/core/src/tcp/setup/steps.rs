@@ -1,0 +1,59 @@
+//! The frames of a three-way handshake, in little room.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::tcp::sent::Sighting;
+
+/// One of the three ways.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// The first SYN.
+    Syn,
+    /// The first SYN-ACK.
+    SynAck,
+    /// The client's first ACK after it.
+    Ack,
+}
+
+/// When each was seen first: every open connection has these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steps {
+    frames: [FrameId; 3],
+    times_ns: [u64; 3],
+    /// Up to [`u16::MAX`].
+    payload_bytes: [u16; 3],
+}
+
+impl Steps {
+    /// The step, if it was seen.
+    pub fn get(&self, step: Step) -> Option<Sighting> {
+        let place = step as usize;
+        let sighting = Sighting {
+            frame: self.frames[place],
+            time_ns: self.times_ns[place],
+            payload_bytes: self.payload_bytes[place].into(),
+            from: if matches!(step, Step::SynAck) { Side::Server } else { Side::Client },
+        };
+        sighting.known()
+    }
+
+    /// When it was seen, ns; 0 if it was not.
+    pub fn time_ns(&self, step: Step) -> u64 {
+        self.times_ns[step as usize]
+    }
+
+    /// Whether it was seen.
+    pub fn has(&self, step: Step) -> bool {
+        self.frames[step as usize] != FrameId::default()
+    }
+
+    /// It was seen `here`, unless it was seen before.
+    pub fn note(&mut self, step: Step, here: Sighting) {
+        if !self.has(step) {
+            let place = step as usize;
+            self.frames[place] = here.frame;
+            self.times_ns[place] = here.time_ns;
+            self.payload_bytes[place] = u16::try_from(here.payload_bytes).unwrap_or(u16::MAX);
+        }
+    }
+}
