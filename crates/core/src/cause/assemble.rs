@@ -1,6 +1,6 @@
 //! From sums to findings: which of them matter, how sure we are, and in what order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::culprit::culprit;
 use super::notes::Noticed;
@@ -33,6 +33,7 @@ impl Default for Floors {
 
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
+    overflow::by_server(&mut tally.firsts);
     settle_nagle(&mut tally);
     settle_buffers(&mut tally);
     settle_set_up(&mut tally);
@@ -173,19 +174,18 @@ fn think(sender: Side) -> (Cause, Owner) {
 /// Where a listener's queue overflows, its dropped SYNs are the same fault.
 fn settle_set_up(tally: &mut Tally) {
     let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
-    for key in repeated.cloned().collect::<Vec<_>>() {
-        let ignores = tally
-            .causes
-            .keys()
-            .any(|other| other.cause == Cause::AcceptQueueOverflow && other.server == key.server);
-        let [full, open] = overflow::fullness(tally, key.server);
+    let repeated: Vec<_> = repeated.cloned().collect();
+    for key in repeated {
+        let overflows = |key: &Key| key.cause == Cause::AcceptQueueOverflow;
+        let ignores = tally.causes.of(key.server).any(|(other, _)| overflows(other));
+        let [full, open] = overflow::fullness(&tally.firsts, key.server);
         if ignores || overflow::is_full(full, open) {
             let owners = Some((Owner::SynRetransmit, Owner::Connect));
             move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
-            let to = tally.causes.iter_mut().filter(|(other, _)| {
-                other.cause == Cause::AcceptQueueOverflow && other.server == key.server
-            });
-            to.for_each(|(_, cause)| cause.shown.add(overflow::FULL, full));
+            let to = tally.causes.of(key.server).map(|(other, _)| other).filter(|it| overflows(it));
+            for to in to.cloned().collect::<Vec<_>>() {
+                tally.causes.at(&to).shown.add(overflow::FULL, full);
+            }
         } else if let Some(cause) = tally.causes.get_mut(&key) {
             cause.shown.add(overflow::OPEN, open);
         }
@@ -244,8 +244,7 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     }
     if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
         endpoint.all.ledger.transfer(from, into, moved.lost_ns);
-        let same = |other: &Key| other.cause == key.cause && other.server == key.server;
-        if !tally.causes.keys().any(same) {
+        if !tally.causes.of(key.server).any(|(other, _)| other.cause == key.cause) {
             tally.worst.reassign(key.server, from, into, to.class() == Class::Fault);
         }
     }
@@ -255,7 +254,7 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     };
     let culprit = culprit(to, key.sender, client, key.server);
     let target = Key { cause: to, culprit, ..key.clone() };
-    let target = tally.causes.entry(target).or_default();
+    let target = tally.causes.at(&target);
     target.merge(&moved);
     // An exchange that suffered from both is one.
     if let Some(endpoint) = tally.endpoints.get(&key.server) {
@@ -394,10 +393,9 @@ fn floods(tally: &Tally) -> Vec<Finding> {
     let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
         // Whoever has to wait for a listener under a flood waits because of it.
         let waits = |(key, _): &(&Key, &CauseTally)| {
-            let of_set_up = matches!(key.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow);
-            of_set_up && key.server == server
+            matches!(key.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
         };
-        let waiting = || tally.causes.iter().filter(waits).map(|(_, cause)| cause);
+        let waiting = || tally.causes.of(server).filter(waits).map(|(_, cause)| cause);
         let exchanges = waiting().map(|cause| cause.exchanges).sum();
         let lost_ns = waiting().map(|cause| cause.lost_ns).sum();
         syn_flood::recognise(server, endpoint, exchanges, lost_ns)
@@ -407,14 +405,12 @@ fn floods(tally: &Tally) -> Vec<Finding> {
 
 /// Notes what the segments of each sender were that no finding tells of.
 fn notice(tally: &mut Tally, report: &Report) {
+    let told: HashSet<_> =
+        report.findings.iter().map(|it| (it.cause, it.sender, it.culprit)).collect();
     let is_told = |server: Endpoint, side: Side| {
-        tally.causes.keys().any(|key| {
-            let here = key.server == server && key.sender == side;
-            here && key.cause.repeats_or_waits()
-                && report.findings.iter().any(|it| {
-                    (it.cause, it.sender, it.culprit) == (key.cause, key.sender, key.culprit)
-                })
-        })
+        let of_side = tally.causes.of(server).map(|(key, _)| key).filter(|key| key.sender == side);
+        let mut of_side = of_side.filter(|key| key.cause.repeats_or_waits());
+        of_side.any(|key| told.contains(&(key.cause, key.sender, key.culprit)))
     };
     let mut noticed = Noticed::default();
     for (&server, endpoint) in &tally.endpoints {

@@ -7,8 +7,9 @@ use super::scene::Proof;
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use super::{Cause, Class, Owner};
 use crate::app::Side;
-use crate::report::{Fact, Finding, Latency, RuledOut};
+use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
+use hashbrown::HashMap;
 
 /// The owners whose time a cost explains, per cause.
 pub(super) const COSTS: &[(Cause, &[Owner])] = &[
@@ -28,13 +29,14 @@ pub(super) fn costs(
     faults: &[(&Key, &CauseTally)],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let mut covered: HashMap<Endpoint, Ledger> = HashMap::new();
+    for (key, cause) in faults {
+        covered.entry(key.server).or_default().merge(&cause.covers);
+    }
     for (&server, endpoint) in &tally.endpoints {
         let told = |owners: &[Owner]| -> u64 {
-            let here = faults.iter().filter(|(key, _)| key.server == server);
-            let covered = |(_, cause): &(&Key, &CauseTally)| -> u64 {
-                owners.iter().map(|&owner| cause.covers.of(owner)).sum()
-            };
-            here.map(covered).sum()
+            let covered = covered.get(&server);
+            covered.map_or(0, |covers| owners.iter().map(|&owner| covers.of(owner)).sum())
         };
         for &(cause, owners) in COSTS {
             let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
@@ -48,10 +50,10 @@ pub(super) fn costs(
             .into_iter()
             .flat_map(|cause| Side::ALL.map(|side| (cause, side)))
         {
-            let of_sender = |(key, _): &(&Key, &CauseTally)| {
-                key.cause == cause && key.sender == sender && key.server == server
-            };
-            let cost_ns = tally.causes.iter().filter(of_sender).map(|(_, it)| it.lost_ns).sum();
+            let of_sender =
+                |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.sender == sender;
+            let met = tally.causes.of(server).filter(of_sender);
+            let cost_ns = met.map(|(_, it)| it.lost_ns).sum();
             let about = (cause, sender, server);
             findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
         }
@@ -75,10 +77,7 @@ fn cost(
     if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
         return None;
     }
-    let known = tally
-        .causes
-        .iter()
-        .find(|(key, _)| key.cause == cause && key.sender == sender && key.server == server);
+    let known = tally.causes.of(server).find(|(key, _)| key.cause == cause && key.sender == sender);
     let (key, tallied) = match known {
         Some((key, tallied)) => (key.clone(), tallied.clone()),
         None => {

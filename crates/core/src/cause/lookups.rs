@@ -202,7 +202,7 @@ fn blame(
         }
         let culprit = culprit(cause, lookup, query, answering);
         let key = Key { cause, sender: Side::Client, server, culprit };
-        let cost = tally.causes.entry(key).or_default();
+        let cost = tally.causes.at(&key);
         lookup_proof::add_up(lookup, &mut cost.shown);
         let instance =
             lookup_proof::instance(lookup, query, (cause, ns), answers(query, answering));

@@ -9,6 +9,7 @@ use super::{Cause, Owner};
 use crate::app::Side;
 use crate::histogram::Histogram;
 use crate::wire::Endpoint;
+use std::ops::Range;
 
 /// Connections that a listener takes within this were taken at once.
 const AT_ONCE_NS: u64 = 5_000_000;
@@ -22,17 +23,27 @@ pub(super) const FULL: &str = "queue_full";
 /// SYNs that were not answered although the queue had room.
 pub(super) const OPEN: &str = "queue_open";
 
+/// Puts the first exchanges with one server next to each other, by time.
+pub(super) fn by_server(firsts: &mut [First]) {
+    firsts.sort_unstable_by_key(|first| (first.server, first.start_ns, first.frame));
+}
+
+/// Where those with `server` are then.
+fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
+    let begin = firsts.partition_point(|first| first.server < server);
+    begin..begin + firsts[begin..].partition_point(|first| first.server == server)
+}
+
 /// Of the SYNs to `server` that were answered only when they came again, how many met a queue that may
 /// have been full, and how many one with room. A full queue holds connections that are set up and
 /// wait for their answer, and the next SYN that gets in comes after one of them has left.
-pub(super) fn fullness(tally: &Tally, server: Endpoint) -> [u64; 2] {
-    let mut firsts: Vec<_> = tally.firsts.iter().filter(|first| first.server == server).collect();
-    firsts.sort_by_key(|first| first.start_ns);
+pub(super) fn fullness(firsts: &[First], server: Endpoint) -> [u64; 2] {
+    let firsts = &firsts[with(firsts, server)];
     let mut counts = [0, 0];
     for unheard in firsts.iter().filter(|first| first.syn_unheard) {
         // On the server's clock, moved to when its answer would have been seen here.
         let came_ns = unheard.start_ns + unheard.rtt_server_ns;
-        let waits = |other: &&&First| {
+        let waits = |other: &&First| {
             let set_up_ns = other.start_ns + other.rtt_base_ns + other.set_up_again_ns;
             other.established
                 && set_up_ns <= unheard.start_ns
@@ -70,9 +81,8 @@ pub(super) fn compare(tally: &mut Tally) {
     let keys: Vec<_> = keys.cloned().collect();
     for key in keys {
         join_unheard(tally, &key);
-        let firsts: Vec<_> =
-            tally.firsts.iter().filter(|first| first.server == key.server).collect();
-        let answers = Answers::of(&firsts);
+        let firsts = &tally.firsts[with(&tally.firsts, key.server)];
+        let answers = Answers::of(firsts);
         let Some(cause) = tally.causes.get_mut(&key) else { continue };
         let (mut without, mut again_ns, mut lost_ns) = (Histogram::default(), 0, 0);
         for first in firsts.iter().filter(|first| first.set_up_again_ns > 0) {
@@ -91,24 +101,25 @@ pub(super) fn compare(tally: &mut Tally) {
 /// Where a listener's queue overflows, a first request that it did not hear met the same fault:
 /// the client took the connection for set up.
 fn join_unheard(tally: &mut Tally, overflow: &Key) {
-    let unheard = |first: &&First| first.server == overflow.server && first.unheard_ns > 0;
-    let unheard = tally.firsts.iter().filter(unheard).count() as u64;
+    let range = with(&tally.firsts, overflow.server);
+    let firsts = &tally.firsts[range.clone()];
+    let unheard = firsts.iter().filter(|first| first.unheard_ns > 0).count() as u64;
     let by_timer = |(key, cause): &(&Key, &CauseTally)| {
         key.cause == Cause::RetransmissionTimeout
-            && (key.sender, key.server) == (Side::Client, overflow.server)
+            && key.sender == Side::Client
             && cause.exchanges == unheard
     };
-    if let Some(key) = tally.causes.iter().find(by_timer).map(|(key, _)| key.clone()) {
-        let of_server = tally.firsts.iter().filter(|first| first.server == overflow.server);
-        let both = of_server.filter(|first| first.unheard_ns > 0 && first.set_up_again_ns > 0);
-        let both = both.count() as u64;
+    let waits = tally.causes.of(overflow.server).find(by_timer);
+    if let Some(key) = waits.map(|(key, _)| key.clone()) {
+        let both = |first: &&First| first.unheard_ns > 0 && first.set_up_again_ns > 0;
+        let both = firsts.iter().filter(both).count() as u64;
         let owners = Some((Owner::RetransmissionTimeout, Owner::Connect));
         move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
         if let Some(cause) = tally.causes.get_mut(overflow) {
             cause.exchanges -= both.min(cause.exchanges);
             cause.connections -= both.min(cause.connections);
         }
-        for first in tally.firsts.iter_mut().filter(|first| first.server == overflow.server) {
+        for first in &mut tally.firsts[range] {
             first.set_up_again_ns += first.unheard_ns;
         }
     }
@@ -124,10 +135,10 @@ struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    fn of(firsts: &[&'a First]) -> Self {
+    fn of(firsts: &'a [First]) -> Self {
         let rtts_ns = firsts.iter().map(|first| first.rtt_base_ns).filter(|&rtt_ns| rtt_ns > 0);
         let rtt_ns = rtts_ns.min().unwrap_or(0);
-        let mut firsts: Vec<_> = firsts.iter().filter(|first| first.answered).copied().collect();
+        let mut firsts: Vec<_> = firsts.iter().filter(|first| first.answered).collect();
         firsts.sort_by_key(|first| first.end_ns());
         let mut began_ns = vec![u64::MAX; firsts.len() + 1];
         for (at, first) in firsts.iter().enumerate().rev() {

@@ -6,6 +6,7 @@ use super::tally::{Key, Tally};
 use super::{Cause, Role};
 use crate::report::{Culprit, Fact};
 use crate::wire::Endpoint;
+use hashbrown::HashMap;
 
 /// No client has so many services to reach at one host.
 const SCANNED_PORTS: usize = 16;
@@ -14,10 +15,13 @@ const SCANNED_PORTS: usize = 16;
 /// host's: something on the path sent it.
 pub(super) fn settle(tally: &mut Tally) {
     let refused = |key: &&Key| key.cause == Cause::Refused && key.culprit.role == Role::Server;
+    let mut ttls: HashMap<[u8; 16], u8> = HashMap::new();
+    for (endpoint, known) in &tally.endpoints {
+        let ttl = ttls.entry(endpoint.address).or_default();
+        *ttl = known.ttl.max(*ttl);
+    }
     for key in tally.causes.keys().filter(refused).cloned().collect::<Vec<_>>() {
-        let of_host =
-            tally.endpoints.iter().filter(|(endpoint, _)| endpoint.address == key.server.address);
-        let ttl = of_host.map(|(_, endpoint)| endpoint.ttl).max().unwrap_or(0);
+        let ttl = ttls.get(&key.server.address).copied().unwrap_or(0);
         let worst = tally.causes.get(&key).and_then(|cause| cause.worst.as_ref());
         let facts = worst.map(|instance| instance.proof.facts.as_slice()).unwrap_or_default();
         let rst_ttl = facts.iter().find(|(name, _)| *name == "rst_ttl").map(|(_, fact)| fact);
@@ -30,7 +34,7 @@ pub(super) fn settle(tally: &mut Tally) {
             instance.proof.fact("ttl", Fact::Count(ttl.into()));
         }
         let culprit = Culprit { role: Role::Network, endpoint: key.server };
-        tally.causes.entry(Key { culprit, ..key }).or_default().merge(&moved);
+        tally.causes.at(&Key { culprit, ..key }).merge(&moved);
     }
 }
 

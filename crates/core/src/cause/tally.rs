@@ -1,8 +1,10 @@
 //! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
 
+mod causes;
 mod culprits;
 mod endpoint;
 
+pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 
@@ -86,7 +88,7 @@ pub struct Tally {
     /// Per server endpoint.
     pub endpoints: HashMap<Endpoint, EndpointTally>,
     /// Per cause and culprit.
-    pub causes: HashMap<Key, CauseTally>,
+    pub causes: Causes,
     /// Connections.
     pub connections: u64,
     /// By vantage.
@@ -160,7 +162,7 @@ impl Sink for Tally {
             for &cause in Cause::ALL {
                 if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
                     let key = Key::of(cause, side, connection);
-                    self.causes.entry(key).or_default().connections += 1;
+                    self.causes.at(&key).connections += 1;
                 }
             }
         }
@@ -231,8 +233,8 @@ impl Tally {
 
     /// What `cause` cost at `server`, ns.
     pub(super) fn cost_of(&self, cause: Cause, server: Endpoint) -> u64 {
-        let of_server = |(key, _): &(&Key, &CauseTally)| key.cause == cause && key.server == server;
-        self.causes.iter().filter(of_server).map(|(_, tally)| tally.lost_ns).sum()
+        let of_server = self.causes.of(server).filter(|(key, _)| key.cause == cause);
+        of_server.map(|(_, tally)| tally.lost_ns).sum()
     }
 
     /// Whether the capture shows one direction only, of most connections.
@@ -242,7 +244,7 @@ impl Tally {
 
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let key = Key::of(chain.cause, chain.sender, connection);
-        let tally = self.causes.entry_ref(&key).or_default();
+        let tally = self.causes.at(&key);
         tally.add(exchange, chain);
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
@@ -322,7 +324,7 @@ impl Tally {
         let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, by, connection);
-        let tally = self.causes.entry(key).or_default();
+        let tally = self.causes.at(&key);
         tally.connections += 1;
         tally.covers.take(&exchange.ledger);
     }
@@ -332,9 +334,7 @@ impl Tally {
         for (endpoint, theirs) in other.endpoints {
             self.endpoints.entry(endpoint).or_default().merge(theirs);
         }
-        for (key, theirs) in other.causes {
-            self.causes.entry(key).or_default().merge(&theirs);
-        }
+        self.causes.merge(other.causes);
         self.firsts.extend(other.firsts);
         self.bound_firsts();
         self.spoken.extend(other.spoken);

@@ -79,7 +79,7 @@ impl Settled {
     fn take(&mut self, both: [Tally; 2]) {
         let teller = teller(&both);
         for (place, tally) in both.iter().enumerate() {
-            for (key, cause) in &tally.causes {
+            for (key, cause) in tally.causes.iter() {
                 self.lost_ns.entry((key.cause, key.culprit)).or_default()[place] += cause.lost_ns;
             }
         }
@@ -118,15 +118,12 @@ impl Settled {
 /// How the second, which tells of all else, has it that connections ended is what the first says.
 fn keep_endings(first: &mut Tally, second: &mut Tally) {
     for tally in [&mut *first, &mut *second] {
-        tally.causes.retain(|key, cause| cause.exchanges > 0 || !ENDINGS.contains(&key.cause));
+        tally.causes.take_all(|key, it| it.exchanges == 0 && ENDINGS.contains(&key.cause));
     }
-    let of = |tally: &mut Tally| {
-        let endings = tally.causes.extract_if(|key, _| ENDINGS.contains(&key.cause));
-        endings.collect::<Vec<_>>()
-    };
+    let of = |tally: &mut Tally| tally.causes.take_all(|key, _| ENDINGS.contains(&key.cause));
     let (mine, theirs) = (of(first), of(second));
-    second.causes.extend(mine);
-    first.causes.extend(theirs);
+    second.causes.merge(mine);
+    first.causes.merge(theirs);
 }
 
 /// What makes a capture a bad witness.

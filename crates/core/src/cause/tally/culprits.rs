@@ -10,15 +10,15 @@ use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
 
-/// A cause at one culprit.
+/// A cause at one culprit. Those of one server stand together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
+    /// Server endpoint of the exchanges.
+    pub server: Endpoint,
     /// The cause.
     pub cause: Cause,
     /// Who was silent.
     pub sender: Side,
-    /// Server endpoint of the exchanges.
-    pub server: Endpoint,
     /// Who has to change something.
     pub culprit: Culprit,
 }
@@ -37,7 +37,13 @@ impl Key {
             }
             None => culprit(cause, sender, client, server),
         };
-        Self { cause, sender, server, culprit }
+        Self { server, cause, sender, culprit }
+    }
+
+    /// Before all others of `server`.
+    pub(super) fn lowest(server: Endpoint) -> Self {
+        let culprit = Culprit { role: Role::ALL[0], endpoint: Endpoint::default() };
+        Self { server, cause: Cause::ALL[0], sender: Side::Client, culprit }
     }
 }
 
