@@ -2,7 +2,7 @@
 //! its send buffer. The height of the flight, round by round, tells them apart.
 
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice};
+use super::{Cause, Owner, Slice, pacing};
 use crate::report::Fact;
 use crate::tcp::{Gap, Shape};
 
@@ -59,13 +59,18 @@ fn fills_buffer(gap: &Gap) -> bool {
 /// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_silence(gap);
+    match scene.chain.cause {
+        Cause::SlowStart | Cause::CongestionWindow if gap.spaced() => pacing::prove(gap, proof),
+        _ => proof.see_silence(gap),
+    }
     match scene.chain.cause {
         Cause::SendBuffer => prove_ceiling(scene, proof),
         Cause::SlowStart => {
-            proof.fact("rounds", Fact::Count(scene.chain.count.into()));
+            proof.fact("rounds", Fact::Count(round_trips(scene)));
             let wall_ns = scene.exchange.wall_ns();
             proof.fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
+            let began = scene.exchange.began_at[gap.sender as usize];
+            proof.fact("bytes", Fact::Bytes(scene.sender().nxt.saturating_sub(began)));
             if scene.exchange.idle_ns >= RESTART_NS && !scene.exchange.connects {
                 proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
             }
@@ -81,6 +86,12 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
     proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+}
+
+/// In how many round trips the sender waited: not more than it waited for, however often within one.
+fn round_trips(scene: &Scene<'_>) -> u64 {
+    let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt_base_ns);
+    if rtt_ns == 0 { waits } else { waits.min(scene.chain.ns.div_ceil(rtt_ns)) }
 }
 
 fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {

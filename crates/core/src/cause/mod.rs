@@ -23,6 +23,7 @@ mod mtu_black_hole;
 mod nagle_delayed_ack;
 mod notes;
 mod overflow;
+mod pacing;
 mod receive_window;
 mod refusals;
 mod resets;
@@ -138,6 +139,7 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
     (Asked::Within, delayed_ack::recognise),
     (Asked::Within, loss::recovery),
     (Asked::Within, flight::recognise),
+    (Asked::Within, pacing::recognise),
 ];
 
 /// Cuts a silence into slices with their owners.

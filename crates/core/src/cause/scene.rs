@@ -135,7 +135,7 @@ impl Scene<'_> {
             Cause::SpuriousRetransmission => {
                 shown.add("dsack", self.sender().trouble().dsacks.into())
             }
-            Cause::Bandwidth | Cause::SlowStart => {
+            Cause::Bandwidth => {
                 let began = self.exchange.began_at[self.gap().sender as usize];
                 shown.measure("bytes", self.sender().nxt.saturating_sub(began));
             }

@@ -159,6 +159,8 @@ pub struct Gap {
     pub steps: bool,
     /// What the flight looked like round by round.
     pub shape: Shape,
+    /// It may be the pace of a sender that spaces what it sends.
+    pub paced: bool,
     /// The request asked `Expect: 100-continue` and its body had not come.
     pub expects_continue: bool,
     /// A TLS handshake is under way.
@@ -229,6 +231,7 @@ impl Gap {
             late_acks_missed: 0,
             steps: false,
             shape: Shape::Opening,
+            paced: false,
             expects_continue: false,
             in_handshake: false,
             after_handshake: false,
@@ -251,6 +254,11 @@ impl Gap {
     /// and the variation of the path take.
     pub fn ack_triggered(&self) -> bool {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// Whether it was its sender's pace, and no ACK, that ended it.
+    pub fn spaced(&self) -> bool {
+        self.paced && !self.ack_triggered()
     }
 
     /// From the first ACK's effect to the end, ns; the whole length if there was none.

@@ -6,6 +6,7 @@ mod departure;
 mod effect;
 mod losses;
 mod marks;
+mod pacer;
 mod packet_count;
 mod restart;
 mod scale;

@@ -28,7 +28,6 @@ const KNOWN: &[&str] = &[
     // A clock that jumps every few milliseconds.
     "healthy_redis clock_steps: invents bufferbloat",
     "receive_window_lan clock_steps: invents receive_window",
-    "reordering clock_steps: misses reordering",
 ];
 
 /// Every frame again after `delay_ns`.

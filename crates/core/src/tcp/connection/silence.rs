@@ -183,6 +183,7 @@ impl Connection {
             gap.original = half.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
         }
+        self.halves[side as usize].follow_pace(&mut gap, start);
         Some(gap)
     }
 
@@ -287,6 +288,7 @@ impl Connection {
             late_acks_missed: half.trouble().late_acks_missed,
             steps: half.steps(),
             shape,
+            paced: false,
             expects_continue,
             in_handshake,
             after_handshake,
@@ -393,7 +395,7 @@ impl Connection {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
         let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
-        if of_flight.into_iter().any(owned_by) {
+        if of_flight.into_iter().any(owned_by) && !gap.spaced() {
             let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
             if let Shape::Ceiling { bytes, .. } = gap.shape

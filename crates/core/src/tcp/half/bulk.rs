@@ -5,6 +5,7 @@ use crate::tcp::ceiling::Rounds;
 use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
 
+use super::pacer::Pacer;
 use super::scale::Unscaled;
 
 /// What a kernel takes to send what an ACK has made room for, and what its estimated arrival may be
@@ -35,6 +36,8 @@ pub struct Bulk {
     pub(super) unread_since: (u64, u64),
     /// The offered window where its scale is not known.
     pub(super) unscaled: Unscaled,
+    /// Its last silences.
+    pub pacer: Pacer,
     /// What silences were put down to since then.
     pub(super) unread: Vec<Slice>,
 }

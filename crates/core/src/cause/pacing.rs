@@ -1,0 +1,20 @@
+//! A sender whose kernel spaces what its application has long written.
+
+use super::scene::Proof;
+use super::{Cause, Owner, Slice};
+use crate::report::Fact;
+use crate::tcp::Gap;
+
+/// The silence is a step of the sender's pace, and no ACK was waited for: its congestion control
+/// does not let more out, as it does not know the path to carry more.
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let cause = if gap.after_loss { Cause::CongestionWindow } else { Cause::SlowStart };
+    gap.paced.then(|| Slice::of(Owner::CongestionWindow, cause, rest_ns))
+}
+
+/// What was sent last, and what its kernel let go a step of the pace later.
+pub(super) fn prove(gap: &Gap, proof: &mut Proof) {
+    proof.see_before(gap, "paced");
+    proof.see_after(gap, "paced_next");
+    proof.fact("step_ns", Fact::Ns(gap.len_ns()));
+}
