@@ -91,7 +91,11 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
 /// In how many round trips the sender waited: not more than it waited for, however often within one.
 fn round_trips(scene: &Scene<'_>) -> u64 {
     let (waits, rtt_ns) = (u64::from(scene.chain.count), scene.gap().rtt_base_ns);
-    if rtt_ns == 0 { waits } else { waits.min(scene.chain.ns.div_ceil(rtt_ns)) }
+    if rtt_ns == 0 {
+        return waits;
+    }
+    let lasted = (scene.chain.ns + rtt_ns / 2) / rtt_ns;
+    waits.min(lasted.max(1))
 }
 
 fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
