@@ -400,6 +400,8 @@ impl Connection {
         self.settle_told_late(side, segment.time_ns, &since);
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
+        } else if matches!(kind, Kind::Fill(_)) {
+            self.settle_skipped(side, segment);
         }
         if kind == Kind::New && self.goes_on(side, segment) {
             self.take_up(side, segment, segment.time_ns, shared);

@@ -161,6 +161,8 @@ pub struct Gap {
     pub shape: Shape,
     /// It may be the pace of a sender that spaces what it sends.
     pub paced: bool,
+    /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
+    pub limit_paced: bool,
     /// The request asked `Expect: 100-continue` and its body had not come.
     pub expects_continue: bool,
     /// A TLS handshake is under way.
@@ -232,6 +234,7 @@ impl Gap {
             steps: false,
             shape: Shape::Opening,
             paced: false,
+            limit_paced: false,
             expects_continue: false,
             in_handshake: false,
             after_handshake: false,

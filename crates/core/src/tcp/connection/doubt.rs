@@ -15,6 +15,9 @@ pub(super) struct Doubted {
     slice: Slice,
     /// Nothing had been lost before.
     first_loss: bool,
+    /// What ended it lies ahead of its stream, and what was sent last before it was no end of what
+    /// its sender had to send.
+    skips: bool,
 }
 
 impl Connection {
@@ -24,6 +27,18 @@ impl Connection {
         let half = &self.halves[side as usize];
         let unsent = continues && half.last.len > 0 && !half.drained();
         unsent && half.marks_ends() && !half.counts_packets() && !self.path.ends_here(side)
+    }
+
+    /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
+    /// path: that was not busy.
+    pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
+        let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
+        let queued_ns = self.queued_ns(gap.sender);
+        let known = self.setup.confirmed && !self.mid_stream;
+        let half = &mut self.halves[gap.sender as usize];
+        gap.limit_paced = half.paced_by_window(gap, queued_ns)
+            || half.paced_by_limit(gap, start, rtt_receiver_ns, known);
+        gap.busy_ns = if gap.limit_paced { 0 } else { gap.busy_ns };
     }
 
     /// Keeps what may have to be judged again.
@@ -40,9 +55,10 @@ impl Connection {
             half.lost_unseen(gap.missing_packets);
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
+        let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
         let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
-        self.rare_mut().doubted =
-            (!seen).then(|| Box::new(Doubted { sender, frame, slice, first_loss }));
+        let doubted = Doubted { sender, frame, slice, first_loss, skips };
+        self.rare_mut().doubted = (!seen).then(|| Box::new(doubted));
     }
 
     /// `side` goes on at `start` of its stream, perhaps after such a silence.
@@ -80,6 +96,21 @@ impl Connection {
             let packets = hole.div_ceil(half.smss().max(1));
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
+        }
+    }
+
+    /// `side` repeats what was skipped, a round trip after a lone segment that ended such a silence: that
+    /// was a probe for the end of a flight that was lost on its way here (RFC 8985 §7.3), or the first that
+    /// the sender's timer let go.
+    pub(super) fn settle_skipped(&mut self, side: Side, segment: &Segment) {
+        let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
+        let doubted = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side));
+        let Some(doubted) = doubted else { return };
+        let last = &self.halves[side as usize].last;
+        let waited = segment.time_ns.saturating_sub(last.time_ns) >= self.path.rtt_ns(side);
+        let busy = busy(side, doubted.slice.ns);
+        if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {
+            self.timeline.revise(side, doubted.frame, doubted.slice, timed_out(busy.ns));
         }
     }
 

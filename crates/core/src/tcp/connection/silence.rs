@@ -183,6 +183,9 @@ impl Connection {
             gap.original = half.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
         }
+        if continues && gap.busy_ns > 0 && !gap.overtaken {
+            self.doubt_rate(&mut gap, start);
+        }
         self.halves[side as usize].follow_pace(&mut gap, start);
         Some(gap)
     }
@@ -289,6 +292,7 @@ impl Connection {
             steps: half.steps(),
             shape,
             paced: false,
+            limit_paced: false,
             expects_continue,
             in_handshake,
             after_handshake,

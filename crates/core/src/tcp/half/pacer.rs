@@ -5,6 +5,7 @@
 //! application has long written.
 
 use super::*;
+use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::{Gap, Turn};
 
 /// Silences remembered.
@@ -49,6 +50,38 @@ impl Half {
         if let Some(bulk) = &mut self.bulk {
             bulk.pacer.note(position, gap.len_ns());
         }
+    }
+
+    /// Whether the receiver's window sets the rate that was measured, and not the path: one window each
+    /// round trip, though nothing stands in a queue for `queued_ns`. A window that fills the path makes
+    /// a queue.
+    pub fn paced_by_window(&mut self, gap: &Gap, queued_ns: u64) -> bool {
+        let (Some(window), Some(bulk)) = (gap.window_before, &mut self.bulk) else { return false };
+        let Some(rate) = bulk.pipe.rate() else { return false };
+        let (rtt_ns, window) = (u128::from(gap.rtt_base_ns), u128::from(window));
+        let each_rtt = u128::from(rate) * rtt_ns / 1_000_000_000;
+        (gap.window_limited() || gap.window_met)
+            && queued_ns < gap.rtt_base_ns / 4
+            && each_rtt.abs_diff(window) <= window / 4
+    }
+
+    /// Whether the rate that was measured is not the path's, but that of a sender which never has more
+    /// under way than its receiver's window or its own buffer: spread over the round trip by what they
+    /// have let go before. The path has shown that it takes less to pass two segments on than that rate
+    /// says: that is how far their last one falls behind the round trip of an empty path, and how far
+    /// apart they arrive. `known`: that round trip was taken by the handshake.
+    pub fn paced_by_limit(&mut self, gap: &Gap, position: u64, rtt_ns: u64, known: bool) -> bool {
+        let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
+        let Some(bulk) = &mut self.bulk else { return false };
+        let Some(rate) = bulk.pipe.rate() else { return false };
+        let at_once = bulk.pacer.sent_at_once(position, gap.len_ns());
+        let pair_ns = 2 * smss * 1_000_000_000 / rate;
+        let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
+        let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
+        let passes = recent_ns > 0 && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
+        let ceiling = matches!(gap.shape, Shape::Ceiling { drained, .. } if drained || !gap.after_loss);
+        let limited = gap.window_limited() || gap.window_met || ceiling;
+        known && limited && at_once == QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
 
     /// Whether the silence that ends at `position` may be this sender's own pace: shorter than a
