@@ -7,15 +7,10 @@ use crate::tcp::Gap;
 
 /// The silence is a step of the sender's pace, and no ACK was waited for: its congestion control
 /// does not let more out, as it does not know the path to carry more. It cannot learn that where its
-/// receiver's window or its own buffer never lets more be under way.
+/// receiver's window never lets more be under way.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    if gap.paced && gap.limit_paced {
-        let of_window = gap.window_limited() || gap.window_met;
-        let (owner, cause) = match of_window {
-            true => (Owner::ReceiveWindow, Cause::ReceiveWindow),
-            false => (Owner::SendBuffer, Cause::SendBuffer),
-        };
-        return Some(Slice::of(owner, cause, rest_ns));
+    if gap.paced && gap.limit_paced && (gap.window_limited() || gap.window_met) {
+        return Some(Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns));
     }
     let cause = if gap.after_loss { Cause::CongestionWindow } else { Cause::SlowStart };
     gap.paced.then(|| Slice::of(Owner::CongestionWindow, cause, rest_ns))

@@ -61,7 +61,7 @@ impl Half {
         let (rtt_ns, window) = (u128::from(gap.rtt_base_ns), u128::from(window));
         let each_rtt = u128::from(rate) * rtt_ns / 1_000_000_000;
         (gap.window_limited() || gap.window_met)
-            && queued_ns < gap.rtt_base_ns / 4
+            && queued_ns < gap.rtt_base_ns / 8
             && each_rtt.abs_diff(window) <= window / 4
     }
 
@@ -79,7 +79,12 @@ impl Half {
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let passes = recent_ns > 0 && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
-        let ceiling = matches!(gap.shape, Shape::Ceiling { drained, .. } if drained || !gap.after_loss);
+        let ceiling = match gap.shape {
+            Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => {
+                4 * gap.flight_before >= 3 * bytes
+            }
+            _ => false,
+        };
         let limited = gap.window_limited() || gap.window_met || ceiling;
         known && limited && at_once == QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
