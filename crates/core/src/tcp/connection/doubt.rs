@@ -33,11 +33,9 @@ impl Connection {
     /// path: that was busy for as long as the round trip says.
     pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
         let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
-        let queued_ns = self.queued_ns(gap.sender);
         let known = self.setup.confirmed && !self.mid_stream;
         let half = &mut self.halves[gap.sender as usize];
-        gap.limit_paced = half.paced_by_window(gap, queued_ns)
-            || half.paced_by_limit(gap, start, rtt_receiver_ns, known);
+        gap.limit_paced = half.paced_by_limit(gap, start, rtt_receiver_ns, known);
         if gap.limit_paced {
             gap.busy_ns = gap.busy_ns.min(half.rtt_recent_ns().saturating_sub(rtt_receiver_ns));
         }

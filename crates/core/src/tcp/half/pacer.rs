@@ -52,19 +52,6 @@ impl Half {
         }
     }
 
-    /// Whether the receiver's window sets the rate that was measured, and not the path: one window each
-    /// round trip, though nothing stands in a queue for `queued_ns`. A window that fills the path makes
-    /// a queue.
-    pub fn paced_by_window(&mut self, gap: &Gap, queued_ns: u64) -> bool {
-        let (Some(window), Some(bulk)) = (gap.window_before, &mut self.bulk) else { return false };
-        let Some(rate) = bulk.pipe.rate() else { return false };
-        let (rtt_ns, window) = (u128::from(gap.rtt_base_ns), u128::from(window));
-        let each_rtt = u128::from(rate) * rtt_ns / 1_000_000_000;
-        (gap.window_limited() || gap.window_met)
-            && queued_ns < gap.rtt_base_ns / 8
-            && each_rtt.abs_diff(window) <= window / 4
-    }
-
     /// Whether the rate that was measured is not the path's, but that of a sender which never has more
     /// under way than its receiver's window or its own buffer: spread over the round trip by what they
     /// have let go before. The path has shown that it takes less to pass two segments on than that rate
