@@ -143,19 +143,21 @@ impl Open {
     /// Whether and how `asked` continues this look-up.
     pub fn fit(&self, asked: &Asked<'_>) -> Option<Fit> {
         let query = &asked.query;
-        if self.is_over(query.sent_ns) || self.lookup.queries.len() >= QUERIES_MAX {
+        let is_other = self.name != asked.name;
+        if is_other && !is_next_name(&self.name, asked.name)
+            || self.is_over(query.sent_ns)
+            || self.lookup.queries.len() >= QUERIES_MAX
+        {
             return None;
         }
         if self.is_done(query.sent_ns) {
             return self.repeats(asked).map(|_| Fit::SameSocket);
         }
-        if self.name != asked.name {
+        if is_other {
             // A name that exists, without what was asked for, is not searched for elsewhere; one
             // that only begins like it is another.
             let missing = self.lookup.is_missing(self.step());
-            let fits = self.was_in_vain()
-                && (missing || is_extended(asked.name, &self.name))
-                && is_next_name(&self.name, asked.name);
+            let fits = self.was_in_vain() && (missing || is_extended(asked.name, &self.name));
             return (fits && self.lookup.qtypes.contains(&query.qtype)).then_some(Fit::NextName);
         }
         let attempts = self.attempts(query.qtype);
@@ -311,7 +313,8 @@ fn is_next_name(last: &str, next: &str) -> bool {
     if is_extended(last, next) {
         return true;
     }
-    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let first = |name: &'_ str| name.bytes().take_while(|&byte| byte != b'.').count();
+    let (last, next) = (&last[..first(last)], &next[..first(next)]);
     // Hosts of different sites are called `www`: their names share it by chance.
-    first(last) == first(next) && !matches!(first(last).as_str(), "" | "www")
+    last == next && !matches!(last, "" | "www")
 }

@@ -26,9 +26,8 @@ impl Open {
     /// any more.
     pub fn supersede(&mut self, asked: &Asked<'_>) {
         self.went_on_ns.get_or_insert(asked.query.sent_ns);
-        let attempts = self.attempts(asked.query.qtype);
-        if let [only] = attempts[..]
-            && self.name == asked.name
+        if self.name == asked.name
+            && let [only] = self.attempts(asked.query.qtype)[..]
             && only.answered_ns.is_none()
         {
             self.superseded_ns.get_or_insert(asked.query.sent_ns);
