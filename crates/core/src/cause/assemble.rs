@@ -9,7 +9,9 @@ use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, ref
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
-use crate::report::{Affected, EndpointReport, Fact, Finding, KindReport, Report, Totals, Vantage};
+use crate::report::{
+    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Report, Totals, Vantage,
+};
 use crate::wire::Endpoint;
 
 /// From where on findings are worth a reader's time.
@@ -60,8 +62,13 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
         .collect();
     let wall_ns = report.totals.wall_ns;
-    let mut findings: Vec<_> =
-        by_culprit(&faults).iter().map(|parts| finding(parts, &tally, wall_ns)).collect();
+    let mut findings: Vec<_> = by_culprit(&faults)
+        .iter()
+        .map(|(culprit, parts)| {
+            let culprit = if parts.len() > 1 { *culprit } else { parts[0].0.culprit };
+            finding(culprit, parts, &tally, wall_ns)
+        })
+        .collect();
     let floods = floods(&tally);
     findings.retain(|finding| {
         !matches!(finding.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
@@ -323,20 +330,27 @@ pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 
 /// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
 /// servers, and is to be changed once.
-fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<Vec<Part<'a>>> {
+fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<(Culprit, Vec<Part<'a>>)> {
+    let sweeps = refusals::Sweeps::of(faults);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
-        let culprit = refusals::culprit(key);
+        let culprit = sweeps.culprit((key, cause));
         groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
-    let mut groups: Vec<_> = groups.into_values().collect();
-    for parts in &mut groups {
+    let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));
+    let mut groups: Vec<_> = groups.collect();
+    for (_, parts) in &mut groups {
         parts.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), key.server));
     }
     groups
 }
 
-pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Finding {
+pub(super) fn finding(
+    culprit: Culprit,
+    parts: &[Part<'_>],
+    tally: &Tally,
+    wall_ns: u64,
+) -> Finding {
     let (key, mut cause) = (parts[0].0, parts[0].1.clone());
     parts[1..].iter().for_each(|(_, more)| cause.merge(more));
     // Of equals that of the greatest part, whenever it was.
@@ -351,9 +365,8 @@ pub(super) fn finding(parts: &[Part<'_>], tally: &Tally, wall_ns: u64) -> Findin
         of_exchanges += endpoint.all.exchanges;
         of_connections += endpoint.connections;
     }
-    let endpoint = tally.endpoints.get(&key.server);
+    let endpoint = tally.endpoints.get(&key.server).map(|endpoint| &**endpoint);
     let worst = cause.worst.as_ref();
-    let culprit = if parts.len() > 1 { refusals::culprit(key) } else { key.culprit };
     let mut facts = facts::facts(key, cause, endpoint);
     facts.extend(refusals::facts(parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {

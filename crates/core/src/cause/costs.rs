@@ -87,7 +87,7 @@ fn cost(
             (Key { cause, sender, server, culprit }, CauseTally::default())
         }
     };
-    let mut finding = finding(&[(&key, &tallied)], tally, wall_ns);
+    let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);
     finding.lost_ns = cost_ns;
     finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
     if tallied.exchanges == 0 {

@@ -141,20 +141,22 @@ fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
     ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
     let wall_ns = first.wall_ns + ledger.total_ns();
-    let endpoint = tally.endpoints.entry(first.server).or_default();
+    let server = tally.place(first.server);
+    let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     // An answer's way on to the client, which the vantage did not see, is in the pause after it.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
     let unseen_ns = unseen_ns.saturating_sub(first.start_ns - lookup.end_ns);
-    blame(lookup, first.server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
+    blame(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
 }
 
 /// The server's time was the resolver's.
 fn within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
-    let endpoint = tally.endpoints.entry(first.server).or_default();
+    let server = tally.place(first.server);
+    let endpoint = tally.endpoints.entry(server).or_default();
     let looked_up_ns = lookup.end_ns - lookup.start_ns;
     endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
-    blame(lookup, first.server, (first.wall_ns, 0), 0, known, tally);
+    blame(lookup, server, (first.wall_ns, 0), 0, known, tally);
 }
 
 fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {

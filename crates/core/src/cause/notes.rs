@@ -32,6 +32,8 @@ pub struct Notes {
     pub nxdomain: u64,
     /// Connection attempts that were given up to keep memory bounded.
     pub evicted: u64,
+    /// Connections to servers that are told together, because there were too many.
+    pub crowded: u64,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
 }
@@ -150,6 +152,7 @@ impl Notes {
         self.unanswered += other.unanswered;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
+        self.crowded += other.crowded;
         self.port_reuses += other.port_reuses;
     }
 
@@ -178,6 +181,7 @@ impl Notes {
             ("mid_stream_start", "connections", self.mid_stream),
             ("window_scale_unknown", "connections", self.unscaled),
             ("connections_evicted", "count", self.evicted),
+            ("too_many_servers", "connections", self.crowded),
             ("tunnels", "connections", self.tunnelled),
             ("port_reuse", "count", self.port_reuses),
             ("one_off_retransmissions", "count", self.noticed.retransmissions),

@@ -76,7 +76,7 @@ pub(super) fn is_full(full: u64, open: u64) -> bool {
 pub(super) fn compare(tally: &mut Tally) {
     let overflows = |key: &&Key| key.cause == Cause::AcceptQueueOverflow;
     // Under a flood it is not the queue of connections that is full.
-    let flooded = |key: &&Key| tally.endpoints.get(&key.server).is_some_and(is_flooded);
+    let flooded = |key: &&Key| tally.endpoints.get(&key.server).is_some_and(|it| is_flooded(it));
     let keys = tally.causes.keys().filter(overflows).filter(|key| !flooded(key));
     let keys: Vec<_> = keys.cloned().collect();
     for key in keys {

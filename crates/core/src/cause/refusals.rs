@@ -2,11 +2,11 @@
 //! of one host.
 
 use super::assemble::Part;
-use super::tally::{Key, Tally};
+use super::tally::{CauseTally, Key, Tally};
 use super::{Cause, Role};
 use crate::report::{Culprit, Fact};
 use crate::wire::Endpoint;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// No client has so many services to reach at one host.
 const SCANNED_PORTS: usize = 16;
@@ -38,8 +38,45 @@ pub(super) fn settle(tally: &mut Tally) {
     }
 }
 
+/// No client has so many hosts to reach of which none takes it.
+const SCANNED_HOSTS: usize = 64;
+
+/// Clients that try one host after the other, and are refused by all of them.
+pub(super) struct Sweeps(HashSet<[u8; 16]>);
+
+impl Sweeps {
+    /// Those among `faults`.
+    pub(super) fn of(faults: &[Part<'_>]) -> Self {
+        let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
+        let refused = faults.iter().filter(|(key, _)| key.cause == Cause::Refused);
+        for (key, cause) in refused {
+            if let Some(client) = client(cause) {
+                hosts.entry(client.address).or_default().insert(key.server.address);
+            }
+        }
+        hosts.retain(|_, hosts| hosts.len() >= SCANNED_HOSTS);
+        Self(hosts.into_keys().collect())
+    }
+
+    /// Whom a finding about this part blames.
+    pub(super) fn culprit(&self, (key, cause): Part<'_>) -> Culprit {
+        let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
+        match client(cause).filter(|client| by_host && self.0.contains(&client.address)) {
+            Some(client) => {
+                Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } }
+            }
+            None => culprit(key),
+        }
+    }
+}
+
+/// The client of the clearest instance.
+fn client(cause: &CauseTally) -> Option<Endpoint> {
+    cause.worst.as_ref().map(|instance| instance.client)
+}
+
 /// Whom a finding about `key` blames: a host refuses on all its ports at once.
-pub(super) fn culprit(key: &Key) -> Culprit {
+fn culprit(key: &Key) -> Culprit {
     let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
     let port = if by_host { 0 } else { key.culprit.endpoint.port };
     Culprit { endpoint: Endpoint { port, ..key.culprit.endpoint }, ..key.culprit }
@@ -51,8 +88,9 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     if key.cause != Cause::Refused || others.is_empty() {
         return Vec::new();
     }
-    let mut facts = vec![("ports", Fact::Count(parts.len() as u64))];
-    let client = |cause: &super::tally::CauseTally| Some(cause.worst.as_ref()?.client);
+    let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
+    let of = if hosts.len() > 1 { ("hosts", hosts.len()) } else { ("ports", parts.len()) };
+    let mut facts = vec![(of.0, Fact::Count(of.1 as u64))];
     let scanner = client(first).filter(|scanner| {
         let same = |(_, cause): &Part<'_>| {
             client(cause).is_some_and(|other| other.address == scanner.address)
@@ -69,7 +107,7 @@ mod tests {
     use crate::app::{Protocol, Side};
     use crate::capture::FrameId;
     use crate::cause::scene::Proof;
-    use crate::cause::tally::{CauseTally, Instance};
+    use crate::cause::tally::Instance;
     use crate::report::Vantage;
 
     /// The refused ports of one host, each with the client that asked last.
@@ -103,6 +141,26 @@ mod tests {
         assert_eq!(names(&refused(100, |port| port as u8)), ["ports"]);
         assert_eq!(names(&refused(2, |_| 1)), ["ports"]);
         assert!(names(&refused(1, |_| 1)).is_empty());
+    }
+
+    #[test]
+    fn one_client_that_every_host_refuses_sweeps_the_network() {
+        let parts = refused(100, |_| 1).into_iter().zip(0..).map(|((mut key, cause), host)| {
+            key.server.address[15] = host;
+            key.culprit.endpoint = key.server;
+            (key, cause)
+        });
+        let parts: Vec<_> = parts.collect();
+        let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
+        let whole = Sweeps::of(&parts);
+        let culprits: Vec<_> = parts.iter().map(|&part| whole.culprit(part)).collect();
+        let scanner = Endpoint { address: [1; 16], port: 0 };
+        assert!(culprits.iter().all(|it| (it.role, it.endpoint) == (Role::Client, scanner)));
+        let names: Vec<_> = facts(&parts).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["hosts", "scanner"]);
+        let few = &parts[..20];
+        let part = Sweeps::of(few);
+        assert!(few.iter().all(|&one| part.culprit(one).role == Role::Server));
     }
 
     #[test]

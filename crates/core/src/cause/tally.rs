@@ -79,6 +79,9 @@ pub struct Spoken {
 /// Such exchanges kept per shard; more are taken to have been heard.
 const SPOKEN_MAX: usize = 1 << 12;
 
+/// Servers told apart per shard.
+const ENDPOINTS_MAX: usize = 1 << 10;
+
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
@@ -86,7 +89,7 @@ const FIRSTS_MAX: usize = 1 << 14;
 #[derive(Default)]
 pub struct Tally {
     /// Per server endpoint.
-    pub endpoints: HashMap<Endpoint, EndpointTally>,
+    pub endpoints: HashMap<Endpoint, Box<EndpointTally>>,
     /// Per cause and culprit.
     pub causes: Causes,
     /// Connections.
@@ -116,7 +119,8 @@ impl Sink for Tally {
             }
             return;
         }
-        self.endpoints.entry_ref(&server).or_default().exchange(connection, exchange);
+        let place = self.place(server);
+        self.endpoints.entry_ref(&place).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
@@ -157,11 +161,13 @@ impl Sink for Tally {
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
         self.notes.connection(connection);
         self.worst.connection(connection);
-        self.endpoints.entry(connection.server()).or_default().connection(connection);
+        let place = self.place(connection.server());
+        self.notes.crowded += u64::from(place != connection.server());
+        self.endpoints.entry(place).or_default().connection(connection);
         for side in Side::ALL {
             for &cause in Cause::ALL {
                 if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
-                    let key = Key::of(cause, side, connection);
+                    let key = Key::of(cause, side, connection).within(place);
                     self.causes.at(&key).connections += 1;
                 }
             }
@@ -213,6 +219,13 @@ fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
 }
 
 impl Tally {
+    /// Where what concerns `server` is added up: a capture may name more servers than memory has room
+    /// for, and those that come last are told together.
+    pub(super) fn place(&self, server: Endpoint) -> Endpoint {
+        let full = self.endpoints.len() >= ENDPOINTS_MAX && !self.endpoints.contains_key(&server);
+        if full { Endpoint::default() } else { server }
+    }
+
     /// Drops the first exchanges that are too many, once there are a quarter more: so they are
     /// rarely sorted.
     fn bound_firsts(&mut self) {
@@ -243,7 +256,8 @@ impl Tally {
     }
 
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
-        let key = Key::of(chain.cause, chain.sender, connection);
+        let place = self.place(connection.server());
+        let key = Key::of(chain.cause, chain.sender, connection).within(place);
         let tally = self.causes.at(&key);
         tally.add(exchange, chain);
         let scene = Scene { connection, exchange, chain };
@@ -323,7 +337,7 @@ impl Tally {
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
         let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
         self.cause(connection, exchange, &chain);
-        let key = Key::of(cause, by, connection);
+        let key = Key::of(cause, by, connection).within(self.place(connection.server()));
         let tally = self.causes.at(&key);
         tally.connections += 1;
         tally.covers.take(&exchange.ledger);
@@ -332,7 +346,7 @@ impl Tally {
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
         for (endpoint, theirs) in other.endpoints {
-            self.endpoints.entry(endpoint).or_default().merge(theirs);
+            self.endpoints.entry(endpoint).or_default().merge(*theirs);
         }
         self.causes.merge(other.causes);
         self.firsts.extend(other.firsts);

@@ -118,6 +118,34 @@ fn a_flood_of_half_open_connections_is_bounded() {
     assert_eq!(tally.connections, 20_001, "the legitimate client is still followed");
 }
 
+/// Each port is a server, and a report has room for so many.
+#[test]
+fn servers_too_many_to_tell_apart_are_told_together() {
+    const SERVERS: u16 = 5_000;
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
+    for index in 0..SERVERS {
+        let refused = packets(&parse("0 > S\n+0.06 < R."), Place::Client).into_iter();
+        let refused: Vec<_> = refused
+            .map(|(time_ns, mut packet)| {
+                for end in [&mut packet.source, &mut packet.destination] {
+                    if end.port() != 40_000 {
+                        end.set_port(index + 1);
+                    }
+                }
+                (time_ns + u64::from(index) * 10_000_000, packet.frame())
+            })
+            .collect();
+        track(&mut tracker, &mut tally, &refused);
+    }
+    tracker.finish(&mut tally);
+    let (attempts, told) = (u64::from(SERVERS), tally.endpoints.len() as u64);
+    assert!(told < attempts / 2, "{told} servers");
+    assert_eq!(tally.connections, attempts);
+    let lost = tally.causes.iter().map(|(_, cause)| cause.exchanges).sum::<u64>();
+    assert_eq!(lost, attempts, "none of them is lost");
+    assert_eq!(tally.notes.crowded, attempts - (told - 1), "and it is said");
+}
+
 #[test]
 fn frames_of_a_written_trace_are_read_back() {
     let file = capture(&parse(CLOSED), Place::Client);

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// of one server are found without looking at the others.
 #[derive(Default)]
 pub struct Causes {
-    all: HashMap<Key, CauseTally>,
+    all: HashMap<Key, Box<CauseTally>>,
     keys: BTreeSet<Key>,
 }
 
@@ -21,25 +21,25 @@ impl Causes {
             EntryRef::Occupied(known) => known.into_mut(),
             EntryRef::Vacant(room) => {
                 self.keys.insert(key.clone());
-                room.insert(CauseTally::default())
+                room.insert(Box::default())
             }
         }
     }
 
     /// That of `key`, if it was met.
     pub fn get(&self, key: &Key) -> Option<&CauseTally> {
-        self.all.get(key)
+        self.all.get(key).map(|cause| &**cause)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut CauseTally> {
-        self.all.get_mut(key)
+        self.all.get_mut(key).map(|cause| &mut **cause)
     }
 
     /// Takes that of `key` out.
     pub fn remove(&mut self, key: &Key) -> Option<CauseTally> {
         self.keys.remove(key);
-        self.all.remove(key)
+        self.all.remove(key).map(|cause| *cause)
     }
 
     /// All keys, in order.
@@ -49,13 +49,13 @@ impl Causes {
 
     /// All, in order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &CauseTally)> {
-        self.keys.iter().filter_map(|key| Some((key, self.all.get(key)?)))
+        self.keys.iter().filter_map(|key| Some((key, self.get(key)?)))
     }
 
     /// Those that were met in exchanges with `server`.
     pub fn of(&self, server: Endpoint) -> impl Iterator<Item = (&Key, &CauseTally)> {
         let keys = self.keys.range(Key::lowest(server)..).take_while(move |it| it.server == server);
-        keys.filter_map(|key| Some((key, self.all.get(key)?)))
+        keys.filter_map(|key| Some((key, self.get(key)?)))
     }
 
     /// Takes those out that `are` what is meant.

@@ -40,6 +40,17 @@ impl Key {
         Self { server, cause, sender, culprit }
     }
 
+    /// The same among what is added up about `server`, which stands for many.
+    pub(super) fn within(mut self, server: Endpoint) -> Self {
+        if self.server != server {
+            if self.culprit.endpoint == self.server {
+                self.culprit.endpoint = server;
+            }
+            self.server = server;
+        }
+        self
+    }
+
     /// Before all others of `server`.
     pub(super) fn lowest(server: Endpoint) -> Self {
         let culprit = Culprit { role: Role::ALL[0], endpoint: Endpoint::default() };

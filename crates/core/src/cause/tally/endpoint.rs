@@ -73,7 +73,7 @@ pub struct EndpointTally {
     /// Greatest certificate flight, bytes.
     pub certificate_bytes: u32,
     /// The exchanges that costs mattered most to, see [`Sample::place`].
-    pub samples: [Option<Sample>; 4],
+    pub samples: [Option<Box<Sample>>; 4],
     /// Exchanges that included a set-up.
     pub connects: u64,
     /// Exchanges that included a TLS handshake, and of them with a resumed session.
@@ -224,7 +224,7 @@ impl EndpointTally {
         self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);
         for (mine, theirs) in self.samples.iter_mut().zip(other.samples) {
             if let Some(theirs) = theirs {
-                Sample::keep(mine, theirs);
+                Sample::keep(mine, *theirs);
             }
         }
         self.connects += other.connects;
@@ -296,12 +296,14 @@ impl Sample {
     }
 
     /// The one to which it mattered more; the first of equals.
-    fn keep(mine: &mut Option<Self>, theirs: Self) {
+    fn keep(mine: &mut Option<Box<Self>>, theirs: Self) {
         let rank = |sample: &Self| {
             (sample.ns, std::cmp::Reverse((sample.first.time_ns, sample.first.frame)))
         };
-        if mine.as_ref().is_none_or(|mine| rank(&theirs) > rank(mine)) {
-            *mine = Some(theirs);
+        match mine {
+            Some(mine) if rank(&theirs) > rank(mine) => **mine = theirs,
+            Some(_) => {}
+            None => *mine = Some(Box::new(theirs)),
         }
     }
 }
