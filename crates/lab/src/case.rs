@@ -109,6 +109,7 @@ pub fn drawn(case: &Case, rng: &mut Rng) -> Params {
         .or("ipv6", u64::from(rng.between(0, 4) == 0))
         .or("any_interface", u64::from(rng.between(0, 7) == 0))
         .or("snaplen_bytes", 0)
+        .or("bbr", 0)
 }
 
 /// The usual link of a case with `rtt_ns` and `rate_bps`: veth when both are 0.

@@ -225,7 +225,7 @@ impl Runner<'_> {
             on_wire_after_fix_ns: None,
             wall_after_fix_ns: None,
             server_endpoint: ran.observed.server.to_string(),
-            congestion_control: "cubic",
+            congestion_control: congestion_control(&self.params),
             client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
             server_tcp_info: ran.observed.server_tcp_info,
             stage: ran.stage.clone(),
@@ -261,9 +261,14 @@ fn build(
             snaplen_bytes: params.get("snaplen_bytes")?,
             any: params.get("any_interface")? > 0,
         },
-        congestion_control: "cubic",
+        congestion_control: congestion_control(params),
     };
     Stage::build(stage, out)
+}
+
+/// By which congestion control both ends send.
+fn congestion_control(params: &Params) -> &'static str {
+    if params.get("bbr").is_ok_and(|bbr| bbr > 0) { "bbr" } else { "cubic" }
 }
 
 /// Whether the link, if it was emulated, kept time.

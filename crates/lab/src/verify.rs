@@ -6,6 +6,7 @@
 //! run again from another seed. What is found in a capture never decides what is run again.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -14,6 +15,7 @@ use crate::cases::CASES;
 use crate::error::LabError;
 use crate::find;
 use crate::labels::Labels;
+use crate::rng::Rng;
 use crate::run::{CaseResult, RunOptions, run};
 
 /// Cases that keep a core busy and would disturb others.
@@ -115,9 +117,25 @@ const SEEDS: u64 = 3;
 /// Apart by more than seeds of one verification ever are.
 const NEXT_SEED: u64 = 1_000_000;
 
+/// One run in so many is by BBR, where the kernel has it: it paces what cubic sends in bursts.
+const BY_BBR: u64 = 4;
+
+fn sends_by_bbr(case: &Case, seed: u64) -> bool {
+    let known = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let known = fs::read_to_string(known).unwrap_or_default();
+    let name = case.name.bytes().fold(seed, |sum, byte| sum.rotate_left(5) ^ u64::from(byte));
+    known.split_whitespace().any(|it| it == "bbr") && Rng::new(name).between(1, BY_BBR) == 1
+}
+
 /// The result tells by its labels which seed it is from.
 fn once(task: &Task, options: &RunOptions) -> Outcome {
-    let try_seed = |seed| run(task.case, &RunOptions { seed, ..options.clone() });
+    let try_seed = |seed| {
+        let mut options = RunOptions { seed, ..options.clone() };
+        if sends_by_bbr(task.case, seed) {
+            options.set.insert(0, ("bbr".to_owned(), "1".to_owned()));
+        }
+        run(task.case, &options)
+    };
     let mut outcome = try_seed(task.seed);
     for further in 1..SEEDS {
         let Err(LabError::NotReproduced(_)) = outcome else { break };

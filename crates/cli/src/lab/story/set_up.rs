@@ -9,7 +9,7 @@ use tcpwhy_lab::relay::LATE_P99_MAX_NS;
 use tcpwhy_lab::{Class, Labels, Link, tables};
 
 /// Parameters of every case, told where they are not 0.
-const IS_SELDOM: [&str; 3] = ["any_interface", "ipv6", "snaplen_bytes"];
+const IS_SELDOM: [&str; 4] = ["any_interface", "bbr", "ipv6", "snaplen_bytes"];
 
 /// The first part of the story. `again` is the command that tells it anew.
 pub fn set_up(outcome: &Outcome<'_>, again: &str, look: &Look) -> String {
