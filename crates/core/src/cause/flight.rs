@@ -13,11 +13,15 @@ const RESTART_NS: u64 = 200_000_000;
 /// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
 /// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
 /// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
-/// nothing more buffered that a congestion window could hold back.
+/// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
+/// waited for less to be under way, too.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let held_back = gap.retransmission.is_none() && gap.flight_held() > gap.smss;
     if !held_back {
         return None;
+    }
+    if !gap.ack_triggered() && gap.duplicate_triggered() {
+        return Some(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());

@@ -77,7 +77,8 @@ pub fn may_be_timer(gap: &Gap) -> bool {
 
 /// New data in the middle of a recovery: the sender was held back by it.
 pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    (gap.in_recovery && gap.ack_triggered()).then(|| found(gap, rest_ns))
+    let told = gap.ack_triggered() || gap.duplicate_triggered();
+    (gap.in_recovery && told).then(|| found(gap, rest_ns))
 }
 
 /// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet

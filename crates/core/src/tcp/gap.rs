@@ -159,6 +159,8 @@ pub struct Gap {
     pub steps: bool,
     /// What the flight looked like round by round.
     pub shape: Shape,
+    /// When the last duplicate ACK took effect, ns; 0 if none ever did.
+    pub duplicate_effect_ns: u64,
     /// It may be the pace of a sender that spaces what it sends.
     pub paced: bool,
     /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
@@ -233,6 +235,7 @@ impl Gap {
             late_acks_missed: 0,
             steps: false,
             shape: Shape::Opening,
+            duplicate_effect_ns: 0,
             paced: false,
             limit_paced: false,
             expects_continue: false,
@@ -257,6 +260,13 @@ impl Gap {
     /// and the variation of the path take.
     pub fn ack_triggered(&self) -> bool {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
+    /// Whether a duplicate ACK ended it: what that tells to have arrived is under way no more, so that as
+    /// much may follow (RFC 3042, RFC 6675 §4), though it acknowledges nothing.
+    pub fn duplicate_triggered(&self) -> bool {
+        let after_ns = self.end_ns.saturating_sub(self.duplicate_effect_ns);
+        self.duplicate_effect_ns > self.start_ns && after_ns <= self.trigger_tolerance_ns()
     }
 
     /// Whether it was its sender's pace, and no ACK, that ended it.

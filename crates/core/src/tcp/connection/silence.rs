@@ -291,6 +291,7 @@ impl Connection {
             late_acks_missed: half.trouble().late_acks_missed,
             steps: half.steps(),
             shape,
+            duplicate_effect_ns: half.trouble().duplicate_effect_ns,
             paced: false,
             limit_paced: false,
             expects_continue,

@@ -128,6 +128,7 @@ impl Half {
             let seen = ack.sighting(self.side.peer());
             let trouble = self.trouble_mut();
             trouble.duplicate_acks_now += 1;
+            trouble.duplicate_effect_ns = ack.seen_ns + rtt_sender_ns;
             trouble.duplicate_ack.get_or_insert(seen);
         }
         if since.probes > since.probes_answered && !advances && !opens {

@@ -35,11 +35,10 @@ impl Pacer {
     }
 
     /// What was sent at once before a silence of `ns` at `position`, bytes: from the last silence of
-    /// its like on, or from the first that is remembered.
-    fn sent_at_once(&self, position: u64, ns: u64) -> u64 {
-        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * LIKE >= ns);
-        let [.., first] = self.silences;
-        position - like.unwrap_or(&first).0.min(position)
+    /// its like on; `None` if that is longer ago than is remembered.
+    fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
+        let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * LIKE >= ns)?;
+        Some(position.saturating_sub(like.0))
     }
 }
 
@@ -61,7 +60,7 @@ impl Half {
         let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
         let Some(bulk) = &mut self.bulk else { return false };
         let Some(rate) = bulk.pipe.rate() else { return false };
-        let at_once = bulk.pacer.sent_at_once(position, gap.len_ns());
+        let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
         let pair_ns = 2 * smss * 1_000_000_000 / rate;
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
@@ -94,6 +93,7 @@ impl Half {
             && !held
             && gap.flight_before > 0
             && ns < gap.rtt_base_ns
-            && (at_once <= QUANTUM_SEGMENTS * gap.smss || ns <= QUANTUM_NS)
+            && (at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss)
+                || ns <= QUANTUM_NS)
     }
 }

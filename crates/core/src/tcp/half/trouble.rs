@@ -49,6 +49,8 @@ pub struct Trouble {
     pub duplicate_ack: Option<Sighting>,
     /// Duplicate ACKs or SACKs in effect since `una` last moved.
     pub duplicate_acks_now: u32,
+    /// When the last of them took effect, ns.
+    pub duplicate_effect_ns: u64,
     /// Packets that the path marked with congestion experienced (RFC 3168 §5).
     pub ecn_marked: u64,
     /// ACKs of its receiver's that echo such a mark (§6.1.3).
@@ -148,6 +150,7 @@ impl Trouble {
         closed_by: None,
         duplicate_ack: None,
         duplicate_acks_now: 0,
+        duplicate_effect_ns: 0,
         ecn_marked: 0,
         ecn_echoed: 0,
         told: false,
