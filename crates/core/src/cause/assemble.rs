@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
-use super::{Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, syn_flood};
+use super::{
+    Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, standing, steps,
+    syn_flood,
+};
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
@@ -36,6 +39,8 @@ impl Default for Floors {
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     overflow::by_server(&mut tally.firsts);
+    standing::settle(&mut tally);
+    steps::settle(&mut tally);
     settle_nagle(&mut tally);
     settle_buffers(&mut tally);
     settle_set_up(&mut tally);
@@ -249,11 +254,8 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     if let (Some((_, into)), Class::Fault) = (owners, to.class()) {
         moved.covers.add(into, moved.lost_ns);
     }
-    if let (Some((from, into)), Some(endpoint)) = (owners, tally.endpoints.get_mut(&key.server)) {
-        endpoint.all.ledger.transfer(from, into, moved.lost_ns);
-        if !tally.causes.of(key.server).any(|(other, _)| other.cause == key.cause) {
-            tally.worst.reassign(key.server, from, into, to.class() == Class::Fault);
-        }
+    if let Some(owners) = owners {
+        tally.shift(key, owners, moved.lost_ns, to.class() == Class::Fault);
     }
     let client = match key.culprit.role {
         Role::Client => key.culprit.endpoint,

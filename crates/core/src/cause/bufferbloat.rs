@@ -19,6 +19,8 @@ pub(super) fn queueing(gap: &Gap) -> Slice {
 pub struct Leg {
     /// How much longer than the base round trip it was under way, ns.
     pub late_ns: u64,
+    /// How much of that had passed when the first of what was under way with it had come through, ns.
+    pub ahead_ns: u64,
     /// How much of that its being overtaken explains, ns: at the end of it.
     pub overtaken_ns: u64,
     /// Minimum round trip between client and server, ns.
@@ -29,9 +31,11 @@ pub struct Leg {
 
 impl Leg {
     /// Who owns it, where the response itself was sent within `sent_ns` and is `bytes` long. What
-    /// the bottleneck takes for it no queue discipline can make shorter.
+    /// the bottleneck takes for it no queue discipline can make shorter: who sends bulk stands in
+    /// line behind itself.
     pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
-        let own_ns = own_ns(bytes, sent_ns, self.rate).min(self.late_ns);
+        let after_first_ns = self.late_ns.saturating_sub(self.ahead_ns);
+        let own_ns = own_ns(bytes, sent_ns, self.rate).max(after_first_ns).min(self.late_ns);
         [
             Slice::plain(Owner::Bandwidth, own_ns),
             queued(self.late_ns - own_ns, self.rtt_base_ns),

@@ -141,7 +141,12 @@ fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Facts {
     }
     match cause {
         Cause::PathRtt => {
+            let [longer_ns, by_ns] = endpoint.longer_ns;
             let on_the_way_ns = ledger.of(Owner::Path) + ledger.of(Owner::Connect);
+            let on_the_way_ns = on_the_way_ns.saturating_sub(longer_ns);
+            if longer_ns > 0 {
+                facts.insert("longer_ns", Fact::Ns(by_ns));
+            }
             let round_trips =
                 (on_the_way_ns + rtt_ns * exchanges / 2) / (rtt_ns * exchanges).max(1);
             if rtt_ns > 0 && round_trips > 0 {

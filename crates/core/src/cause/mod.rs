@@ -29,6 +29,8 @@ mod refusals;
 mod resets;
 mod scene;
 mod set_up;
+mod standing;
+mod steps;
 mod syn_flood;
 mod tally;
 mod words;

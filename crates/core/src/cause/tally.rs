@@ -3,15 +3,17 @@
 mod causes;
 mod culprits;
 mod endpoint;
+mod queues;
 
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
+pub use queues::{Queues, Small, Transfer};
 
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
-use super::{Cause, Role};
+use super::{Cause, Owner, Role};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
@@ -100,6 +102,8 @@ pub struct Tally {
     pub firsts: Vec<First>,
     /// Exchanges that are look-ups.
     pub spoken: Vec<Spoken>,
+    /// Who may have stood in a queue, and who kept it filled.
+    pub queues: Queues,
     /// The connections that lost most.
     pub worst: Worst,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
@@ -124,6 +128,7 @@ impl Sink for Tally {
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
+        self.queues.exchange(connection, exchange);
         if exchange.connects {
             self.firsts.push(First {
                 client: connection.client().address,
@@ -161,6 +166,7 @@ impl Sink for Tally {
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
         self.notes.connection(connection);
         self.worst.connection(connection);
+        self.queues.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
@@ -343,6 +349,23 @@ impl Tally {
         tally.covers.take(&exchange.ledger);
     }
 
+    /// `ns` of the time that `from` owned at the server of `key`, which is no longer among the causes,
+    /// turned out to be of `into`, which is a fault's or not.
+    pub(super) fn shift(
+        &mut self,
+        key: &Key,
+        (from, into): (Owner, Owner),
+        ns: u64,
+        is_fault: bool,
+    ) {
+        if let Some(endpoint) = self.endpoints.get_mut(&key.server) {
+            endpoint.all.ledger.transfer(from, into, ns);
+            if !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause) {
+                self.worst.reassign(key.server, from, into, is_fault);
+            }
+        }
+    }
+
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
         for (endpoint, theirs) in other.endpoints {
@@ -354,6 +377,7 @@ impl Tally {
         self.spoken.extend(other.spoken);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
+        self.queues.merge(other.queues);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;

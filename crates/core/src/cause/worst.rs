@@ -87,6 +87,18 @@ impl Worst {
         }
     }
 
+    /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by who
+    /// owned it, is `to`'s, and what else there is was not seen before.
+    pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
+        let of_it = |report: &&mut ConnectionReport| report.first_frame == first_frame;
+        if let Some(report) = self.kept.iter_mut().find(of_it) {
+            report.lost_ns += lost_ns;
+            for &(owner, ns) in moved {
+                report.ledger.transfer(owner, to, ns);
+            }
+        }
+    }
+
     /// The worst, worst first, and how many others there were.
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
         self.shrink();

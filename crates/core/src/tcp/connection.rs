@@ -9,6 +9,7 @@ mod opening;
 mod rare;
 mod roles;
 mod silence;
+mod standing;
 mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
@@ -25,6 +26,7 @@ use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
+use crate::tcp::standing::Standing;
 use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
@@ -341,10 +343,12 @@ impl Connection {
             let overtaken_ns = self.halves[peer].trouble().hole_filled_ns;
             let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
             let timed = self.halves[peer].times(is_ack_alone(segment));
-            let late_ns = if timed { self.queued_to_client(arrived_ns, rtt_client_ns) } else { 0 };
+            let (late_ns, ahead_ns) =
+                if timed { self.queued_to_client(arrived_ns, rtt_client_ns) } else { (0, 0) };
             let bulk = self.halves[peer].bulk.as_mut();
             let leg = Leg {
                 late_ns,
+                ahead_ns,
                 overtaken_ns,
                 rtt_base_ns: self.path.base_rtt_ns(),
                 rate: bulk.and_then(|bulk| bulk.pipe.rate()),

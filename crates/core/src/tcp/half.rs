@@ -217,6 +217,11 @@ impl Half {
         self.since.get_or_insert_default()
     }
 
+    /// When the first ACK since the last departure took effect, ns.
+    pub fn first_ack_ns(&self) -> Option<u64> {
+        self.since.as_ref().and_then(|since| since.first_ack_ns)
+    }
+
     /// What is kept of the time since the last departure, for those who know more of it.
     pub fn take_since(&mut self) -> SinceDeparture {
         self.since.take().map_or(SinceDeparture::NONE, |since| *since)

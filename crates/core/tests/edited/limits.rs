@@ -26,7 +26,6 @@ const KNOWN: &[&str] = &[
     // A query, a SYN-ACK or an ACK that was not captured may as well have been lost.
     "accept_queue drops: invents retransmission_timeout",
     // A clock that jumps every few milliseconds.
-    "healthy_redis clock_steps: invents bufferbloat",
     "receive_window_lan clock_steps: invents receive_window",
 ];
 

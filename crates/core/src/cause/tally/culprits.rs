@@ -41,7 +41,7 @@ impl Key {
     }
 
     /// The same among what is added up about `server`, which stands for many.
-    pub(super) fn within(mut self, server: Endpoint) -> Self {
+    pub(in crate::cause) fn within(mut self, server: Endpoint) -> Self {
         if self.server != server {
             if self.culprit.endpoint == self.server {
                 self.culprit.endpoint = server;

@@ -68,6 +68,9 @@ pub struct EndpointTally {
     pub rtts: Histogram,
     /// Bottleneck rates of its connections by who sends, bytes per second.
     pub rates: [Histogram; 2],
+    /// By how much the path became longer than its base for good: in all exchanges, and in the
+    /// middle one of them, ns.
+    pub longer_ns: [u64; 2],
     /// Time its TLS handshakes took.
     pub tls: Histogram,
     /// Greatest certificate flight, bytes.

@@ -115,5 +115,6 @@ impl Connection {
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
             + self.framer.heap_bytes()
+            + self.standing_bytes()
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Rare {
     pub trace: Option<Box<Trace>>,
     /// What ICMP errors said of it.
     pub told: Option<Box<Told>>,
+    /// The queues that its transfers fill, by who sends.
+    pub standing: Option<Box<[Standing; 2]>>,
     /// Limits of the trace, where it has any.
     pub faults: Option<Box<TraceFaults>>,
 }

@@ -100,22 +100,26 @@ impl Connection {
     }
 
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
-    /// beyond the base round trip, as far as what was in flight explains it.
-    pub(super) fn queued_to_client(&mut self, ack_ns: u64, rtt_client_ns: u64) -> u64 {
+    /// beyond the base round trip, as far as what was in flight explains it. And how much of that had
+    /// passed when the first of that flight had come through: the rest was its own bytes' turn.
+    pub(super) fn queued_to_client(&mut self, ack_ns: u64, rtt_client_ns: u64) -> (u64, u64) {
         let rtt_server_ns = self.path.rtt_ns(Side::Server);
         let half = &mut self.halves[Side::Server as usize];
         let last_ns = half.last.time_ns;
         let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
-        if late_ns > DELAYED_ACK_MAX_NS {
-            return late_ns - DELAYED_ACK_NS;
-        }
         half.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
-        let Some(bulk) = &mut half.bulk else { return 0 };
+        let first_ns = half.first_ack_ns().map_or(ack_ns, |at_ns| at_ns - rtt_server_ns);
+        let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
+        if late_ns > DELAYED_ACK_MAX_NS {
+            return (late_ns - DELAYED_ACK_NS, ahead_ns);
+        }
+        let Some(bulk) = &mut half.bulk else { return (0, 0) };
         // The rate is only known to within a quarter of an octave; an ACK in the middle of the
         // flight that was as late says it better.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
         let shown_ns = busy_ns.max(bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns));
-        if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { shown_ns }
+        let late_ns = if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { shown_ns };
+        (late_ns, ahead_ns)
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
@@ -223,6 +227,9 @@ impl Connection {
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
+        if continues {
+            self.note_standing(side, end_ns);
+        }
         let half = &self.halves[side as usize];
         let opens_from = match self.timeline.front() {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],

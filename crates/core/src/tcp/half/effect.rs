@@ -71,6 +71,17 @@ impl Half {
         u64::from(self.rtts_last.into_iter().min().unwrap_or(0)) * RTT_UNIT_NS
     }
 
+    /// When the last ACK passed, and how long the round trip of what was timed last took, ns; one that is
+    /// far longer than the one before may have waited for a repair. `None` where it tells nothing of the path
+    /// because of that, or because too little is under way for the ACK of each to come at once.
+    pub fn clocked_ns(&self) -> Option<(u64, u64)> {
+        let [last, before, _] = self.rtts_last;
+        let clocked = self.flight() > 4 * self.smss();
+        let rtt_ns = u64::from(last.min(before.saturating_mul(2))) * RTT_UNIT_NS;
+        let tells = clocked && rtt_ns > 0 && !self.in_recovery() && !self.closed();
+        tells.then_some((self.una_seen_ns, rtt_ns))
+    }
+
     /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
     pub(super) fn ack_near(&self, position: u64, now_ns: u64) -> bool {
         self.pending.covers(position, now_ns)

@@ -1,0 +1,113 @@
+//! The queue that a sender of bulk keeps filled, over time: who else sends the same way stands in it
+//! as well.
+
+/// A queue shorter than this is what keeps a link busy, ns.
+const STANDS_NS: u64 = 50_000_000;
+
+/// Samples kept of one sender; more are thinned out.
+const SAMPLES_MAX: usize = 128;
+
+/// How long a bulk transfer may show nothing of its queue before nobody knows how it stands, ns.
+const APART_MAX_NS: u64 = 1_000_000_000;
+
+/// How much longer than on an empty path a packet was under way that passed the vantage then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    at_ns: u64,
+    queue_ns: u64,
+}
+
+/// How long what one sender sends stands in queues, from when that began to matter on.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    samples: Vec<Sample>,
+    /// Least time between two samples, ns.
+    every_ns: u64,
+}
+
+impl Standing {
+    /// More than an initial window of ten segments (RFC 6928) is a transfer, that may fill a queue; less
+    /// is a small message, that may have to stand in it.
+    pub const TRANSFER_BYTES: u64 = 14_600;
+
+    /// Whether a queue of `queue_ns` on a path of `rtt_base_ns` is worth keeping an eye on.
+    pub fn begins(queue_ns: u64, rtt_base_ns: u64) -> bool {
+        queue_ns >= STANDS_NS.max(2 * rtt_base_ns)
+    }
+
+    /// A packet that passed the vantage at `at_ns` stood in queues for `queue_ns`.
+    pub fn note(&mut self, at_ns: u64, queue_ns: u64) {
+        let known_ns = self.samples.last().map(|last| last.at_ns + self.every_ns);
+        if known_ns.is_some_and(|known_ns| at_ns <= known_ns) {
+            return;
+        }
+        self.samples.push(Sample { at_ns, queue_ns });
+        if self.samples.len() >= SAMPLES_MAX {
+            let mut number = 0;
+            self.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            let span_ns = at_ns.saturating_sub(self.begun_ns());
+            self.every_ns = span_ns / (SAMPLES_MAX as u64 / 2);
+        }
+    }
+
+    /// Whether it never stood.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// When it was first seen to stand, ns.
+    pub fn begun_ns(&self) -> u64 {
+        self.samples.first().map_or(0, |sample| sample.at_ns)
+    }
+
+    /// How long who passed the vantage at `at_ns` stood in it, ns: between what was seen before and
+    /// after; behind the last of it, it drains.
+    pub fn queue_ns(&self, at_ns: u64) -> u64 {
+        let next = self.samples.partition_point(|sample| sample.at_ns <= at_ns);
+        let Some(before) = next.checked_sub(1).map(|index| self.samples[index]) else { return 0 };
+        let passed_ns = at_ns - before.at_ns;
+        let Some(after) = self.samples.get(next) else {
+            return before.queue_ns.saturating_sub(passed_ns);
+        };
+        let apart_ns = after.at_ns - before.at_ns;
+        if apart_ns > APART_MAX_NS.max(2 * self.every_ns) {
+            return before.queue_ns.saturating_sub(passed_ns);
+        }
+        let part = passed_ns as f64 / apart_ns as f64;
+        (before.queue_ns as f64 * (1.0 - part) + after.queue_ns as f64 * part) as u64
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.samples.capacity() * size_of::<Sample>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_queue_is_known_between_two_packets_and_drains_behind_the_last() {
+        let mut standing = Standing::default();
+        standing.note(1_000 * MS, 100 * MS);
+        standing.note(1_100 * MS, 200 * MS);
+        let queues = [900, 1_000, 1_050, 1_100, 1_150, 1_400].map(|ms| standing.queue_ns(ms * MS));
+        assert_eq!(queues, [0, 100, 150, 200, 150, 0].map(|ms| ms * MS));
+    }
+
+    #[test]
+    fn a_long_transfer_takes_no_more_room_than_a_short_one() {
+        let mut standing = Standing::default();
+        for step in 1..100_000 {
+            standing.note(step * MS, 100 * MS + step);
+        }
+        assert!(standing.samples.len() < SAMPLES_MAX && standing.begun_ns() == MS);
+        assert!(standing.queue_ns(50_000 * MS).abs_diff(100 * MS + 50_000) < 2_000);
+    }
+}
