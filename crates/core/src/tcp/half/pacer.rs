@@ -20,6 +20,9 @@ const QUANTUM_SEGMENTS: u64 = 2;
 /// What the pace's share that is sent at once lasts, a millisecond, with what timers add, ns.
 const QUANTUM_NS: u64 = 2_000_000;
 
+/// What hosts take beside the path: in less than this it does not show how long two segments take, ns.
+const HOST_NS: u64 = 500_000;
+
 /// The last silences of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
@@ -64,7 +67,8 @@ impl Half {
         let pair_ns = 2 * smss * 1_000_000_000 / rate;
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
-        let passes = recent_ns > 0 && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
+        let shows = recent_ns > 0 && pair_ns >= HOST_NS;
+        let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
         let ceiling = match gap.shape {
             Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => {
                 4 * gap.flight_before >= 3 * bytes
