@@ -6,8 +6,8 @@ use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, standing, steps,
-    syn_flood,
+    Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, room, standing,
+    steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -272,9 +272,6 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     }
 }
 
-/// A window that stood in the way fewer times at one height is one that still opens.
-const WINDOW_LEVELS: u32 = 6;
-
 fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
     if matches!(key.cause, Cause::Refused | Cause::Reset | Cause::IdleReset) {
         return true;
@@ -306,23 +303,12 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
             broad && (often || with_window >= 12.5 * floors.fault_share)
         }
-        // A buffer below the bandwidth-delay product costs a round trip each time: where that
-        // is short, it hardly shows.
         Cause::SendBuffer | Cause::ReceiveWindow => {
-            let sender = key.sender as usize;
-            let opens = match key.cause {
-                Cause::ReceiveWindow => endpoint.window_levels[sender] < WINDOW_LEVELS,
-                _ => endpoint.ceilings[sender] == 0,
-            };
-            broad
-                && !opens
-                && share >= 5.0 * floors.fault_share
-                && cause.waits.quantile_ns(0.5) >= 2 * floors.fault_ns
+            broad && room::is_short(key, cause, endpoint, floors)
         }
         // One late packet is a host that was busy; a queue that stands is met again.
         Cause::Bufferbloat => (broad || deep) && cause.exchanges >= 2,
-        // A reader that was late once or twice is a host that was busy.
-        Cause::ZeroWindow => broad && cause.count >= 3 || deep,
+        Cause::ZeroWindow => deep || broad && room::is_unread(cause, floors),
         _ => broad || deep,
     }
 }

@@ -1,7 +1,7 @@
 //! The values that go into a finding's words, and how sure it is.
 
 use super::tally::{CauseTally, EndpointTally, Key};
-use super::{Cause, overflow};
+use super::{Cause, overflow, room};
 use crate::app::Side;
 use crate::report::{Fact, RuledOut, Vantage};
 use std::collections::BTreeMap;
@@ -53,6 +53,12 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     match key.cause {
         Cause::SynRetransmit if others > 0 => {
             facts.insert("answered", Fact::Count(others));
+        }
+        Cause::ReceiveWindow => {
+            let [level, all] = endpoint.window_stands[key.sender as usize];
+            if !room::is_fixed([level, all]) {
+                facts.insert("moved", Fact::Count(all.into()));
+            }
         }
         Cause::Refused if endpoint.established > 0 => {
             facts.insert("accepted", Fact::Count(endpoint.established));

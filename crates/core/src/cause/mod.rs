@@ -27,6 +27,7 @@ mod pacing;
 mod receive_window;
 mod refusals;
 mod resets;
+mod room;
 mod scene;
 mod set_up;
 mod standing;

@@ -129,6 +129,15 @@ impl PendingAcks {
         self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reaches(kept))
     }
 
+    /// When the first ACK on its way to the sender passed that offers a window up to `edge`, ns.
+    pub fn offers_at(&self, edge: u64) -> Option<u64> {
+        let offers = |kept: &&Kept| match kept.ack(edge).offer {
+            Offer::Edge(offered) => offered >= edge,
+            Offer::Field(_) => false,
+        };
+        self.0.iter().find(offers).map(|kept| kept.seen_ns)
+    }
+
     /// Whether an ACK that reports a loss passed the vantage by `seen_ns` and is not known to have
     /// arrived.
     pub fn reports_loss(&self, seen_ns: u64) -> bool {

@@ -362,9 +362,17 @@ impl Connection {
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
-        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = self.halves[index].take_since();
         self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
+        let end = start + u64::from(segment.payload_len);
+        if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
+            && !self.mid_stream
+        {
+            self.path.sample(side, ago_ns);
+            rtt_ns = self.path.rtt_ns(side);
+            self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
+        }
         let rtts = Rtts { sender_ns: rtt_ns, base_ns };
         let kind = self.halves[index].kind(segment, start, rtts);
         if start > self.halves[index].nxt {
@@ -380,7 +388,6 @@ impl Connection {
             return;
         }
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
-        let end = start + u64::from(segment.payload_len);
         let arrived = self.arrives(side)
             || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
         match self.rare(|rare| &rare.suspended) {

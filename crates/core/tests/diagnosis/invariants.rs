@@ -296,12 +296,12 @@ proptest! {
         let mut moved = connection.clone();
         for (_, packet) in &mut moved {
             packet.change(&|packet| {
-                let from_client = usize::from(packet.source.port() < 40_000);
-                packet.seq = packet.seq.wrapping_add(isn[from_client]);
-                packet.ack = packet.ack.wrapping_add(isn[1 - from_client]);
+                let side = usize::from(packet.source < packet.destination);
+                packet.seq = packet.seq.wrapping_add(isn[side]);
+                packet.ack = packet.ack.wrapping_add(isn[1 - side]);
                 for (left, right) in &mut packet.sack {
-                    *left = left.wrapping_add(isn[1 - from_client]);
-                    *right = right.wrapping_add(isn[1 - from_client]);
+                    *left = left.wrapping_add(isn[1 - side]);
+                    *right = right.wrapping_add(isn[1 - side]);
                 }
             });
         }

@@ -93,8 +93,9 @@ pub struct EndpointTally {
     pub noticed: [Noticed; 2],
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
     pub ceilings: [u64; 2],
-    /// How often in a row one height of the offered window stood in the way, by who sends.
-    pub window_levels: [u32; 2],
+    /// How often in a row one height of the offered window stood in the way, and how often any did
+    /// without having opened meanwhile, by who sends.
+    pub window_stands: [[u32; 2]; 2],
 }
 
 impl EndpointTally {
@@ -140,17 +141,13 @@ impl EndpointTally {
                 *sum += count;
             }
             self.noticed[side as usize].merge(&Noticed::of(half));
-            let (height, levels) = trouble.window_level_max;
-            // A window that was twice as wide in the end is none that a buffer limits.
-            let levels =
-                if half.window().is_some_and(|end| end >= 2 * height) { 0 } else { levels };
             if half.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
                 let late = bulk.map_or(0, |bulk| bulk.late_stands());
                 self.buffer_missed[side as usize] += u64::from(trouble.own_pauses + late);
             }
-            let most = &mut self.window_levels[side as usize];
-            *most = (*most).max(levels);
+            let most = self.window_stands[side as usize].iter_mut();
+            most.zip(half.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
                 u64::from(connection.halves[side as usize].trouble().nagle_missed);
         }
@@ -243,7 +240,9 @@ impl EndpointTally {
             self.nagle_missed[index] += other.nagle_missed[index];
             self.buffer_missed[index] += other.buffer_missed[index];
             self.ceilings[index] += other.ceilings[index];
-            self.window_levels[index] = self.window_levels[index].max(other.window_levels[index]);
+            let most = self.window_stands[index].iter_mut();
+            most.zip(other.window_stands[index])
+                .for_each(|(most, times)| *most = (*most).max(times));
         }
         // The least name, so that neither order nor shards matter.
         self.software = match (self.software.take(), other.software) {

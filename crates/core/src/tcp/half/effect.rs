@@ -251,14 +251,17 @@ impl Half {
                 && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
             (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
         };
-        self.pending.push(&Ack {
-            seen_ns: segment.time_ns,
-            frame,
-            una,
-            offer,
-            payload_bytes: segment.payload_len,
-            duplicate: repeated || segment.sack_count > u8::from(dsack),
-        });
+        // A RST opens no window (RFC 9293 §3.10.7.4), whatever it says.
+        if !segment.flags.has(TcpFlags::RST) {
+            self.pending.push(&Ack {
+                seen_ns: segment.time_ns,
+                frame,
+                una,
+                offer,
+                payload_bytes: segment.payload_len,
+                duplicate: repeated || segment.sack_count > u8::from(dsack),
+            });
+        }
         let mut sample = None;
         self.follow_hole(segment, una);
         if dsack {

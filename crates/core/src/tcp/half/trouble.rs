@@ -106,6 +106,8 @@ pub struct Trouble {
     pub window_level: (u64, u32),
     /// The height at which it did so most often, and how often.
     pub window_level_max: (u64, u32),
+    /// Height beyond which it has not opened since, and how often it stood in the way meanwhile.
+    pub window_stands: (u64, u32),
     /// Keep-alive probes sent.
     pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
@@ -177,6 +179,7 @@ impl Trouble {
         cut_down: false,
         window_level: (0, 0),
         window_level_max: (0, 0),
+        window_stands: (0, 0),
         keep_alives: 0,
         unseen_timeouts: 0,
         unseen_packets: 0,

@@ -34,6 +34,15 @@ impl Half {
         self.closed() || self.since.as_ref().is_some_and(|since| since.closed_ns > 0)
     }
 
+    /// How long ago the window passed here that allows to send up to `end`, where its sender does that
+    /// sooner than the round trip to it is estimated, ns: none sends beyond the right edge that it
+    /// knows (RFC 9293 §3.8.6).
+    pub fn offered_ago_ns(&self, end: u64, now_ns: u64) -> Option<u64> {
+        let beyond = self.right_edge().is_some_and(|edge| edge < end);
+        let offered_ns = if beyond { self.pending.offers_at(end)? } else { return None };
+        Some(now_ns.saturating_sub(offered_ns))
+    }
+
     /// Whether an offered window of about `bytes` was the last to stand in the way.
     pub fn window_met(&self, bytes: u64) -> bool {
         let (height, times) = self.trouble().window_level;
@@ -53,5 +62,22 @@ impl Half {
         if *times >= trouble.window_level_max.1 {
             trouble.window_level_max = (*height, *times);
         }
+        // One that a reader who is behind leaves is sometimes lower; only a higher one opens.
+        let (height, times) = &mut trouble.window_stands;
+        if bytes > *height + *height / 5 {
+            (*height, *times) = (bytes, 1);
+        } else {
+            *times += 1;
+        }
+    }
+
+    /// How often the offered window stood in the way without having opened meanwhile: at one height,
+    /// and at any. One that was twice as wide in the end is none that a buffer limits.
+    pub fn window_stands(&self) -> [u32; 2] {
+        let trouble = self.trouble();
+        [trouble.window_level_max, trouble.window_stands].map(|(height, times)| {
+            let opened = self.window().is_some_and(|end| end >= 2 * height);
+            if opened { 0 } else { times }
+        })
     }
 }
