@@ -30,6 +30,7 @@ mod resets;
 mod room;
 mod scene;
 mod set_up;
+mod small_writes;
 mod standing;
 mod steps;
 mod syn_flood;
@@ -140,6 +141,7 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
     (Asked::Always, receive_window::recognise),
     (Asked::Within, nagle_delayed_ack::recognise),
     (Asked::Within, delayed_ack::recognise),
+    (Asked::Within, small_writes::recognise),
     (Asked::Within, loss::recovery),
     (Asked::Within, flight::recognise),
     (Asked::Within, pacing::recognise),

@@ -146,7 +146,7 @@ pub struct Gap {
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,
-    /// Times this sender's small segments left with the ACK that they had waited for.
+    /// Times this sender's small segments left with the ACK that they seem to have waited for.
     pub nagle_holds: u32,
     /// Times this sender went on with a small segment only after that ACK.
     pub nagle_missed: u32,
@@ -310,6 +310,17 @@ impl Gap {
             && ack_of_all
             && self.flight_before > 0
             && !self.ack_triggered()
+    }
+
+    /// Whether it looks like a sender that waits for the ACK of small segments, and went on with it.
+    pub fn meets_ack(&self) -> bool {
+        self.turn == Turn::Continues
+            && self.retransmission.is_none()
+            && self.last_small
+            && self.next_small()
+            && self.flight_before > 0
+            && !self.flight_free()
+            && self.ack_triggered()
     }
 
     /// Whether the departure that ended it is a segment below the SMSS.

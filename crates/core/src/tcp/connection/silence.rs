@@ -395,7 +395,7 @@ impl Connection {
         }
         if gap.misses_ack() {
             half.trouble_mut().nagle_missed += 1;
-        } else if owned_by(Cause::NagleDelayedAck) {
+        } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
             half.trouble_mut().nagle_holds += 1;
         }
         if cause::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
