@@ -149,6 +149,11 @@ impl Framer {
             && self.skip[Side::Server as usize] < u64::MAX / 2
     }
 
+    /// Whether `side` has announced more of what it is sending: a body, or the rest of a message.
+    pub fn owes(&self, side: Side) -> bool {
+        (1..u64::MAX / 2).contains(&self.skip[side as usize])
+    }
+
     /// Whether exchanges end only with the next request, for all that can be told.
     pub fn is_open_ended(&self) -> bool {
         match &self.machine {

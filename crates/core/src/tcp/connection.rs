@@ -316,6 +316,7 @@ impl Connection {
         }
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
+        let una_ns = self.halves[peer].una_seen_ns();
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;
         if let Some(rtt_ns) = self.halves[peer].acked(segment, segment.frame).filter(|_| prompt) {
@@ -343,8 +344,7 @@ impl Connection {
             let overtaken_ns = self.halves[peer].trouble().hole_filled_ns;
             let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
             let timed = self.halves[peer].times(is_ack_alone(segment));
-            let (late_ns, ahead_ns) =
-                if timed { self.queued_to_client(arrived_ns, rtt_client_ns) } else { (0, 0) };
+            let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
             let bulk = self.halves[peer].bulk.as_mut();
             let leg = Leg {
                 late_ns,

@@ -165,6 +165,8 @@ pub struct Gap {
     pub paced: bool,
     /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
     pub limit_paced: bool,
+    /// The sender had announced more of the message that it was sending.
+    pub owes: bool,
     /// The request asked `Expect: 100-continue` and its body had not come.
     pub expects_continue: bool,
     /// A TLS handshake is under way.
@@ -238,6 +240,7 @@ impl Gap {
             duplicate_effect_ns: 0,
             paced: false,
             limit_paced: false,
+            owes: false,
             expects_continue: false,
             in_handshake: false,
             after_handshake: false,
@@ -312,9 +315,11 @@ impl Gap {
             && !self.ack_triggered()
     }
 
-    /// Whether it looks like a sender that waits for the ACK of small segments, and went on with it.
+    /// Whether it looks like a sender that waits, in the middle of a message, for the ACK of small
+    /// segments, and went on with it.
     pub fn meets_ack(&self) -> bool {
-        self.turn == Turn::Continues
+        self.owes
+            && self.turn == Turn::Continues
             && self.retransmission.is_none()
             && self.last_small
             && self.next_small()

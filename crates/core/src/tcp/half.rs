@@ -328,6 +328,11 @@ impl Half {
         widen(self.una_seen, self.nxt)
     }
 
+    /// When that ACK passed here, ns.
+    pub fn una_seen_ns(&self) -> u64 {
+        self.una_seen_ns
+    }
+
     /// Highest position acknowledged as the sender knows (SND.UNA).
     #[inline]
     pub fn una(&self) -> u64 {

@@ -100,26 +100,31 @@ impl Connection {
     }
 
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
-    /// beyond the base round trip, as far as what was in flight explains it. And how much of that had
-    /// passed when the first of that flight had come through: the rest was its own bytes' turn.
-    pub(super) fn queued_to_client(&mut self, ack_ns: u64, rtt_client_ns: u64) -> (u64, u64) {
-        let rtt_server_ns = self.path.rtt_ns(Side::Server);
+    /// beyond the base round trip, as far as what was in flight explains it. Where that ACK was not
+    /// `timed` by its arrival, this is all that is known. Something before it was acknowledged at
+    /// `una_ns`: it did not arrive earlier. And how much of that had passed when the first of that
+    /// flight had come through: the rest was its own bytes' turn.
+    pub(super) fn queued_to_client(&mut self, ack_ns: u64, una_ns: u64, timed: bool) -> (u64, u64) {
+        let (rtt_server_ns, rtt_client_ns) =
+            (self.path.rtt_ns(Side::Server), self.path.rtt_ns(Side::Client));
         let half = &mut self.halves[Side::Server as usize];
         let last_ns = half.last.time_ns;
         let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
         half.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
-        let first_ns = half.first_ack_ns().map_or(ack_ns, |at_ns| at_ns - rtt_server_ns);
+        let unknown_ns = if timed { ack_ns } else { 0 };
+        let first_ns = half.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
         let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
-        if late_ns > DELAYED_ACK_MAX_NS {
+        if timed && late_ns > DELAYED_ACK_MAX_NS {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
         }
         let Some(bulk) = &mut half.bulk else { return (0, 0) };
         // The rate is only known to within a quarter of an octave; an ACK in the middle of the
         // flight that was as late says it better.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
-        let shown_ns = busy_ns.max(bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns));
-        let late_ns = if late_ns <= shown_ns + shown_ns / 4 { late_ns } else { shown_ns };
-        (late_ns, ahead_ns)
+        let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
+        let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
+        let explained = timed && late_ns <= shown_ns + shown_ns / 4;
+        (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
@@ -301,6 +306,7 @@ impl Connection {
             duplicate_effect_ns: half.trouble().duplicate_effect_ns,
             paced: false,
             limit_paced: false,
+            owes: self.framer.owes(side),
             expects_continue,
             in_handshake,
             after_handshake,
