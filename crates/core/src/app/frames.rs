@@ -47,6 +47,8 @@ pub(super) struct Frames {
 struct Half {
     header: [u8; HEADER_MAX],
     have: u8,
+    /// With the frame under way ends what the client asks.
+    ends_request: bool,
     /// With the frame under way ends what the client waits for.
     ends_response: bool,
 }
@@ -91,6 +93,9 @@ impl Frames {
         }
         loop {
             let half = &mut self.halves[from as usize];
+            if std::mem::take(&mut half.ends_request) {
+                feed.request_end();
+            }
             if std::mem::take(&mut half.ends_response) {
                 feed.response_end();
             }
@@ -202,6 +207,7 @@ impl Frames {
             (Side::Client, Some((_, name))) => {
                 feed.request_start();
                 feed.kind(&(*name).into());
+                self.halves[from as usize].ends_request = true;
             }
             (Side::Server, _) if ANSWERS.contains(&kind) => {
                 feed.request_end();

@@ -291,7 +291,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
         // A resolver's work is part of a first visit: it is slow where it dominates. One late answer
         // that nobody is seen to wait for is a name that was not cached.
         Cause::DnsSlow | Cause::DnsSearch => {
-            let waited_for = key.server != key.culprit.endpoint || cause.exchanges >= 2;
+            // What a cache asked for once, it had not kept yet.
+            let kept = cause.shown.count(lookup_proof::FORWARDED) > 0;
+            let seen = key.server != key.culprit.endpoint && !kept;
+            let waited_for = seen || cause.exchanges >= 2;
             let dominates = broad && share >= 5.0 * floors.fault_share;
             dominates && (waited_for || cause.lost_ns >= UNCACHED_NS)
         }

@@ -1,7 +1,7 @@
 //! The values that go into a finding's words, and how sure it is.
 
 use super::tally::{CauseTally, EndpointTally, Key};
-use super::{Cause, overflow, room};
+use super::{Cause, fallback, overflow, room};
 use crate::app::Side;
 use crate::report::{Fact, RuledOut, Vantage};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
     let mut facts = Facts::new();
     let others = endpoint.established.saturating_sub(cause.connections);
     match key.cause {
-        Cause::SynRetransmit if others > 0 => {
+        Cause::SynRetransmit if others > 0 && cause.shown.count(fallback::FALLBACKS) == 0 => {
             facts.insert("answered", Fact::Count(others));
         }
         Cause::ReceiveWindow => {

@@ -3,22 +3,31 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::app::Side;
-use crate::tcp::Gap;
+use crate::report::Fact;
+use crate::tcp::{Gap, Turn};
 
 /// All but the round trip that a prompt answer would have taken.
 ///
 /// The header asked for it, no interim response came, and the body followed by the client's
-/// own patience (curl: 1 s).
+/// own patience (curl: 1 s). Or it never did, and each waited for the other until the client gave up.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let waits = gap.expects_continue && gap.sender == Side::Client && gap.retransmission.is_none();
-    let lost_ns = rest_ns.saturating_sub(gap.rtt_base_ns);
+    let turn = if gap.sender == Side::Client { Turn::Continues } else { Turn::Answers };
+    let waits = gap.expects_continue && gap.turn == turn && gap.retransmission.is_none();
+    let way_ns = if turn == Turn::Answers { gap.way_ns } else { 0 };
+    let lost_ns = rest_ns.saturating_sub(gap.rtt_base_ns.saturating_sub(way_ns));
     waits.then(|| Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
 }
 
 /// The header, its ACK, and the body that came unasked.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_silence(gap);
+    if gap.turn == Turn::Answers {
+        proof.see_before(gap, "flight_end");
+        proof.see(if gap.next.from == Side::Client { "left" } else { "late" }, gap.next);
+        proof.fact("never", Fact::Text("never".into()));
+    } else {
+        proof.see_silence(gap);
+    }
     proof.not(Cause::ClientThink, "expected", gap.expects_continue);
     let acked = gap.ack.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
     proof.not(Cause::NagleDelayedAck, "acked", acked);

@@ -4,6 +4,7 @@ use super::Cause;
 use super::scene::{Proof, Shown};
 use super::tally::Instance;
 use crate::app::{Protocol, Side};
+use crate::dns::message::qtype;
 use crate::dns::{Lookup, Outcome, Query};
 use crate::report::{Fact, Vantage};
 use crate::tcp::Sighting;
@@ -11,6 +12,9 @@ use crate::wire::Endpoint;
 
 /// Look-ups that came to nothing, of all that a cause had a part in.
 pub(super) const FAILED: &str = "failed";
+
+/// Look-ups for which the server asked had to ask another one.
+pub(super) const FORWARDED: &str = "forwarded";
 
 /// Adds up how long answers took.
 pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
@@ -28,18 +32,33 @@ pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
     }
 }
 
-/// The look-up as an instance of a cause that cost it time, ns; `answered` queries like the
-/// guilty one got an answer of the same server.
+/// What other queries tell of the guilty one.
+pub(super) struct Others<'a> {
+    /// How many of the same type its server answered.
+    pub answered: u64,
+    /// How many of other types.
+    pub others: u64,
+    /// What its server was waiting for itself.
+    pub upstream: Option<&'a Query>,
+}
+
+/// The look-up as an instance of a cause that cost it time, ns.
 pub(super) fn instance(
     lookup: &Lookup,
     query: &Query,
     (cause, ns): (Cause, u64),
-    answered: u64,
+    known: &Others<'_>,
 ) -> Instance {
     let mut proof = Proof::default();
     see(lookup, query, cause, &mut proof);
-    tell(lookup, query, (cause, answered), &mut proof);
-    rule_out(lookup, query, (cause, answered), &mut proof);
+    if let Some(upstream) = known.upstream {
+        see_query(upstream, "forwarded", &mut proof);
+        see_answer(upstream, "forwarded_answer", &mut proof);
+        proof.fact("forwarder", Fact::Text(query.server.ip().to_string()));
+        proof.fact("upstream", Fact::Text(upstream.server.ip().to_string()));
+    }
+    tell(lookup, query, (cause, known), &mut proof);
+    rule_out(lookup, query, (cause, known.answered), &mut proof);
     Instance {
         rank: ((false, false, ns), std::cmp::Reverse((query.sent_ns, query.query_frame))),
         proof,
@@ -101,7 +120,7 @@ fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
     }
 }
 
-fn tell(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), proof: &mut Proof) {
+fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), proof: &mut Proof) {
     let text = |endpoint: &Endpoint| Fact::Text(endpoint.ip().to_string());
     proof.fact("resolver", text(&query.server));
     let repeated = next(lookup, query).filter(|_| query.answered_ns.is_none());
@@ -112,7 +131,13 @@ fn tell(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), proof: 
         }
     }
     match cause {
-        Cause::DnsTimeout if answered == 0 => proof.fact("answered", Fact::Count(0)),
+        Cause::DnsTimeout if known.answered == 0 && known.others == 0 => {
+            proof.fact("answered", Fact::Count(0));
+        }
+        Cause::DnsTimeout if known.answered == 0 => {
+            proof.fact("others", Fact::Count(known.others));
+            proof.fact("silent_type", Fact::Text(type_name(query.qtype)));
+        }
         Cause::DnsSearch => {
             proof.fact("tries_per_name", Fact::Count(lookup.search_steps.into()));
             let first_ns = lookup.start_ns;
@@ -141,6 +166,17 @@ fn tell(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), proof: 
     }
 }
 
+/// The mnemonics of query types, and RFC 3597 §5's for the others.
+fn type_name(qtype: u16) -> String {
+    match qtype {
+        qtype::A => "A".into(),
+        qtype::AAAA => "AAAA".into(),
+        qtype::PTR => "PTR".into(),
+        qtype::HTTPS => "HTTPS".into(),
+        other => format!("TYPE{other}"),
+    }
+}
+
 /// The mnemonics of RFC 1035 §4.1.1.
 fn rcode_name(rcode: u8) -> String {
     match rcode {
@@ -159,7 +195,9 @@ fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), pro
             let never = silent && !lookup.queries.iter().any(|query| is_late(lookup, query));
             proof.not(Cause::DnsSlow, "never", never);
             let pair = lookup.conntrack_race_suspected;
-            proof.not(Cause::ConntrackRace, "whole", !pair);
+            let alone = silent && lookup.is_ignored(query);
+            let why = if alone { "alone" } else { "whole" };
+            proof.not(Cause::ConntrackRace, why, !pair);
             proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);
         }
         Cause::DnsSlow => {

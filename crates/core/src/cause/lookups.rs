@@ -6,8 +6,10 @@
 //! its own, with the resolver.
 
 use super::distance::Distances;
+use super::forwarded::Forwarded;
+use super::lookup_proof::{self, Others};
 use super::tally::{CauseTally, First, Instance, Key, Tally};
-use super::{Cause, Owner, Role, lookup_proof};
+use super::{Cause, Owner, Role, fallback};
 use crate::app::{Protocol, Side};
 use crate::dns::message::rcode;
 use crate::dns::{Lookup, Outcome, Query};
@@ -21,24 +23,26 @@ const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 
 /// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
+    fallback::settle(tally);
     count_unheard(&lookups, tally);
+    let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
     let told = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
     let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && told(it);
     let missing = lookups.iter().filter(missing).count();
     tally.notes.nxdomain += missing as u64;
     lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
-    let answering = answering(&lookups);
     if tally.one_way() && answering.values().all(|&answers| answers == 0) {
         // The answers went the way that was not captured.
         return;
     }
     let firsts = tally.take_firsts();
-    let known = Known { answering, distances: Distances::of(&firsts) };
+    let known = Known { answering, forwarded, distances: Distances::of(&firsts) };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
+    let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
-    for first in &firsts {
-        if let Some(index) = waited_for(&lookups, first) {
+    for (first, index) in firsts.iter().zip(links) {
+        if let Some(index) = index {
             followed[index] = true;
             // What was never answered was waited for until the client went on without it.
             lookups[index].end_ns = lookups[index].end_ns.min(first.start_ns);
@@ -83,6 +87,27 @@ fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     lookup.end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
 }
 
+/// The look-up that each of `firsts` had to wait for, if there is one. A host may ask from another
+/// address than it connects from, as one of both families does: that counts for addresses that
+/// ask nothing themselves, and for look-ups that no connection from their own address followed.
+fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
+    let mut links: Vec<_> = firsts.iter().map(|first| waited_for(lookups, first)).collect();
+    let own: HashSet<_> = links.iter().flatten().copied().collect();
+    let asking: HashSet<_> = lookups.iter().map(|lookup| lookup.client).collect();
+    let mut others: Vec<_> = (0..lookups.len()).filter(|index| !own.contains(index)).collect();
+    others.sort_by_key(|&index| (lookups[index].end_ns, index));
+    for (first, link) in firsts.iter().zip(&mut links) {
+        if link.is_some() || asking.contains(&first.client) || !first.was_seen_at_client() {
+            continue;
+        }
+        let until_ns = first.start_ns.saturating_add(FOLLOWS_WITHIN_NS);
+        let end = others.partition_point(|&index| lookups[index].end_ns <= until_ns);
+        let recent = others[..end].iter().rev().take(64);
+        *link = recent.copied().find(|&index| leads_to(&lookups[index], first));
+    }
+    links
+}
+
 /// The last look-up of the same client that answered this server's address just before.
 fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
     let end = lookups.partition_point(|lookup| {
@@ -92,14 +117,17 @@ fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
     candidates
         .take_while(|(_, lookup)| lookup.client == first.client)
         .take(64)
-        .find(|(_, lookup)| {
-            let follows = match first.start_ns.checked_sub(lookup.end_ns) {
-                Some(pause_ns) => pause_ns <= FOLLOWS_WITHIN_NS,
-                None => given_up(lookup, first.start_ns),
-            };
-            follows && lookup.addresses.contains(&first.server.address)
-        })
+        .find(|(_, lookup)| leads_to(lookup, first))
         .map(|(index, _)| index)
+}
+
+/// Whether `first` went to what `lookup` had answered just before.
+fn leads_to(lookup: &Lookup, first: &First) -> bool {
+    let follows = match first.start_ns.checked_sub(lookup.end_ns) {
+        Some(pause_ns) => pause_ns <= FOLLOWS_WITHIN_NS,
+        None => given_up(lookup, first.start_ns),
+    };
+    follows && lookup.addresses.contains(&first.server.address)
 }
 
 /// Whether a part of the look-up was never answered and nothing was asked after `at_ns`.
@@ -111,6 +139,7 @@ fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
 /// What all look-ups and connections show of resolvers.
 struct Known {
     answering: Answering,
+    forwarded: Forwarded,
     distances: Distances,
 }
 
@@ -202,12 +231,18 @@ fn blame(
             // No slower than the way to the server itself: distance, not the resolver.
             continue;
         }
-        let culprit = culprit(cause, lookup, query, answering);
+        let waits = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout | Cause::DnsSlow);
+        let upstream = known.forwarded.waited_for(lookup, query).filter(|_| waits);
+        let culprit = culprit(cause, lookup, upstream.unwrap_or(query), answering);
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
         lookup_proof::add_up(lookup, &mut cost.shown);
-        let instance =
-            lookup_proof::instance(lookup, query, (cause, ns), answers(query, answering));
+        cost.shown.add(lookup_proof::FORWARDED, u64::from(upstream.is_some()));
+        let answered = answers(query, answering);
+        let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
+        let others = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
+        let known = Others { answered, others, upstream };
+        let instance = lookup_proof::instance(lookup, query, (cause, ns), &known);
         cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance);
     }
 }
@@ -241,10 +276,12 @@ fn answers(query: &Query, answering: &Answering) -> u64 {
 /// A server that answers others of its kind and not this one: a packet was lost on the way; one
 /// that answers none is itself to blame. Search domains are the client's.
 fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+    // Nothing is lost on the way to a server on the same host.
+    let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
     let answers = answers(query, answering) > 0;
     let role = match cause {
         Cause::DnsSearch => Role::Client,
-        Cause::DnsTimeout if answers => Role::Network,
+        Cause::DnsTimeout if answers && !local => Role::Network,
         _ => Role::Resolver,
     };
     let client = Endpoint { address: lookup.client, port: 0 };
@@ -252,7 +289,7 @@ fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) 
 }
 
 impl CauseTally {
-    fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
+    pub(super) fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
         self.exchanges += 1;
         self.count += count;
         self.lost_ns += ns;

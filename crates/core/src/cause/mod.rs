@@ -13,7 +13,9 @@ mod culprit;
 mod delayed_ack;
 mod distance;
 mod facts;
+mod fallback;
 mod flight;
+mod forwarded;
 mod http_100_continue;
 mod id;
 mod lookup_proof;
@@ -136,7 +138,7 @@ enum Asked {
 const RECOGNISERS: &[(Asked, Recogniser)] = &[
     (Asked::Always, loss::repair),
     (Asked::Always, loss::unseen),
-    (Asked::Within, http_100_continue::recognise),
+    (Asked::Always, http_100_continue::recognise),
     (Asked::Always, zero_window::recognise),
     (Asked::Always, receive_window::recognise),
     (Asked::Within, nagle_delayed_ack::recognise),
@@ -158,7 +160,7 @@ pub fn judge(gap: &Gap) -> Slices {
         Turn::Answers => {
             // The client's request after a handshake: its leg is the handshake's last.
             let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
-            slices.take(Slice::plain(leg, gap.rtt_sender_ns));
+            slices.take(Slice::plain(leg, gap.way_ns));
             slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }

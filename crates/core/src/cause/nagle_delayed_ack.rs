@@ -82,7 +82,13 @@ fn at_ceiling(gap: &Gap) -> bool {
 /// The end of the flight, its ACK, and what had been held.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
+    // What was held is a request of its own, where it begins with that.
+    let apart = scene.exchange.first.frame == gap.next.frame;
+    if apart {
+        proof.fact("apart", Fact::Text("next".into()));
+    }
     let flight_end = match gap.last_small {
+        true if apart => "said_before",
         true => "flight_end",
         false if gap.small_acked => "flight_rest",
         false => "full_flight_end",

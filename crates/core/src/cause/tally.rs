@@ -10,6 +10,7 @@ pub use culprits::{CauseTally, Instance, Key};
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use queues::{Queues, Small, Transfer};
 
+use super::fallback::{self, Unanswered};
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
@@ -17,7 +18,7 @@ use super::{Cause, Owner, Role};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
-use crate::report::Shares;
+use crate::report::{Shares, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -42,6 +43,8 @@ pub struct First {
     pub rtt_base_ns: u64,
     /// Least round trip from the vantage to the server, ns; 0 if unknown.
     pub rtt_server_ns: u64,
+    /// Where it was captured.
+    pub vantage: Vantage,
     /// What of it went to repeating the set-up, ns.
     pub set_up_again_ns: u64,
     /// What of it went to repeating a request to a server that had not said anything yet, ns.
@@ -62,6 +65,12 @@ impl First {
     /// When it was over, ns.
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.wall_ns
+    }
+
+    /// Whether it was captured at its client: other connections and look-ups that were seen there may
+    /// be the same host's, whatever their address.
+    pub fn was_seen_at_client(&self) -> bool {
+        matches!(self.vantage, Vantage::Client | Vantage::Local)
     }
 }
 
@@ -100,6 +109,8 @@ pub struct Tally {
     pub vantages: HashMap<u8, u64>,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
+    /// SYNs that came to nothing, for the connections after them.
+    pub(super) unanswered: Vec<Unanswered>,
     /// Exchanges that are look-ups.
     pub spoken: Vec<Spoken>,
     /// Who may have stood in a queue, and who kept it filled.
@@ -138,6 +149,7 @@ impl Sink for Tally {
                 wall_ns: exchange.wall_ns(),
                 rtt_base_ns: connection.path.base_rtt_ns(),
                 rtt_server_ns: connection.path.rtt_ns(Side::Server),
+                vantage: connection.vantage(),
                 set_up_again_ns: exchange.set_up_again_ns(),
                 unheard_ns: match connection.setup.ignored_data() {
                     0 => 0,
@@ -163,6 +175,10 @@ impl Sink for Tally {
 
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
+        if let Some(unanswered) = Unanswered::of(connection) {
+            self.unanswered.push(unanswered);
+            fallback::bound(&mut self.unanswered);
+        }
         *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
         self.notes.connection(connection);
         self.worst.connection(connection);
@@ -374,6 +390,8 @@ impl Tally {
         self.causes.merge(other.causes);
         self.firsts.extend(other.firsts);
         self.bound_firsts();
+        self.unanswered.extend(other.unanswered);
+        fallback::bound(&mut self.unanswered);
         self.spoken.extend(other.spoken);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);

@@ -8,6 +8,7 @@ use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
 use crate::wire::Endpoint;
 use begun::Begun;
+use std::hash::{DefaultHasher, Hasher};
 
 /// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
 /// nobody waits for them.
@@ -15,7 +16,7 @@ const SILENCE_MAX_NS: u64 = 15_000_000_000;
 /// A resolver library goes on at once when it has an answer; path and load need some room.
 const SEQUEL_MAX_NS: u64 = 250_000_000;
 /// No library repeats a query sooner: the same query again is the same packet captured twice.
-const RETRY_MIN_NS: u64 = 100_000_000;
+pub(super) const RETRY_MIN_NS: u64 = 100_000_000;
 const QUERIES_MAX: usize = 64;
 const ADDRESSES_MAX: usize = 16;
 
@@ -63,6 +64,7 @@ impl Open {
         let lookup = Lookup {
             client: client.address,
             name: keep_name.then(|| asked.name.to_owned()),
+            digest: digest(asked.name),
             qtypes: vec![query.qtype],
             start_ns: query.sent_ns,
             end_ns: query.sent_ns,
@@ -172,11 +174,12 @@ impl Open {
         let same_query = last.client_port == query.client_port
             && self.ids_of(query.qtype).any(|id| id == asked.id)
             && last.flags.over_tcp == query.flags.over_tcp;
+        let is_quick = waited_ns < RETRY_MIN_NS;
         match last.answered_ns {
+            // Not the same packet once more: it goes to another server as well.
+            None if is_quick && same_query && !self.has_asked(query) => Some(fit),
             None if waited_ns >= RETRY_MIN_NS => self.asks_again(asked, last).then_some(fit),
-            _ if same_query && waited_ns < RETRY_MIN_NS && !last.is_failure() => {
-                Some(Fit::Duplicate)
-            }
+            _ if same_query && is_quick && !last.is_failure() => Some(Fit::Duplicate),
             None => None,
             Some(_) if last.is_failure() => self.asks_again(asked, last).then_some(fit),
             Some(_) if last.flags.is_truncated => Some(fit),
@@ -189,6 +192,14 @@ impl Open {
                 (repeats && (same_query || goes_on)).then_some(fit)
             }
         }
+    }
+
+    /// Whether the server of `query` was asked for the same just before.
+    fn has_asked(&self, query: &Query) -> bool {
+        self.attempts(query.qtype).iter().any(|earlier| {
+            earlier.server == query.server
+                && query.sent_ns.saturating_sub(earlier.sent_ns) < RETRY_MIN_NS
+        })
     }
 
     /// Whether an answer did not fit into a datagram.
@@ -222,6 +233,7 @@ impl Open {
         if self.name != asked.name {
             query.step = query.step.saturating_add(1);
             self.name.replace_range(.., asked.name);
+            self.lookup.digest = digest(asked.name);
             if let Some(name) = &mut self.lookup.name {
                 name.replace_range(.., asked.name);
             }
@@ -285,6 +297,13 @@ impl Open {
         self.last_activity_ns = self.last_activity_ns.max(time_ns);
         Some(query)
     }
+}
+
+/// The same for the same name, in any run.
+fn digest(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    hasher.finish()
 }
 
 /// Whether a wait looks like the timeout of resolv.conf(5), which counts in whole seconds.

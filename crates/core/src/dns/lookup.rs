@@ -1,5 +1,6 @@
 //! One look-up as its application saw it, and the split of its waiting time.
 
+use super::at_once::{self, Attempt};
 use super::message::{qtype, rcode};
 use crate::capture::FrameId;
 use crate::cause::Cause;
@@ -131,6 +132,8 @@ pub struct Lookup {
     pub client: [u8; 16],
     /// The last name asked for, if names are kept.
     pub name: Option<String>,
+    /// A digest of that name, kept or not: look-ups of one name have the same.
+    pub digest: u64,
     /// The query types asked for, in order.
     pub qtypes: Vec<u16>,
     /// When the first query was seen, nanoseconds.
@@ -250,7 +253,9 @@ impl Lookup {
     pub(super) fn was_asked_once(&self, wait_ns: u64, now_ns: u64) -> bool {
         let step = self.queries.last().map_or(0, |query| query.step);
         let last_ns = self.queries.last().map_or(0, |query| query.sent_ns);
-        let once = self.qtypes.iter().all(|&qtype| self.attempts(step, qtype).count() <= 1);
+        let times =
+            |qtype| at_once::attempts(&self.attempts(step, qtype).collect::<Vec<_>>()).len();
+        let once = self.qtypes.iter().all(|&qtype| times(qtype) <= 1);
         let silent = self.queries.iter().any(|it| it.step == step && it.answered_ns.is_none());
         once && silent && now_ns.saturating_sub(last_ns) > wait_ns
     }
@@ -270,7 +275,7 @@ impl Lookup {
             match chain_end_ns(&attempts) {
                 Some(end_ns) => ends_ns.push(end_ns),
                 // A single query that nobody repeated was not waited for if another part came.
-                None => given_up |= attempts.len() > 1,
+                None => given_up |= at_once::attempts(&attempts).len() > 1,
             }
         }
         let answered_ns = ends_ns.iter().max().copied();
@@ -325,7 +330,24 @@ impl Lookup {
                 && one.sent_ns.abs_diff(other.sent_ns) < TOGETHER_NS
                 && one.answered_ns.is_some() != other.answered_ns.is_some()
         };
-        self.queries.iter().any(|one| self.queries.iter().any(|other| is_pair(one, other)))
+        let races = |one: &Query, other: &Query| {
+            is_pair(one, other) && !self.is_ignored(if one.is_answered() { other } else { one })
+        };
+        self.queries.iter().any(|one| self.queries.iter().any(|other| races(one, other)))
+    }
+
+    /// Whether the server of `query` did not answer one like it that went out alone either: nothing
+    /// raced with that.
+    pub fn is_ignored(&self, query: &Query) -> bool {
+        let under_way = |other: &Query, at_ns: u64| {
+            other.sent_ns <= at_ns && other.answered_ns.is_none_or(|answer_ns| answer_ns > at_ns)
+        };
+        let is_alone = |it: &Query| {
+            let mut others = self.queries.iter().filter(|other| other.qtype != it.qtype);
+            !others.any(|other| under_way(other, it.sent_ns))
+        };
+        let alike = self.attempts(query.step, query.qtype).filter(|it| it.server == query.server);
+        alike.filter(|it| it.answered_ns.is_none()).any(is_alone)
     }
 }
 
@@ -343,9 +365,9 @@ pub(super) fn chain_end_ns(attempts: &[&Query]) -> Option<u64> {
 /// The stretches of the attempts for one type.
 fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -> Vec<Span> {
     let mut spans = Vec::new();
-    for (at, query) in attempts.iter().enumerate() {
+    let attempts = at_once::attempts(attempts);
+    for (at, &Attempt { sent_ns: from_ns, query }) in attempts.iter().enumerate() {
         let next_ns = attempts.get(at + 1).map_or(end_ns, |next| next.sent_ns.min(end_ns));
-        let from_ns = query.sent_ns;
         let ends_here = next_ns == end_ns;
         let answered = query.answered_ns.is_some_and(|answered_ns| answered_ns <= next_ns);
         let cause = match answered {
@@ -354,7 +376,7 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
             true => None,
             // The answer came late, or the one that ends the wait is that to an earlier attempt.
             false if query.answered_ns.is_some() => Some(Cause::DnsSlow),
-            false if attempts[..at].iter().any(|q| q.answered_ns == Some(end_ns)) => {
+            false if attempts[..at].iter().any(|it| it.query.answered_ns == Some(end_ns)) => {
                 Some(Cause::DnsSlow)
             }
             false => Some(timeout),

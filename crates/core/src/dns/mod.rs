@@ -7,6 +7,7 @@
 //! datagrams, Streams (TCP) ─► message (header, question, answers) ─► Tracker (queries) ─► Lookup ─► split()
 //! ```
 
+mod at_once;
 mod grouping;
 mod lookup;
 pub mod message;

@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::wire::Endpoint;
 
 mod again;
+mod at_once;
 mod lookups;
 mod messages;
 

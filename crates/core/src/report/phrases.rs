@@ -86,10 +86,12 @@ pub fn endpoint(endpoint: &Endpoint) -> String {
 
 /// The Wireshark display filter for the evidence's connection and frames in one file. It names
 /// only what all of these frames have: a look-up may have asked several servers, from several
-/// ports, over UDP and TCP.
+/// ports, over UDP and TCP, and a client that gives up an address goes on with another.
 pub fn wireshark_filter(finding: &Finding, file: u16) -> String {
     let mut filter = String::new();
-    if let Some((client, server)) = &finding.evidence_flow {
+    let elsewhere = ["forwarded", "went_on"];
+    let one_flow = !finding.evidence.iter().any(|it| elsewhere.contains(&it.part));
+    if let Some((client, server)) = finding.evidence_flow.as_ref().filter(|_| one_flow) {
         let is_lookup = is_dns(finding.cause);
         let alone = is_lookup || client.ip() == server.ip();
         for side in if alone { vec![client] } else { vec![client, server] } {

@@ -1,6 +1,7 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
 mod about;
+mod asked;
 mod doubt;
 mod ending;
 mod feed;
@@ -418,6 +419,10 @@ impl Connection {
             self.take_up(side, segment, segment.time_ns, shared);
         }
         let silence = self.silence(side, start, segment, kind, &since, arrived);
+        let may_be_held = side == Side::Client
+            && kind == Kind::New
+            && (silence.is_none() || self.timeline.all_answered());
+        let held = if may_be_held { self.held_request(segment, &since) } else { None };
         if self.timeline.active == Some(side.peer()) {
             self.halves[side.peer() as usize].end_message();
         }
@@ -459,6 +464,9 @@ impl Connection {
             self.timeline.go_on();
         }
         self.stream(side, start, segment, payload, shared);
+        if let Some(gap) = held.filter(|_| self.timeline.request_began) {
+            self.hold(&gap);
+        }
         let unasked = self.timeline.paused_now && self.is_unasked();
         if maybe_idle && !self.timeline.request_began || unasked {
             // Not a request, nor an answer (a closing alert, say): nobody waits for it.

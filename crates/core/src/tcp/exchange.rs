@@ -2,7 +2,7 @@
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
-use crate::cause::{Cause, Class, Owner, Slice};
+use crate::cause::{Cause, Class, Owner, Slice, Slices};
 use crate::report::Shares;
 use crate::tcp::gap::Gap;
 use crate::tcp::pause::Pauses;
@@ -91,6 +91,8 @@ pub struct Exchange {
     pub response_seen: bool,
     /// The request's header asked for a 100 Continue and its body has not come.
     pub awaits_continue: bool,
+    /// Its request is complete.
+    pub asked: bool,
     /// TLS handshake under way.
     pub in_handshake: bool,
     /// A TLS handshake was part of it.
@@ -223,6 +225,37 @@ impl Exchange {
             tails: 0,
             gap,
         });
+    }
+
+    /// Adds what of a silence lies after its beginning: what was before is others'.
+    pub fn own_since_begun(&mut self, slices: &Slices, gap: &Gap) {
+        let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
+        for slice in slices.iter() {
+            let skipped_ns = before_ns.min(slice.ns);
+            before_ns -= skipped_ns;
+            self.own(&Slice { ns: slice.ns - skipped_ns, ..*slice }, gap);
+        }
+    }
+
+    /// Whether its request, or the answer to it, is on its way in a silence of the client that another
+    /// request ended.
+    pub fn waits_through(&self, gap: &Gap) -> bool {
+        let due_ns = self.first.time_ns + gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
+        gap.asks_more() && self.is_awaiting() && gap.start_ns < due_ns
+    }
+
+    /// Whether its request is complete, and nothing of its response has come.
+    pub fn is_awaiting(&self) -> bool {
+        self.asked && self.answered_ns == 0 && !self.endless
+    }
+
+    /// Adds a silence of the client, which keeps another request back: this one waits for its answer.
+    pub fn own_waiting(&mut self, gap: &Gap) {
+        let rtt_server_ns = gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
+        let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
+        let there_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
+        self.ledger.add(Owner::Path, there_ns - begin_ns);
+        self.ledger.add(Owner::Server, gap.end_ns - there_ns);
     }
 
     /// Adds a slice of a silence.

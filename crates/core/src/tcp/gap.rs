@@ -62,6 +62,9 @@ pub struct Gap {
     pub next: Sighting,
     /// Minimum round trip between vantage and sender, ns.
     pub rtt_sender_ns: u64,
+    /// Where the other side answers: the way of the question to it and of the answer back, as far as
+    /// it lies in the silence, ns.
+    pub way_ns: u64,
     /// Minimum round trip between client and server, ns.
     pub rtt_base_ns: u64,
     /// For how long of it the pipe was still busy with what had been sent, ns; where the other side
@@ -167,7 +170,8 @@ pub struct Gap {
     pub limit_paced: bool,
     /// The sender had announced more of the message that it was sending.
     pub owes: bool,
-    /// The request asked `Expect: 100-continue` and its body had not come.
+    /// The request asked `Expect: 100-continue` and its body had not come, nor, if it was the server
+    /// that was silent, was it going to.
     pub expects_continue: bool,
     /// A TLS handshake is under way.
     pub in_handshake: bool,
@@ -192,6 +196,7 @@ impl Gap {
             last,
             next,
             rtt_sender_ns: 0,
+            way_ns: 0,
             rtt_base_ns: 0,
             busy_ns: 0,
             queue_ns: 0,
@@ -326,6 +331,11 @@ impl Gap {
             && self.flight_before > 0
             && !self.flight_free()
             && self.ack_triggered()
+    }
+
+    /// Whether it ended with something that the client had not said before.
+    pub fn asks_more(&self) -> bool {
+        self.sender == Side::Client && self.next_len > 0 && self.retransmission.is_none()
     }
 
     /// Whether the departure that ended it is a segment below the SMSS.

@@ -1,5 +1,7 @@
 //! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
 
+mod asked;
+
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Leg, Owner, Slice, Slices};
@@ -172,9 +174,10 @@ impl Timeline {
     /// Gives a short stretch to one owner.
     #[inline]
     pub fn own_plain(&mut self, owner: Owner, ns: u64) {
+        let to_ns = self.cursor_ns + ns;
         for exchange in self.open.iter_mut() {
             if exchange.response_end.is_none() {
-                exchange.ledger.add(owner, ns);
+                exchange.ledger.add(owner, ns.min(to_ns.saturating_sub(exchange.start_ns)));
             }
         }
     }
@@ -200,8 +203,10 @@ impl Timeline {
             if arrived {
                 continue;
             }
-            for slice in slices.iter() {
-                exchange.own(slice, gap);
+            if exchange.waits_through(gap) {
+                exchange.own_waiting(gap);
+            } else {
+                exchange.own_since_begun(slices, gap);
             }
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
             exchange.last = gap.next;
@@ -273,6 +278,7 @@ impl Timeline {
             }
             Mark::RequestEnd => {
                 if let Some(exchange) = self.open.back_mut() {
+                    exchange.asked = true;
                     exchange.awaits_continue = false;
                 }
             }
@@ -323,6 +329,7 @@ impl Timeline {
         }
         if let Some(exchange) = self.open.back_mut() {
             exchange.request_seen = true;
+            exchange.asked = false;
             exchange.response_seen = false;
             exchange.kind = Label::default();
         }

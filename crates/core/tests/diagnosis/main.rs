@@ -5,6 +5,7 @@
 
 mod diagnosis;
 mod expect;
+mod families;
 mod flood;
 mod frames;
 mod invariants;

@@ -10,15 +10,15 @@ use std::net::SocketAddr;
 use tcpwhy_core::cause::{Cause, Owner, Role};
 use tcpwhy_core::report::{Finding, Report};
 
-const CLIENT: [u8; 4] = [10, 0, 0, 1];
-const RESOLVER: [u8; 4] = [10, 0, 0, 53];
-const SERVER: [u8; 4] = [10, 0, 0, 80];
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-const MS: u64 = 1_000_000;
+pub const CLIENT: [u8; 4] = [10, 0, 0, 1];
+pub const RESOLVER: [u8; 4] = [10, 0, 0, 53];
+pub const SERVER: [u8; 4] = [10, 0, 0, 80];
+pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+pub const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub const MS: u64 = 1_000_000;
 
 /// A DNS message about one name: `flags`, and an address where it is an answer with one.
-fn message(flags: u16, address: Option<[u8; 4]>) -> Vec<u8> {
+pub fn message(flags: u16, address: Option<[u8; 4]>) -> Vec<u8> {
     let counts = [1, u16::from(address.is_some()), 0, 0];
     let header = [[7, flags].as_slice(), &counts].concat();
     let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -30,19 +30,22 @@ fn message(flags: u16, address: Option<[u8; 4]>) -> Vec<u8> {
     bytes
 }
 
-const QUERY: u16 = 0x0100;
-const ANSWER: u16 = 0x8180;
+pub const QUERY: u16 = 0x0100;
+pub const ANSWER: u16 = 0x8180;
 const TRUNCATED: u16 = 0x8380;
 
+/// Frames, each some time after the one before.
 #[derive(Default)]
-struct Traffic {
+pub struct Traffic {
     at_ns: u64,
-    frames: Vec<(u64, Vec<u8>)>,
+    pub frames: Vec<(u64, Vec<u8>)>,
 }
 
 impl Traffic {
-    fn datagram(&mut self, after_ns: u64, (from, to): ([u8; 4], [u8; 4]), bytes: &[u8]) {
-        let (source, destination) = if from == CLIENT { (40_000, 53) } else { (53, 40_000) };
+    /// A message to or from a name server.
+    pub fn datagram(&mut self, after_ns: u64, (from, to): ([u8; 4], [u8; 4]), bytes: &[u8]) {
+        let is_query = bytes[2] & 0x80 == 0;
+        let (source, destination) = if is_query { (40_000, 53) } else { (53, 40_000) };
         let builder =
             PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from, to, 64).udp(source, destination);
         let mut frame = Vec::new();
@@ -98,7 +101,13 @@ impl Traffic {
         say(MS / 10, true, ".", &[]);
     }
 
-    fn put(&mut self, after_ns: u64, frame: Vec<u8>) {
+    /// Nothing for a while.
+    pub fn wait(&mut self, ns: u64) {
+        self.at_ns += ns;
+    }
+
+    /// A frame.
+    pub fn put(&mut self, after_ns: u64, frame: Vec<u8>) {
         self.at_ns += after_ns;
         self.frames.push((EPOCH_NS + self.at_ns, frame));
     }

@@ -137,6 +137,9 @@ impl Connection {
             // Nobody waited for it to come again.
             return false;
         }
+        if self.speaks_aside(side, kind) {
+            return false;
+        }
         matches!(kind, Kind::New | Kind::Fill(_))
             || self.timeline.active.is_none_or(|active| active == side)
     }
@@ -166,7 +169,10 @@ impl Connection {
             self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
             return None;
         }
-        let mut gap = self.gap(side, (from_ns, to_ns), continues, since);
+        let goes_on = continues && side == Side::Server;
+        let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
+        let mut gap = self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since);
+        gap.way_ns = way_ns.unwrap_or(gap.way_ns);
         gap.next = Sighting::of(side, segment);
         gap.next_len = u64::from(segment.payload_len);
         gap.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
@@ -209,7 +215,9 @@ impl Connection {
         let rtt_sender_ns = self.path.rtt_ns(side);
         let rtt_base_ns = self.path.base_rtt_ns();
         let front = self.timeline.front();
-        let expects_continue = front.is_some_and(|exchange| exchange.awaits_continue);
+        // The server waits for the body as well, for ever where its client has gone.
+        let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
+        let expects_continue = waits && front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
         let asked_since = front.map(|it| (it.began_at[Side::Client as usize], it.first.time_ns));
         let after_handshake =
@@ -257,6 +265,7 @@ impl Connection {
             last,
             next: last,
             rtt_sender_ns,
+            way_ns: rtt_sender_ns,
             rtt_base_ns,
             busy_ns,
             queue_ns: behind_ns + half.queued_ns(),

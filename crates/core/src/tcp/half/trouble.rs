@@ -90,6 +90,9 @@ pub struct Trouble {
     pub nagle_holds: u32,
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
+    /// Times it asked for something when nobody waited, at once with the late ACK of what it had said
+    /// before, and times it did so some time after that.
+    pub idle_holds: [u32; 2],
     /// Times it went on with a message by its application's clock, without an ACK.
     pub own_pauses: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
@@ -171,6 +174,7 @@ impl Trouble {
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,
+        idle_holds: [0; 2],
         own_pauses: 0,
         late_acks_met: 0,
         late_acks_missed: 0,

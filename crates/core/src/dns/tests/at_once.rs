@@ -1,0 +1,70 @@
+//! Clients that ask all their servers at once, and take the first answer (musl).
+
+use super::*;
+
+#[test]
+fn a_dead_server_beside_one_that_answers_keeps_nobody_waiting() {
+    // Two look-ups, 2 s apart, that nothing tells apart but that the first had its answers.
+    let one = |at: u32, port: u32, id: u32| {
+        format!(
+            "{at}.0000 q {port} 10.0.0.55 {id} A db.example.com
+             {at}.0001 q {port} 10.0.0.54 {id} A db.example.com
+             {at}.0002 q {port} 10.0.0.55 {id}1 AAAA db.example.com
+             {at}.0003 q {port} 10.0.0.54 {id}1 AAAA db.example.com
+             {at}.0010 r {port} 10.0.0.54 {id} A db.example.com 10.1.1.1
+             {at}.0011 r {port} 10.0.0.54 {id}1 AAAA db.example.com NODATA\n"
+        )
+    };
+    let lookups = lookups(&[one(0, 4000, 1), one(2, 4001, 3)].concat());
+    assert_eq!(lookups.iter().map(lost).collect::<Vec<_>>(), ["- 1.1", "- 1.1"]);
+    assert!(!lookups[0].conntrack_race_suspected);
+}
+
+#[test]
+fn servers_that_are_all_silent_were_waited_for_once() {
+    let lookup = lookup(
+        "0.0000 q 4000 10.0.0.55 1 A db.example.com
+         0.0001 q 4000 10.0.0.54 1 A db.example.com
+         2.5000 q 4000 10.0.0.55 1 A db.example.com
+         2.5001 q 4000 10.0.0.54 1 A db.example.com
+         2.5010 r 4000 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 2500");
+}
+
+#[test]
+fn a_query_that_was_captured_twice_went_to_one_server() {
+    let lookup = lookup(
+        "0.0000 q 4000 10.0.0.55 1 A db.example.com
+         0.0000 q 4000 10.0.0.55 1 A db.example.com
+         0.0001 q 4000 10.0.0.54 1 A db.example.com
+         0.0001 q 4000 10.0.0.54 1 A db.example.com
+         0.0010 r 4000 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lookup.queries.len(), 2);
+}
+
+#[test]
+fn a_server_that_failed_before_the_next_was_asked_had_its_turn() {
+    let lookup = lookup(
+        "0.0000 q 4000 10.0.0.55 1 A db.example.com
+         0.0500 r 4000 10.0.0.55 1 A db.example.com SERVFAIL
+         0.0501 q 4000 10.0.0.54 1 A db.example.com
+         0.0511 r 4000 10.0.0.54 1 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_failure 50.1");
+}
+
+#[test]
+fn a_type_that_is_not_answered_alone_either_raced_with_nothing() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.000 q 4000 10.0.0.53 2 AAAA db.example.com
+         0.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.000 q 4000 10.0.0.53 1 A db.example.com
+         5.001 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         5.001 q 4000 10.0.0.53 2 AAAA db.example.com
+         10.001 end",
+    );
+    assert!(!lookup.conntrack_race_suspected);
+}

@@ -1,0 +1,75 @@
+//! Requests that are sent before the answers to those before them have come (RFC 9112 §9.3.2), and
+//! those that Nagle's algorithm (RFC 896) keeps back where nobody waits for an answer.
+
+use super::*;
+
+/// A hold shorter than this is a prompt ACK in a local network, ns.
+const HOLD_MIN_NS: u64 = 1_000_000;
+
+/// Holds after which a client that nobody was waiting for is known to be held up.
+const KNOWN_HOLDS: u32 = 3;
+
+impl Connection {
+    /// Whether `side` says something that none of the exchanges under way waits for: their requests
+    /// are complete and not yet answered, as far as all was captured.
+    pub(super) fn speaks_aside(&self, side: Side, kind: Kind) -> bool {
+        side == Side::Client
+            && kind == Kind::New
+            && self.timeline.all_asked()
+            && !self.framer.is_open_ended()
+            && self.halves[Side::Server as usize].seen()
+            && self.faults().missing_bytes == 0
+    }
+
+    /// The way of a question to the server, ns, that was still on it when the server had spoken last,
+    /// at `from_ns`: what came before answered another one.
+    pub(super) fn question_under_way_ns(&self, from_ns: u64) -> Option<u64> {
+        let arrives_ns = self.timeline.unanswered_since()? + self.path.rtt_ns(Side::Server);
+        arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
+    }
+
+    /// The silence of the client before a request that is not part of one under way, if Nagle's
+    /// algorithm held it: a small segment after a small one, with the ACK of that, though no answer
+    /// came that its application could have waited for.
+    pub(super) fn held_request(
+        &mut self,
+        segment: &Segment,
+        since: &SinceDeparture,
+    ) -> Option<Gap> {
+        let [client, server] = [&self.halves[0], &self.halves[1]];
+        let ack = since.trigger.filter(|ack| ack.pure && ack.acked_all && client.last.small)?;
+        let from_ns = client.last.time_ns;
+        let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_MIN_NS;
+        // What the server has said meanwhile had not reached the client.
+        let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
+        let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
+        let small = u64::from(segment.payload_len) < client.smss();
+        if !late || !unanswered || !small {
+            return None;
+        }
+        let idle = !self.timeline.accrues();
+        let mut gap = self.gap(Side::Client, (from_ns, segment.time_ns), true, since);
+        gap.next = Sighting::of(Side::Client, segment);
+        gap.next_len = u64::from(segment.payload_len);
+        gap.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+        let held = cause::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
+        let trouble = self.halves[Side::Client as usize].trouble_mut();
+        if !idle {
+            trouble.nagle_holds += u32::from(held);
+            return held.then_some(gap);
+        }
+        // Where nobody waits, a request may follow an ACK by chance.
+        let [met, missed] = trouble.idle_holds;
+        trouble.idle_holds[usize::from(!held)] += 1;
+        (held && met >= KNOWN_HOLDS && met > missed).then_some(gap)
+    }
+
+    /// The request that the last push began was held up for `gap`.
+    pub(super) fn hold(&mut self, gap: &Gap) {
+        let slices = cause::judge(gap);
+        if let Some(trace) = self.trace_mut() {
+            trace.gap(gap, &slices);
+        }
+        self.timeline.hold(gap, &slices);
+    }
+}

@@ -1,0 +1,178 @@
+//! Hosts with several addresses: they ask for names from one and connect from another, and go on to
+//! the other family where one does not answer (RFC 8305).
+
+use crate::diagnosis::diagnose;
+use crate::frames::{Packet, pcap_of};
+use crate::names::{
+    ANSWER, CLIENT, MS, QUERY, REQUEST, RESOLVER, RESPONSE, SERVER, Traffic, message,
+};
+use std::net::SocketAddr;
+use tcpwhy_core::cause::{Cause, Owner, Role};
+use tcpwhy_core::report::Report;
+
+const ASKING: [u8; 4] = [10, 9, 0, 1];
+const LOCAL: [u8; 4] = [127, 0, 0, 1];
+const CLIENT_6: &str = "[fd00::1]:40005";
+const SERVER_6: &str = "[fd00::80]:80";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn packet((source, destination): (SocketAddr, SocketAddr), flags: &str) -> Packet {
+    Packet {
+        source,
+        destination,
+        vlan: false,
+        ip_id: 1,
+        ttl: 64,
+        marked: false,
+        flags: flags.to_owned(),
+        seq: 100,
+        ack: 0,
+        window: 64_000,
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        sack: Vec::new(),
+        timestamps: None,
+        payload: Vec::new(),
+        icmp: None,
+    }
+}
+
+/// A request on a connection of its own, 10 ms away from where it is captured; its client is `leg_ns`
+/// away from there.
+fn request(traffic: &mut Traffic, (client, server): (SocketAddr, SocketAddr), leg_ns: u64) {
+    let mut sent = [100_u32, 9_000];
+    let mut say = |after_ns, from_client: bool, flags: &str, payload: &[u8]| {
+        let own = usize::from(!from_client);
+        let way = if from_client { (client, server) } else { (server, client) };
+        let ack = if flags == "S" { 0 } else { sent[1 - own] };
+        let said = Packet { seq: sent[own], ack, payload: payload.to_vec(), ..packet(way, flags) };
+        let control = u32::from(flags.contains('S')) + u32::from(flags.contains('F'));
+        sent[own] += payload.len() as u32 + control;
+        traffic.put(after_ns, said.frame());
+    };
+    say(MS / 5, true, "S", &[]);
+    say(10 * MS, false, "S.", &[]);
+    say(leg_ns, true, ".", &[]);
+    say(MS / 100, true, "P.", REQUEST);
+    say(10 * MS, false, "P.", RESPONSE);
+    say(leg_ns, true, "F.", &[]);
+    say(10 * MS, false, "F.", &[]);
+    say(leg_ns, true, ".", &[]);
+}
+
+fn flow(port: u16) -> (SocketAddr, SocketAddr) {
+    ((CLIENT, port).into(), (SERVER, 80).into())
+}
+
+fn diagnosis(traffic: &Traffic) -> Report {
+    diagnose(&pcap_of(&traffic.frames, 65_535))
+}
+
+/// Three requests, each after a look-up of 300 ms by another address than that of the request.
+fn asked_elsewhere(leg_ns: u64) -> Report {
+    let mut traffic = Traffic::default();
+    for port in 40_001..40_004 {
+        traffic.datagram(5_000 * MS, (ASKING, RESOLVER), &message(QUERY, None));
+        traffic.datagram(300 * MS, (RESOLVER, ASKING), &message(ANSWER, Some(SERVER)));
+        request(&mut traffic, flow(port), leg_ns);
+    }
+    diagnosis(&traffic)
+}
+
+#[test]
+fn a_request_waits_for_a_look_up_from_another_address_of_its_host() {
+    let report = asked_elsewhere(MS / 50);
+    assert_eq!(report.totals.exchanges, 3);
+    let [slow] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!((slow.cause, slow.affected.of_exchanges), (Cause::DnsSlow, 3));
+}
+
+#[test]
+fn on_the_way_nobody_knows_whose_look_up_another_address_waited_for() {
+    assert_eq!(asked_elsewhere(10 * MS).totals.exchanges, 6);
+}
+
+#[test]
+fn who_asks_for_himself_does_not_wait_for_the_look_up_of_another() {
+    let mut traffic = Traffic::default();
+    for port in 40_001..40_004 {
+        traffic.datagram(5_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+        traffic.datagram(MS, (RESOLVER, CLIENT), &message(ANSWER, Some([10, 0, 0, 81])));
+        traffic.datagram(MS, (ASKING, RESOLVER), &message(QUERY, None));
+        traffic.datagram(200 * MS, (RESOLVER, ASKING), &message(ANSWER, Some(SERVER)));
+        request(&mut traffic, flow(port), MS / 50);
+    }
+    assert_eq!(diagnosis(&traffic).totals.exchanges, 9);
+}
+
+/// Look-ups at a server on the client's host, each of which has to ask `RESOLVER`.
+fn by_local_server(times: u16, answered_ns: Option<u64>) -> Report {
+    let mut traffic = Traffic::default();
+    for port in 40_001..40_001 + times {
+        traffic.datagram(5_000 * MS, (LOCAL, LOCAL), &message(QUERY, None));
+        traffic.datagram(MS, (CLIENT, RESOLVER), &message(QUERY, None));
+        match answered_ns {
+            Some(ns) => traffic.datagram(ns, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER))),
+            None => traffic.datagram(5_000 * MS, (LOCAL, LOCAL), &message(QUERY, None)),
+        }
+        traffic.datagram(MS / 10, (LOCAL, LOCAL), &message(ANSWER, Some(SERVER)));
+        request(&mut traffic, flow(port), MS / 50);
+    }
+    diagnosis(&traffic)
+}
+
+#[test]
+fn a_local_server_that_waits_for_another_one_is_not_to_blame() {
+    for (answered_ns, cause) in [(Some(300 * MS), Cause::DnsSlow), (None, Cause::DnsTimeout)] {
+        let report = by_local_server(3, answered_ns);
+        assert_eq!(report.totals.exchanges, 3);
+        let [found] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+        assert_eq!((found.cause, found.culprit.role), (cause, Role::Resolver));
+        assert_eq!(found.culprit.endpoint.to_string(), "10.0.0.53:53");
+    }
+}
+
+#[test]
+fn a_name_that_a_local_server_had_not_kept_yet_is_no_slow_resolver() {
+    assert!(
+        by_local_server(1, Some(300 * MS)).findings.iter().all(|it| it.cause != Cause::DnsSlow)
+    );
+}
+
+/// Three requests over IPv4, each 250 ms after a SYN over IPv6 that is answered by `answer`.
+fn six_before_four(answer: Option<&str>) -> Report {
+    let mut traffic = Traffic::default();
+    for port in 40_001..40_004 {
+        let (client, server) = (address(CLIENT_6), address(SERVER_6));
+        let client = SocketAddr::new(client.ip(), port);
+        traffic.put(5_000 * MS, packet((client, server), "S").frame());
+        if let Some(flags) = answer {
+            let said = Packet { ack: 101, seq: 7, ..packet((server, client), flags) };
+            traffic.put(MS, said.frame());
+        }
+        traffic.wait(250 * MS);
+        request(&mut traffic, flow(port), MS / 50);
+    }
+    diagnosis(&traffic)
+}
+
+#[test]
+fn a_family_that_does_not_answer_keeps_the_request_over_the_other_one_waiting() {
+    let report = six_before_four(None);
+    let [silent] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!((silent.cause, silent.culprit.role), (Cause::SynRetransmit, Role::Network));
+    assert_eq!(silent.culprit.endpoint.to_string(), SERVER_6);
+    assert_eq!(silent.affected.exchanges, 3);
+    assert!((750 * MS..752 * MS).contains(&silent.lost_ns), "{} ns", silent.lost_ns);
+    assert_eq!(report.ledger.of(Owner::SynRetransmit), silent.lost_ns);
+}
+
+#[test]
+fn a_family_that_answers_keeps_nobody_waiting() {
+    let report = six_before_four(Some("S."));
+    assert_eq!(report.ledger.of(Owner::SynRetransmit), 0, "{:#?}", report.findings);
+}
