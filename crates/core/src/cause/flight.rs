@@ -25,7 +25,8 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
-        let held = fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
+        let held =
+            gap.ack.is_some() && fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
         return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
     // Who is far below a ceiling was not held back by it.
@@ -52,12 +53,12 @@ fn takes_two(gap: &Gap) -> bool {
 /// Whether the flight fills a buffer that has stood in the way before: until an ACK, the
 /// application could not have gone on, whatever it did then. Linux wakes one that waits for room
 /// when a third of its buffer is free.
-fn fills_buffer(gap: &Gap) -> bool {
+pub(super) fn fills_buffer(gap: &Gap) -> bool {
     let level = match gap.shape {
         Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => Some(bytes),
         _ => None,
     };
-    gap.ack.is_some() && level.is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
+    level.is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
 }
 
 /// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.

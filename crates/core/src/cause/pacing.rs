@@ -1,5 +1,6 @@
 //! A sender whose kernel spaces what its application has long written.
 
+use super::flight::fills_buffer;
 use super::scene::Proof;
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
@@ -11,6 +12,11 @@ use crate::tcp::Gap;
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.paced && gap.limit_paced && (gap.window_limited() || gap.window_met) {
         return Some(Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns));
+    }
+    // Whose receiver takes twice as much is not held back by him.
+    let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_before as i64);
+    if gap.paced && roomy && fills_buffer(gap) {
+        return Some(Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns));
     }
     let cause = if gap.after_loss { Cause::CongestionWindow } else { Cause::SlowStart };
     gap.paced.then(|| Slice::of(Owner::CongestionWindow, cause, rest_ns))

@@ -31,6 +31,8 @@ pub struct Ack {
     pub payload_bytes: u32,
     /// Carried SACK blocks above `una`, or was a duplicate ACK.
     pub duplicate: bool,
+    /// Its distance from the one before is the sender's doing: it says nothing of the path's rate.
+    pub paced: bool,
 }
 
 impl Ack {
@@ -49,11 +51,12 @@ struct Kept {
     /// Lower half of `una`.
     una: u32,
     /// One more than what the right edge is beyond `una`, or than the field above [`UNSCALED`]; and
-    /// in a high bit [`DUPLICATE`].
+    /// in high bits [`DUPLICATE`] and [`PACED`].
     window: NonZeroU32,
     payload_bytes: u32,
 }
 
+const PACED: u32 = 1 << 31;
 const DUPLICATE: u32 = 1 << 30;
 const WINDOW: u32 = DUPLICATE - 1;
 /// From here on it is a header's field whose scale is not known. No window is wider (RFC 7323 §2.3)
@@ -68,11 +71,12 @@ impl Kept {
         };
         let window = NonZeroU32::MIN.saturating_add(window);
         let duplicate = if ack.duplicate { DUPLICATE } else { 0 };
+        let paced = if ack.paced { PACED } else { 0 };
         Self {
             seen_ns: ack.seen_ns,
             frame: ack.frame,
             una: ack.una as u32,
-            window: window | duplicate,
+            window: window | duplicate | paced,
             payload_bytes: ack.payload_bytes,
         }
     }
@@ -92,6 +96,7 @@ impl Kept {
             },
             payload_bytes: self.payload_bytes,
             duplicate: word & DUPLICATE != 0,
+            paced: word & PACED != 0,
         }
     }
 }
@@ -173,7 +178,8 @@ mod tests {
         for offer in offers {
             for (payload_bytes, duplicate) in [(0, false), (7, false), (0, true), (7, true)] {
                 let (una, frame) = (base, FrameId::new(3, 4));
-                let ack = Ack { seen_ns: 5, frame, una, offer, payload_bytes, duplicate };
+                let paced = !duplicate;
+                let ack = Ack { seen_ns: 5, frame, una, offer, payload_bytes, duplicate, paced };
                 let mut pending = PendingAcks::default();
                 pending.push(&ack);
                 assert!(pending.covers(una, 5) && !pending.covers(una + 1, 5));

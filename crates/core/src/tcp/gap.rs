@@ -166,6 +166,8 @@ pub struct Gap {
     pub duplicate_effect_ns: u64,
     /// It may be the pace of a sender that spaces what it sends.
     pub paced: bool,
+    /// Two full segments were sent at once before it, as a slow pace does.
+    pub in_pairs: bool,
     /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
     pub limit_paced: bool,
     /// The sender had announced more of the message that it was sending.
@@ -244,6 +246,7 @@ impl Gap {
             shape: Shape::Opening,
             duplicate_effect_ns: 0,
             paced: false,
+            in_pairs: false,
             limit_paced: false,
             owes: false,
             expects_continue: false,

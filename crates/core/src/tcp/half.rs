@@ -21,7 +21,6 @@ pub(super) use restart::IDLE_NS;
 pub(super) use stream::Rtts;
 
 use crate::app::Side;
-use crate::capture::FrameId;
 use crate::report::DirectionReport;
 use crate::tcp::acks::{Ack, Offer, PendingAcks};
 use crate::tcp::clock::SenderClock;
@@ -495,7 +494,7 @@ mod tests {
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, segment.frame);
+        half.acked(&segment, None);
         assert_eq!(half.una_seen(), half.nxt);
     }
 }

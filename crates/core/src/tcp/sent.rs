@@ -68,15 +68,17 @@ impl SentLog {
         self.0.push_back(Sent { frame, end: end as u32, len, sent_ns: now_ns });
     }
 
-    /// Everything up to `una` has arrived; answers the greatest length among it.
+    /// Everything up to `una` has arrived; answers the greatest length among it, and when the last of
+    /// it was sent, ns (0 where that is not remembered).
     #[inline]
-    pub fn arrived(&mut self, una: u64) -> u32 {
-        let mut longest = 0;
+    pub fn arrived(&mut self, una: u64) -> (u32, u64) {
+        let (mut longest, mut sent_ns) = (0, 0);
         while let Some(sent) = self.0.front().filter(|sent| widen(sent.end, una) <= una) {
             longest = longest.max(sent.len.get());
+            sent_ns = sent.sent_ns;
             self.0.pop_front();
         }
-        longest
+        (longest, sent_ns)
     }
 
     /// Length of the segment that carried position `start`; 0 if it is not remembered.
@@ -127,7 +129,7 @@ mod tests {
         let frame = FrameId::new(0, 8);
         let (time_ns, payload_bytes, from) = (6_000_000, 200, Side::Server);
         assert_eq!(original, Some(Sighting { frame, time_ns, payload_bytes, from }));
-        assert_eq!(log.arrived(1_100), 100);
+        assert_eq!(log.arrived(1_100), (100, 5_000_000));
         assert_eq!(log.sighting(Side::Server, 1_000), None);
     }
 }

@@ -314,6 +314,7 @@ impl Connection {
             shape,
             duplicate_effect_ns: half.trouble().duplicate_effect_ns,
             paced: false,
+            in_pairs: false,
             limit_paced: false,
             owes: self.framer.owes(side),
             expects_continue,
@@ -404,6 +405,7 @@ impl Connection {
             && gap.retransmission.is_none()
             && gap.len_ns() >= OWN_PAUSE_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
+            && !gap.in_pairs
             && !gap.ack_triggered();
         if own_pause && half.bulk.is_some() {
             half.trouble_mut().own_pauses += 1;

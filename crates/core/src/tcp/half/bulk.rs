@@ -23,6 +23,8 @@ pub struct Bulk {
     pub(super) rounds_before: Rounds,
     /// Last acknowledged position, window and time for rate samples.
     pub(super) rate_mark: Option<(u64, u64, u64)>,
+    /// When the last ACK passed, and when the last of what it covers was sent, ns.
+    acked_ns: (u64, u64),
     /// The last round trip to the receiver that was taken while more was under way, so that no
     /// timer held the ACK back, ns.
     pub rtt_clocked_ns: u64,
@@ -43,6 +45,21 @@ pub struct Bulk {
 }
 
 impl Bulk {
+    /// An ACK of what was sent last at `sent_ns` passes, where that was `rtt_ns` from the receiver and
+    /// back. Whether its distance from the one before is no more than what lay between the departures
+    /// of what they cover, though the path was not full: the sender made it, and not the path.
+    pub(super) fn is_paced(&mut self, seen_ns: u64, sent_ns: u64, rtt_ns: u64) -> bool {
+        let (seen_before_ns, sent_before_ns) =
+            std::mem::replace(&mut self.acked_ns, (seen_ns, sent_ns));
+        if sent_ns == 0 || sent_before_ns == 0 {
+            return false;
+        }
+        let apart_ns = seen_ns.saturating_sub(seen_before_ns);
+        let spread = 4 * sent_ns.saturating_sub(sent_before_ns) < 3 * apart_ns;
+        let queued_ns = seen_ns.saturating_sub(sent_ns).saturating_sub(rtt_ns);
+        !spread && 2 * queued_ns < apart_ns
+    }
+
     /// A flight of `bytes` was taken for a full send buffer in that silence.
     pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };

@@ -213,6 +213,7 @@ impl Half {
             && !few
             && timed
             && !in_recovery
+            && !ack.paced
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }
@@ -227,7 +228,8 @@ impl Half {
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
     /// vantage and the receiver, if it gave one, ns.
-    pub fn acked(&mut self, segment: &Segment, frame: FrameId) -> Option<u64> {
+    pub fn acked(&mut self, segment: &Segment, near_rtt_ns: Option<u64>) -> Option<u64> {
+        let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
         let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
@@ -251,6 +253,15 @@ impl Half {
                 && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
             (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
         };
+        let (longest, sent_ns) = self.sent.arrived(una);
+        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
+        self.acked_len_max = self.acked_len_max.max(arrived);
+        let paced = match (&mut self.bulk, near_rtt_ns) {
+            (Some(bulk), Some(rtt_ns)) if una > una_seen => {
+                bulk.is_paced(segment.time_ns, sent_ns, rtt_ns)
+            }
+            _ => false,
+        };
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever it says.
         if !segment.flags.has(TcpFlags::RST) {
             self.pending.push(&Ack {
@@ -260,6 +271,7 @@ impl Half {
                 offer,
                 payload_bytes: segment.payload_len,
                 duplicate: repeated || segment.sack_count > u8::from(dsack),
+                paced,
             });
         }
         let mut sample = None;
@@ -267,8 +279,6 @@ impl Half {
         if dsack {
             self.trouble_mut().dsacks += 1;
         }
-        let arrived = u16::try_from(self.sent.arrived(una)).unwrap_or(u16::MAX);
-        self.acked_len_max = self.acked_len_max.max(arrived);
         if una > una_seen {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
             let timed = self.times(pure && !ends);

@@ -49,6 +49,9 @@ impl Half {
     /// The silence `gap` ends at `position`.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64) {
         gap.paced = self.paces(gap, position);
+        let at_once = |bulk: &Bulk| bulk.pacer.sent_at_once(position, gap.len_ns());
+        let full = Some(QUANTUM_SEGMENTS * gap.smss);
+        gap.in_pairs = self.bulk.as_deref().is_some_and(|bulk| at_once(bulk) == full);
         if let Some(bulk) = &mut self.bulk {
             bulk.pacer.note(position, gap.len_ns());
         }
@@ -62,9 +65,10 @@ impl Half {
     pub fn paced_by_limit(&mut self, gap: &Gap, position: u64, rtt_ns: u64, known: bool) -> bool {
         let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
         let Some(bulk) = &mut self.bulk else { return false };
-        let Some(rate) = bulk.pipe.rate() else { return false };
+        let rate = bulk.pipe.rate();
         let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
-        let pair_ns = 2 * smss * 1_000_000_000 / rate;
+        // Without any evidence of a rate there is none to refute.
+        let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
         let shows = recent_ns > 0 && pair_ns >= HOST_NS;
