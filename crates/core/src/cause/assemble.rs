@@ -310,7 +310,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             broad && room::is_short(key, cause, endpoint, floors)
         }
         // One late packet is a host that was busy; a queue that stands is met again.
-        Cause::Bufferbloat => (broad || deep) && cause.exchanges >= 2,
+        Cause::Bufferbloat => {
+            let felt = cause.waits.points().filter(|&(ns, _)| ns >= floors.fault_ns);
+            (broad || deep) && felt.map(|(_, count)| count).sum::<u64>() >= 2
+        }
         Cause::ZeroWindow => deep || broad && room::is_unread(cause, floors),
         _ => broad || deep,
     }

@@ -2,11 +2,13 @@
 
 mod causes;
 mod culprits;
+mod endings;
 mod endpoint;
 mod queues;
 
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
+use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use queues::{Queues, Small, Transfer};
 
@@ -22,9 +24,6 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
-
-/// A client that gives up earlier than this did not give up for want of an answer.
-const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The first exchange of a connection: what a look-up before it would have held up.
 #[derive(Clone, Copy, Debug)]
@@ -197,49 +196,6 @@ impl Sink for Tally {
     }
 }
 
-/// A server that closes sooner after it spoke has not waited for another request.
-const IDLE_NS: u64 = 250_000_000;
-
-/// Whether the server had waited for the request that it answered with a RST, before it closed if it
-/// did.
-fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
-    let since_ns = match exchange.idle_ns {
-        0 if connection.totals.exchanges <= 1 => {
-            connection.setup.established_ns().unwrap_or(exchange.start_ns)
-        }
-        idle_ns => exchange.start_ns.saturating_sub(idle_ns),
-    };
-    let closed_ns = connection.ending().fin_ns[Side::Server as usize];
-    closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
-        >= IDLE_NS
-}
-
-/// Whether the capture misses nothing of the connection that its framing rests on.
-fn is_whole(connection: &Connection) -> bool {
-    let faults = connection.faults();
-    faults.truncated + faults.missing_bytes == 0
-}
-
-/// Whether what was asked is known to be a request, and no goodbye.
-fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
-    connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
-}
-
-/// Whether the response had told where it ends, and ended before that.
-fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
-    let begun = exchange.response_seen && !exchange.is_complete();
-    begun && is_whole(connection) && connection.announces_end()
-}
-
-/// Whether an orderly FIN was none for the client: it cut the response short, or was the answer to a
-/// request on a connection that had lain idle. (What a server closes for without an answer
-/// otherwise may be a goodbye.)
-fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
-    let http = is_http(connection, exchange) && is_whole(connection);
-    let unanswered = http && exchange.request_seen && !exchange.response_seen;
-    unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
-}
-
 impl Tally {
     /// Where what concerns `server` is added up: a capture may name more servers than memory has room
     /// for, and those that come last are told together.
@@ -298,71 +254,6 @@ impl Tally {
                 protocol: connection.protocol(),
             });
         }
-    }
-
-    /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
-    /// closed for idleness.
-    fn reset(&mut self, connection: &Connection, exchange: &Exchange, by: Side) {
-        let fin_before = connection.ending().fin_ns[by as usize].is_some();
-        // A client that says goodbye without waiting for an answer has lost nothing.
-        let impatient = exchange.wall_ns() >= PATIENCE_NS && !fin_before;
-        // One that does not take the end of a response that was announced has broken off, unless it had
-        // given up before any of it came.
-        let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
-        let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let heard = client_fin_ns.is_none_or(|at_ns| at_ns >= begun_ns);
-        let broken_off = heard && is_cut_short(connection, exchange);
-        let content = fin_before && !broken_off || !exchange.response_seen;
-        if by == Side::Client && !impatient && content {
-            return;
-        }
-        // Nor has one that had closed of its own accord when the RST came.
-        let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
-        // What was sent before a FIN and not captured whole may have been a goodbye, too.
-        if !is_whole(connection) && client_fin_ns.is_some() && !exchange.response_seen {
-            return;
-        }
-        let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        if left && !(by == Side::Client && broken_off) {
-            return;
-        }
-        // Nor one that answered its server's goodbye, which had reached it, with its own.
-        let rtt_client_ns = connection.path.rtt_ns(Side::Client);
-        let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
-        let readable = is_http(connection, exchange);
-        if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
-            return;
-        }
-        // What is not a request that can be read, sent to a server that had closed behind its answer
-        // before it came there, is a goodbye.
-        let unread = matches!(connection.protocol(), Protocol::Turns | Protocol::Tls);
-        let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
-        let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
-        if unheard && unread && !exchange.response_seen && !was_idle(connection, exchange) {
-            return;
-        }
-        let cause = match () {
-            () if connection.setup.refused => Cause::Refused,
-            () if by == Side::Server
-                && !exchange.response_seen
-                && was_idle(connection, exchange) =>
-            {
-                Cause::IdleReset
-            }
-            () => Cause::Reset,
-        };
-        let reset = connection.ending().reset.unwrap_or(exchange.last);
-        let at_ns = reset.time_ns;
-        let from_ns = exchange.end_ns.min(at_ns);
-        let gap = crate::tcp::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // What was waited for was for nothing: it has to be asked again.
-        let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
-        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
-        self.cause(connection, exchange, &chain);
-        let key = Key::of(cause, by, connection).within(self.place(connection.server()));
-        let tally = self.causes.at(&key);
-        tally.connections += 1;
-        tally.covers.take(&exchange.ledger);
     }
 
     /// `ns` of the time that `from` owned at the server of `key`, which is no longer among the causes,

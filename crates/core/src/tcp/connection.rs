@@ -11,6 +11,7 @@ mod rare;
 mod roles;
 mod silence;
 mod standing;
+mod suspended;
 mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
@@ -32,10 +33,12 @@ use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+pub use ending::Ending;
 pub use icmp::Told;
 use rare::Rare;
-use silence::{Suspended, ToldLate};
+pub use rare::TraceFaults;
 use std::sync::Arc;
+use suspended::{Suspended, ToldLate};
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
 /// packet.
@@ -56,41 +59,6 @@ const ACK_WITHIN_NS: u64 = 500_000_000;
 fn is_ack_alone(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     segment.payload_len == 0 && segment.flags.0 & control == 0
-}
-
-/// A RST, FIN pair or nothing: how far the connection's end has come.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ending {
-    /// The RST that ended it, or the ICMP error that did.
-    pub reset: Option<Sighting>,
-    /// Time to live of the RST, and of its sender's other packets (0 if there were none).
-    pub reset_ttls: [u8; 2],
-    /// When each side's FIN passed, ns.
-    pub fin_ns: [Option<u64>; 2],
-    /// When nothing more was expected, ns.
-    pub over_ns: Option<u64>,
-    /// The frames that carried them.
-    pub fin: [Option<Sighting>; 2],
-}
-
-/// What is wrong with the trace of this connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TraceFaults {
-    /// Frames captured twice.
-    pub duplicates: u64,
-    /// Bytes acknowledged that were never seen.
-    pub missing_bytes: u64,
-    /// Segments whose payload the snap length cut.
-    pub truncated: u64,
-    /// Segments whose header the snap length cut.
-    pub cut_headers: u64,
-    /// Segments longer than the MSS: GRO or TSO super-packets.
-    pub super_packets: u64,
-    /// Times data was acknowledged only with what its receiver sent next, and that too late or too much
-    /// at once: an ACK was sent before, and not captured.
-    pub missing_acks: u64,
-    /// By how much the capture's clock has gone backward, ns.
-    pub stepped_ns: u64,
 }
 
 /// One TCP connection.

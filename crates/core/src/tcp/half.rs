@@ -10,6 +10,7 @@ mod pacer;
 mod packet_count;
 mod restart;
 mod scale;
+mod since;
 mod sizes;
 mod stream;
 mod trouble;
@@ -18,6 +19,7 @@ mod window;
 
 pub(super) use losses::{Stamp, too_early};
 pub(super) use restart::IDLE_NS;
+pub use since::SinceDeparture;
 pub(super) use stream::Rtts;
 
 use crate::app::Side;
@@ -72,37 +74,6 @@ pub enum Kind {
     Late,
     /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
     Probe,
-}
-
-/// What ACKs did to the sender since its last departure.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SinceDeparture {
-    /// When the first ACK that moved `una` or the window's right edge took effect, ns.
-    pub first_ack_ns: Option<u64>,
-    /// The last ACK that moved `una` or the window's right edge.
-    pub trigger: Option<AckTrigger>,
-    /// How many did.
-    pub acks: u32,
-    /// Flight just before the first of them.
-    pub flight_first: u64,
-    /// Flight just before the last of them.
-    pub flight_before: u64,
-    /// Room in the offered window just before the last of them.
-    pub room_before: Option<i64>,
-    /// Window offered just before the last of them.
-    pub window_before: Option<u64>,
-    /// How long the receiver kept the window (almost) closed.
-    pub closed_ns: u64,
-    /// Window probes sent.
-    pub probes: u32,
-    /// Of them answered, without the window having opened.
-    pub probes_answered: u32,
-    /// The first of them.
-    pub probe: Option<Sighting>,
-    /// Packets of this sender missing by the IP identification counter.
-    pub missing_packets: u32,
-    /// The capture has a hole here.
-    pub holed: bool,
 }
 
 /// One direction of a connection: the sender's side of it, judged on the sender's clock. There
@@ -172,37 +143,6 @@ pub struct Half {
     flight_max: u32,
     /// Position of its FIN: the lower half.
     fin: u32,
-}
-
-impl SinceDeparture {
-    /// Nothing.
-    const NONE: Self = Self {
-        first_ack_ns: None,
-        trigger: None,
-        acks: 0,
-        flight_first: 0,
-        flight_before: 0,
-        room_before: None,
-        window_before: None,
-        closed_ns: 0,
-        probes: 0,
-        probes_answered: 0,
-        probe: None,
-        missing_packets: 0,
-        holed: false,
-    };
-
-    /// The capture itself has a hole: packets that are missing there tell nothing of the path.
-    pub fn excuse_missing(&mut self) {
-        self.missing_packets = 0;
-        self.holed = true;
-    }
-
-    /// The sender probed a closed window.
-    pub fn probed(&mut self, from: Side, segment: &Segment) {
-        self.probes += 1;
-        self.probe.get_or_insert(Sighting::of(from, segment));
-    }
 }
 
 impl Half {

@@ -10,6 +10,21 @@ const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
     | 1 << Cause::SendBuffer as u64
     | 1 << Cause::ReceiveWindow as u64;
 
+/// A RST, FIN pair or nothing: how far the connection's end has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ending {
+    /// The RST that ended it, or the ICMP error that did.
+    pub reset: Option<Sighting>,
+    /// Time to live of the RST, and of its sender's other packets (0 if there were none).
+    pub reset_ttls: [u8; 2],
+    /// When each side's FIN passed, ns.
+    pub fin_ns: [Option<u64>; 2],
+    /// When nothing more was expected, ns.
+    pub over_ns: Option<u64>,
+    /// The frames that carried them.
+    pub fin: [Option<Sighting>; 2],
+}
+
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
         let others = self.halves[side as usize].ttl();

@@ -31,6 +31,26 @@ pub(super) struct Rare {
     pub faults: Option<Box<TraceFaults>>,
 }
 
+/// What is wrong with the trace of this connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TraceFaults {
+    /// Frames captured twice.
+    pub duplicates: u64,
+    /// Bytes acknowledged that were never seen.
+    pub missing_bytes: u64,
+    /// Segments whose payload the snap length cut.
+    pub truncated: u64,
+    /// Segments whose header the snap length cut.
+    pub cut_headers: u64,
+    /// Segments longer than the MSS: GRO or TSO super-packets.
+    pub super_packets: u64,
+    /// Times data was acknowledged only with what its receiver sent next, and that too late or too much
+    /// at once: an ACK was sent before, and not captured.
+    pub missing_acks: u64,
+    /// By how much the capture's clock has gone backward, ns.
+    pub stepped_ns: u64,
+}
+
 impl Connection {
     /// A part of what it seldom has.
     #[inline]

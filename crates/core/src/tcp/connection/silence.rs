@@ -4,101 +4,10 @@ use super::*;
 
 /// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
-/// What a host takes to answer, ns.
-const ANSWER_NS: u64 = 1_000_000;
-
-/// A repetition by timer whose need is not yet known.
-#[derive(Clone, Debug)]
-pub(super) struct Suspended {
-    /// The silence that it ended.
-    pub gap: Gap,
-    /// Where it ends in its stream.
-    pub end: u64,
-    /// Its timestamp.
-    pub stamp: Stamp,
-}
-
 /// An application that pauses for less than this is a busy host.
 const OWN_PAUSE_NS: u64 = 1_000_000;
-/// Repetitions by timer of what had arrived: only their answer told the sender so.
-#[derive(Clone, Debug)]
-pub(super) struct ToldLate {
-    last: Suspended,
-    /// The one before it, which its sender had not waited for to be known.
-    earlier: Option<Suspended>,
-}
 
 impl Connection {
-    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if the acknowledgment is of the first sending. Where the answer to a needless
-    /// repetition is the first to acknowledge more, it is the ACKs that were lost: `advances`.
-    pub(super) fn settle_suspended(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        [dsack, advances]: [bool; 2],
-    ) {
-        let rtt_ns = self.path.rtt_ns(side);
-        self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
-        let Some(rare) = &mut self.rare else { return };
-        let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
-        let contested = rare.contested.take_if(of_peer);
-        let suspended = rare.suspended.take_if(of_peer);
-        let tells = |held: &Suspended| {
-            let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
-            let at_once = answer_ns <= 2 * rtt_ns + ANSWER_NS;
-            dsack && advances && at_once && !too_early(segment.time_ns, held.gap.end_ns, rtt_ns)
-        };
-        if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
-            let (last, earlier) = (held.clone(), contested.map(|held| *held));
-            self.rare_mut().told_late = Some(Box::new(ToldLate { last, earlier }));
-            return;
-        }
-        if let Some(held) = contested {
-            match self.was_needed(&held, segment, dsack) {
-                Some(false) => self.take_back(&held.gap),
-                Some(true) => {}
-                None => self.rare_mut().contested = Some(held),
-            }
-        }
-        if let Some(held) = suspended {
-            let needed = self.was_needed(&held, segment, dsack);
-            if needed != Some(false) {
-                self.rare_mut().suspended = Some(held);
-            }
-            if needed == Some(true) {
-                self.resume();
-            }
-        }
-    }
-
-    /// `side` goes on: at once with an ACK that only its timer has brought about, it had waited for
-    /// that. Otherwise it had nothing more to send, and nobody waited.
-    pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
-        let Some(told) = self.rare.as_mut().and_then(|rare| rare.told_late.take()) else { return };
-        let gap = &told.last.gap;
-        let tolerance_ns = gap.trigger_tolerance_ns();
-        let goes_on = gap.sender == side
-            && self.timeline.active == Some(side)
-            && since.trigger.is_some_and(|ack| {
-                ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
-            });
-        if goes_on {
-            self.rare_mut().suspended = Some(Box::new(told.last));
-            self.resume();
-        } else if let Some(earlier) = told.earlier {
-            self.take_back(&earlier.gap);
-        }
-    }
-
-    /// Whether a repetition was needed, if the acknowledgment says so.
-    fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
-        let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
-        let of_first = held.stamp.precedes(ack) || too_early(ack.time_ns, held.gap.end_ns, rtt_ns);
-        let acked = self.halves[sender as usize].una_seen() >= held.end;
-        if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
-    }
-
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
     /// beyond the base round trip, as far as what was in flight explains it. Where that ACK was not
     /// `timed` by its arrival, this is all that is known. Something before it was acknowledged at
@@ -328,18 +237,6 @@ impl Connection {
     pub fn nagle_refuted(&self, side: Side) -> u32 {
         let refuted = self.halves[side as usize].trouble().nagle_refuted;
         if self.faults().missing_bytes > 0 { 0 } else { refuted }
-    }
-
-    /// What was repeated by timer was needed, or at least nothing says otherwise.
-    pub(super) fn resume(&mut self) {
-        let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());
-        let Some(held) = held else { return };
-        let Suspended { mut gap, end, .. } = *held;
-        if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
-            gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
-        }
-        self.own(&gap, end);
-        self.move_cursor(gap.sender, gap.end_ns);
     }
 
     /// Whether nobody has waited in this silence: after a TLS handshake, for longer than who needed
