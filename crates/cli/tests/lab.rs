@@ -218,7 +218,7 @@ fn lab_refuses_what_a_case_does_not_use_and_says_what_it_does() {
     let asked = [
         (
             &["run", "nginx_nodelay_off", "--sndbuf", "16KiB"][..],
-            "does not use --sndbuf; it uses --any-interface, --connections, --file",
+            "does not use --sndbuf; it uses --any-interface, --bbr, --connections, --file",
         ),
         (
             &["run", "nginx_nodelay_off", "--rtt", "fast"],
