@@ -48,6 +48,7 @@ pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use loss::{may_be_timer, overtaken, timed_out};
+pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
 pub use worst::Worst;

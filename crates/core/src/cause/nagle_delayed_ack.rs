@@ -6,10 +6,10 @@ use crate::report::Fact;
 use crate::tcp::{Gap, Shape};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
-const HOLD_FLOOR_NS: u64 = 1_000_000;
+pub const HOLD_FLOOR_NS: u64 = 1_000_000;
 
 /// Holds after which a sender is known to use Nagle's algorithm.
-const KNOWN_HOLDS: u32 = 3;
+pub const KNOWN_HOLDS: u32 = 3;
 
 /// What was sent last ended small, its ACK covered everything and nothing but that ACK ended
 /// the silence, what came then was small as well, and the window had room for it all along.

@@ -1,8 +1,8 @@
 //! Round trips that grew for good: another way, not a queue.
 //!
 //! What a queue adds varies with what stands in it, from one packet to the next (RFC 8290 §1): it fills,
-//! and drains when the load ends. A route that became longer adds the same to each packet, however
-//! much is under way.
+//! and drains when the load ends; one that is always full is as long for all, until it drains. A route
+//! that became longer adds the same to each packet, however much is under way, and to all that follow.
 
 use super::tally::{CauseTally, Key, Tally};
 use super::{Cause, Owner};
@@ -15,8 +15,10 @@ const SAME_PART: u64 = 16;
 
 /// Takes what looks like a queue and is always as long for the path.
 pub(super) fn settle(tally: &mut Tally) {
-    let of_queue =
-        |(key, cause): &(&Key, &CauseTally)| key.cause == Cause::Bufferbloat && is_constant(cause);
+    let drains = |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.drained > 0);
+    let of_queue = |(key, cause): &(&Key, &CauseTally)| {
+        key.cause == Cause::Bufferbloat && is_constant(cause) && !drains(key)
+    };
     let mut steps: Vec<_> =
         tally.causes.iter().filter(of_queue).map(|(key, _)| key.clone()).collect();
     // Where the steps differ, that of the greatest key is told.

@@ -2,9 +2,10 @@
 //! ceiling (a buffer).
 
 /// What the last rounds of a sender looked like that was waiting for ACKs with window to spare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// Too few rounds to tell, or the flight still grows.
+    #[default]
     Opening,
     /// The flight has stood at the same height for some rounds.
     Ceiling {

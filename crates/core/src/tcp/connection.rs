@@ -287,7 +287,9 @@ impl Connection {
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         let una_ns = self.halves[peer].una_seen_ns();
         // Beside the sender it shows how far apart departures were.
-        let near = self.path.ends_here(side.peer()) && !self.path.ends_here(side);
+        let near = self.halves[peer].bulk.is_some()
+            && self.path.ends_here(side.peer())
+            && !self.path.ends_here(side);
         let near_rtt_ns = near.then(|| self.path.base_rtt_ns());
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;

@@ -4,11 +4,13 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::ceiling::Shape;
 use crate::tcp::sent::Sighting;
+use crate::wire::{Segment, TcpFlags};
 
 /// What kind of step the silence ended with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
     /// The same side went on with its message.
+    #[default]
     Continues,
     /// The other side began to speak.
     Answers,
@@ -46,7 +48,7 @@ pub struct AckTrigger {
 const PASSED_OVER_NS: u64 = 200_000;
 
 /// One silence of a sender in the middle of an exchange, on the vantage's clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Gap {
     /// Who was silent.
     pub sender: Side,
@@ -190,69 +192,14 @@ impl Gap {
         last: Sighting,
         next: Sighting,
     ) -> Self {
-        Self {
-            sender,
-            turn: Turn::Continues,
-            start_ns,
-            end_ns,
-            last,
-            next,
-            rtt_sender_ns: 0,
-            way_ns: 0,
-            rtt_base_ns: 0,
-            busy_ns: 0,
-            queue_ns: 0,
-            smss: 0,
-            last_small: false,
-            small_acked: false,
-            window_opened: 0,
-            next_len: 0,
-            next_pushed: false,
-            first_ack_ns: None,
-            ack: None,
-            acks: 0,
-            flight_first: 0,
-            apart_ns: 0,
-            flight_before: 0,
-            room_before: None,
-            window_before: None,
-            window_met: false,
-            closed_ns: 0,
-            probes: 0,
-            probes_answered: 0,
-            probe: None,
-            closed_by: None,
-            duplicate_ack: None,
-            original: None,
-            unseen: false,
-            tail: false,
-            more_queued: false,
-            flight_reached: 0,
-            retransmission: None,
-            told: false,
-            overtaken: false,
-            late_ns: 0,
-            missing_packets: 0,
-            drained: false,
-            holed: false,
-            in_recovery: false,
-            after_loss: false,
-            nagle_refuted: 0,
-            nagle_holds: 0,
-            nagle_missed: 0,
-            late_acks_met: 0,
-            late_acks_missed: 0,
-            steps: false,
-            shape: Shape::Opening,
-            duplicate_effect_ns: 0,
-            paced: false,
-            in_pairs: false,
-            limit_paced: false,
-            owes: false,
-            expects_continue: false,
-            in_handshake: false,
-            after_handshake: false,
-        }
+        Self { sender, start_ns, end_ns, last, next, ..Self::default() }
+    }
+
+    /// `segment` of its sender ended it.
+    pub fn end_with(&mut self, segment: &Segment) {
+        self.next = Sighting::of(self.sender, segment);
+        self.next_len = u64::from(segment.payload_len);
+        self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
     }
 
     /// Its length, ns.

@@ -89,6 +89,8 @@ pub struct EndpointTally {
     pub buffer_missed: [u64; 2],
     /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
     pub repeats: [[u64; 2]; 2],
+    /// Exchanges that met no queue after another on their connection that did.
+    pub drained: u64,
     /// What senders met that a finding may tell of, by who sends.
     pub noticed: [Noticed; 2],
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
@@ -98,10 +100,18 @@ pub struct EndpointTally {
     pub window_stands: [[u32; 2]; 2],
 }
 
+/// Whether `exchange` met no queue, and one before it on its connection did.
+fn has_drained(connection: &Connection, exchange: &Exchange) -> bool {
+    let queue = 1 << Cause::Bufferbloat as u64;
+    let met = connection.totals.causes.iter().any(|causes| causes & queue != 0);
+    met && exchange.causes() & queue == 0
+}
+
 impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.connects += u64::from(exchange.connects);
+        self.drained += u64::from(has_drained(connection, exchange));
         self.sample(connection, exchange);
         if let Some(handshake) = exchange.handshake {
             self.handshakes[usize::from(handshake.resumed)] += 1;
@@ -228,6 +238,7 @@ impl EndpointTally {
             }
         }
         self.connects += other.connects;
+        self.drained += other.drained;
         self.protocol = self.protocol.max(other.protocol);
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];

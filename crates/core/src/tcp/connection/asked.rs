@@ -2,12 +2,7 @@
 //! those that Nagle's algorithm (RFC 896) keeps back where nobody waits for an answer.
 
 use super::*;
-
-/// A hold shorter than this is a prompt ACK in a local network, ns.
-const HOLD_MIN_NS: u64 = 1_000_000;
-
-/// Holds after which a client that nobody was waiting for is known to be held up.
-const KNOWN_HOLDS: u32 = 3;
+use crate::cause::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 
 impl Connection {
     /// Whether `side` says something that none of the exchanges under way waits for: their requests
@@ -39,7 +34,7 @@ impl Connection {
         let [client, server] = [&self.halves[0], &self.halves[1]];
         let ack = since.trigger.filter(|ack| ack.pure && ack.acked_all && client.last.small)?;
         let from_ns = client.last.time_ns;
-        let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_MIN_NS;
+        let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
         // What the server has said meanwhile had not reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
@@ -49,9 +44,7 @@ impl Connection {
         }
         let idle = !self.timeline.accrues();
         let mut gap = self.gap(Side::Client, (from_ns, segment.time_ns), true, since);
-        gap.next = Sighting::of(Side::Client, segment);
-        gap.next_len = u64::from(segment.payload_len);
-        gap.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+        gap.end_with(segment);
         let held = cause::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
         let trouble = self.halves[Side::Client as usize].trouble_mut();
         if !idle {

@@ -82,9 +82,10 @@ impl Connection {
         let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
         let mut gap = self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since);
         gap.way_ns = way_ns.unwrap_or(gap.way_ns);
-        gap.next = Sighting::of(side, segment);
-        gap.next_len = u64::from(segment.payload_len);
-        gap.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+        gap.end_with(segment);
+        if gap.turn == Turn::Continues {
+            self.note_standing(side, to_ns);
+        }
         gap.retransmission = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
             _ => None,
@@ -149,9 +150,6 @@ impl Connection {
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
-        if continues {
-            self.note_standing(side, end_ns);
-        }
         let half = &self.halves[side as usize];
         let opens_from = match self.timeline.front() {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],
@@ -182,8 +180,6 @@ impl Connection {
             last_small,
             small_acked: half.small_acked_of(height),
             window_opened: half.window_opened_by((half.nxt - height).saturating_sub(opens_from)),
-            next_len: 0,
-            next_pushed: false,
             first_ack_ns: since.first_ack_ns,
             ack: since.trigger,
             acks: since.acks,
@@ -199,15 +195,9 @@ impl Connection {
             probe: since.probe,
             closed_by: half.trouble().closed_by.filter(|_| closed_ns > 0),
             duplicate_ack: half.trouble().duplicate_ack,
-            original: None,
-            unseen: false,
-            tail: false,
             more_queued: self.more_queued(side, continues),
             flight_reached: half.flight_reached(),
-            retransmission: None,
             told: half.trouble().told,
-            overtaken: false,
-            late_ns: 0,
             // Where ACKs were left out of the capture, they are what is missing.
             missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
             drained,
@@ -222,13 +212,11 @@ impl Connection {
             steps: half.steps(),
             shape,
             duplicate_effect_ns: half.trouble().duplicate_effect_ns,
-            paced: false,
-            in_pairs: false,
-            limit_paced: false,
             owes: self.framer.owes(side),
             expects_continue,
             in_handshake,
             after_handshake,
+            ..Gap::default()
         }
     }
 

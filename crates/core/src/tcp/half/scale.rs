@@ -53,6 +53,9 @@ impl Half {
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let waited = gap.ack_triggered() && gap.retransmission.is_none();
         let Some(bulk) = self.bulk.as_mut().filter(|_| waited) else { return false };
+        if self.window_scale.is_some() && !bulk.unscaled.settled {
+            return false;
+        }
         let known = &mut bulk.unscaled;
         let flight = gap.flight_before;
         // What was in flight is known less exactly the further away the sender is.
@@ -63,7 +66,7 @@ impl Half {
         if self.window_scale.is_some() {
             // Senders keep to their windows: it was a wider one.
             let beyond = gap.room_before.is_some_and(|room| -room > (gap.smss + loose) as i64);
-            if known.settled && beyond {
+            if beyond {
                 self.window_scale = None;
                 self.marks.take_back(Marks::HAS_WINDOW);
                 *known = Unscaled { scale: known.scale, ..Unscaled::default() };
