@@ -12,6 +12,9 @@ const WAITING_MAX: usize = 4096;
 /// The first byte of a TLS handshake record; no request of another protocol begins with it.
 const CLIENT_HELLO_RECORD: u8 = 22;
 
+/// The first byte of a short HTTP/2 frame; few other greetings begin with it.
+const SETTINGS_FRAME: u8 = 0;
+
 /// The parser no longer understands the bytes.
 #[derive(Debug)]
 pub(super) struct Lost;
@@ -120,6 +123,8 @@ impl<'a> Feed<'a> {
     pub fn anticipate(&mut self, from: Side) {
         match (from, self.rest()) {
             (Side::Client, [CLIENT_HELLO_RECORD, ..]) => self.handshake_start(),
+            // A message, or what nobody waits for: its sniffer will say.
+            (Side::Server, [SETTINGS_FRAME, ..]) => {}
             (_, bytes) if tls::begins_with_alert(bytes) => {}
             _ => {
                 self.turn(from);

@@ -52,6 +52,7 @@ const SERVER_TESTS: &[(Protocol, Test)] = &[
     (Protocol::Http1, http_response),
     (Protocol::Tls, tls_record),
     (Protocol::Mysql, mysql_greeting),
+    (Protocol::Http2, http2_settings),
 ];
 
 impl Sniffer {
@@ -114,6 +115,17 @@ fn tls_record(prefix: &[u8], hint: Hint) -> Verdict {
 /// RFC 9113 §3.3: HTTP/2 with prior knowledge.
 pub(super) fn http2_preface(prefix: &[u8], _: Hint) -> Verdict {
     begins(prefix, b"PRI * HTTP/2.0")
+}
+
+/// A server need not wait for its client's preface: its own is a SETTINGS frame (RFC 9113 §3.4, §6.5).
+pub(super) fn http2_settings(prefix: &[u8], hint: Hint) -> Verdict {
+    match *prefix {
+        _ if hint.mid_stream => Verdict::No,
+        [high, ..] if high > 0 => Verdict::No,
+        [_, b1, b2, ..] if u16::from_be_bytes([b1, b2]) % 6 != 0 => Verdict::No,
+        [_, _, _, ref rest @ ..] => begins(rest, &[4, 0, 0, 0, 0, 0]),
+        _ => Verdict::Maybe,
+    }
 }
 
 /// Methods of RFC 9110 §9, RFC 5789, WebDAV (RFC 4918, RFC 3253, RFC 5323) and caches.

@@ -202,14 +202,19 @@ impl Exchange {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
         let paused = self.chains.iter().any(several);
         if paused {
-            let mut ledger = Shares::default();
-            let all = self.ledger.ledger();
-            let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
-            others.for_each(|(owner, ns)| ledger.add(owner, ns));
-            self.ledger = ledger;
-            self.chains.retain(|chain| chain.cause != Cause::ClientThink);
+            self.take_pauses_out();
         }
         paused
+    }
+
+    /// Takes the client's time out.
+    pub(super) fn take_pauses_out(&mut self) {
+        let mut ledger = Shares::default();
+        let all = self.ledger.ledger();
+        let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
+        others.for_each(|(owner, ns)| ledger.add(owner, ns));
+        self.ledger = ledger;
+        self.chains.retain(|chain| chain.cause != Cause::ClientThink);
     }
 
     /// Names what the repeated part of the set-up was.

@@ -9,7 +9,7 @@ use crate::tcp::sent::Sighting;
 pub const PAUSE_MIN_NS: u64 = 20_000_000;
 
 /// What fits a first window (RFC 6928) is a message. More is a transfer, and somebody waits for it.
-const MESSAGE_MAX_BYTES: u64 = 14_600;
+pub const MESSAGE_MAX_BYTES: u64 = 14_600;
 
 /// So many pauses in a row that nobody went on after are a stream.
 const STREAM_PAUSES: u32 = 2;
@@ -47,6 +47,8 @@ pub struct Manner {
     apart: u8,
     /// Messages that nobody waited for.
     pub unasked: u32,
+    /// It was asked for something without a rest of the client in between.
+    pub asked_at_once: bool,
 }
 
 impl Manner {

@@ -2,6 +2,7 @@
 
 mod asked;
 mod pauses;
+mod unasked;
 
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;

@@ -71,3 +71,23 @@ fn mqtt_deliveries_answer_nothing() {
                 request, [PUBLISH], /request, response, /response";
     assert_eq!(story(1883, pushes), told);
 }
+
+/// RFC 9113 §3.4: a server need not wait for the client's preface.
+#[test]
+fn http2_server_may_speak_first() {
+    let pushes: &[Push] = &[
+        (S, b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64", 0),
+        (C, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 0),
+        (C, b"\0\0\x02\x01\x05\0\0\0\x01\x82\x86", 0),
+        (S, b"\0\0\0\x04\x01\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88", 0),
+        (C, b"\0\0\x04\x08\0\0\0\0\0\0\x01\0\0", 0),
+        (C, b"\0\0\0\x04\x01\0\0\0\0", 0),
+    ];
+    assert_eq!(story(80, pushes), "request, /request, response, /response");
+}
+
+#[test]
+fn greeting_of_another_protocol_that_begins_with_a_zero() {
+    let pushes: &[Push] = &[(S, b"\0\0\x07\x04hello..", 0), (C, b"word", 0), (S, b"answer", 0)];
+    assert_eq!(story(5000, pushes), "response, request, /request, response");
+}

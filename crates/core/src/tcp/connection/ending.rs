@@ -32,6 +32,9 @@ impl Connection {
         ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
         self.resume();
+        if side == Side::Client {
+            self.forget_goodbye(segment.time_ns);
+        }
         if self.timeline.front().is_some() {
             self.catch_up(segment.time_ns);
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
@@ -73,6 +76,9 @@ impl Connection {
 
     /// The server closes while a request waits: its client learns now that no answer comes.
     pub(super) fn cut_off(&mut self, segment: &Segment) {
+        if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
+            self.forget_goodbye(left_ns);
+        }
         let waiting = self.timeline.front().is_some_and(|exchange| {
             exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
         });
@@ -82,6 +88,12 @@ impl Connection {
             self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
             self.cut_off = true;
         }
+    }
+
+    /// The client has left: what it said last may have been its goodbye.
+    fn forget_goodbye(&mut self, left_ns: u64) {
+        let said_ns = self.halves[Side::Client as usize].last.time_ns;
+        self.timeline.forget_goodbye(said_ns, left_ns, self.path.base_rtt_ns());
     }
 
     /// Nothing was ever answered here, and its client did not wait for that.
@@ -233,6 +245,9 @@ impl Connection {
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.resume();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
+            self.forget_goodbye(left_ns);
+        }
         if self.timeline.front().is_some() {
             self.catch_up(self.last.time_ns);
             let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());

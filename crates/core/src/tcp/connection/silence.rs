@@ -326,6 +326,8 @@ impl Connection {
             let own_ns = own.map(|slice| slice.ns).sum();
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
+        let sent = self.halves[Side::Client as usize].nxt;
+        self.timeline.settle_rests(gap, &slices, sent);
         let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);
         if owned_by(Cause::ZeroWindow) {

@@ -1,0 +1,62 @@
+//! Messages of a client that ask for nothing, where the protocol does not say which do: HTTP/2 in TLS
+//! acknowledges settings and opens windows, a tunnel closes its channels. Nobody waits behind them.
+
+use super::Timeline;
+use crate::app::Side;
+use crate::cause::{Cause, Owner, Slices};
+use crate::tcp::exchange::Exchange;
+use crate::tcp::gap::{Gap, Turn};
+use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};
+
+impl Timeline {
+    /// Before `gap`, which ends with the server's answer, the client had said something, had rested,
+    /// and had gone on. A server that answers at once what came last would have answered what came
+    /// first: that asked for nothing, and the request began when the client went on. So it is where
+    /// this client is known to ask without a rest; `sent` is where its stream stands.
+    pub fn settle_rests(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
+        let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
+        if !answers || !self.open_ended {
+            return;
+        }
+        let asks_at_once = self.manner.asked_at_once;
+        let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) else { return };
+        let rested = exchange.chains.iter().find(|chain| chain.cause == Cause::ClientThink);
+        let Some(rest) = rested.filter(|rest| rest.longest_ns >= PAUSE_MIN_NS) else {
+            self.manner.asked_at_once = true;
+            return;
+        };
+        let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
+        let at_once = own.map(|slice| slice.ns).sum::<u64>() <= rest.longest_ns / 10;
+        let short = sent.saturating_sub(exchange.began_at[0]) <= MESSAGE_MAX_BYTES;
+        let is_first = exchange.connects || exchange.handshake.is_some();
+        if asks_at_once && at_once && short && !is_first {
+            exchange.begin_behind(&rest.gap.clone());
+        }
+    }
+
+    /// The client has left at `left_ns`, before an answer to what it had said last, at `said_ns`, could
+    /// have reached it over a round trip of `rtt_ns`: it asked for nothing.
+    pub fn forget_goodbye(&mut self, said_ns: u64, left_ns: u64, rtt_ns: u64) {
+        if !self.open_ended || !self.manner.asked_at_once || left_ns > said_ns + rtt_ns {
+            return;
+        }
+        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
+            exchange.request_seen = exchange.connects || exchange.handshake.is_some();
+        }
+    }
+}
+
+impl Exchange {
+    /// Asked for, and nothing of the answer has come.
+    fn is_unanswered(&self) -> bool {
+        self.request_seen && !self.response_seen && !self.endless
+    }
+
+    /// What was said before `rest` is no part of it.
+    fn begin_behind(&mut self, rest: &Gap) {
+        self.take_pauses_out();
+        self.idle_ns = rest.len_ns();
+        self.start_ns = rest.end_ns;
+        self.first = rest.next;
+    }
+}
