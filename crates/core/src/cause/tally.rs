@@ -267,9 +267,8 @@ impl Tally {
     ) {
         if let Some(endpoint) = self.endpoints.get_mut(&key.server) {
             endpoint.all.ledger.transfer(from, into, ns);
-            if !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause) {
-                self.worst.reassign(key.server, from, into, is_fault);
-            }
+            let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
+            self.worst.reassign(key, (from, into), is_fault, is_last);
         }
     }
 

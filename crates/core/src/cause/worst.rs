@@ -2,9 +2,10 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::Owner;
+use crate::cause::tally::Key;
+use crate::cause::{Owner, Role};
 use crate::report::{ConnectionReport, DirectionReport};
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Held};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -18,12 +19,19 @@ fn rank(report: &ConnectionReport) -> Rank {
     (Reverse(report.lost_ns), Reverse(report.ledger.total_ns()), report.first_frame)
 }
 
+/// A connection, and what its senders kept back, client's and server's.
+#[derive(Clone, Debug)]
+struct Kept {
+    report: ConnectionReport,
+    held: [Held; 2],
+}
+
 /// Keeps the worst connections it is shown; the order in which it is shown them, and through
 /// how many of its kind, makes no difference.
 #[derive(Clone, Debug)]
 pub struct Worst {
     limit: usize,
-    kept: Vec<ConnectionReport>,
+    kept: Vec<Kept>,
     seen: u64,
     /// With `limit` kept: what a connection must rank before.
     bar: Option<Rank>,
@@ -48,22 +56,23 @@ impl Worst {
         let wall_ns = totals.ledger.total_ns();
         let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
         if self.bar.is_none_or(|bar| rank < bar) {
-            self.keep(report(connection));
+            let held = connection.halves.each_ref().map(|half| half.trouble().held);
+            self.keep(Kept { report: report(connection), held });
         }
     }
 
-    fn keep(&mut self, report: ConnectionReport) {
-        self.kept.push(report);
+    fn keep(&mut self, one: Kept) {
+        self.kept.push(one);
         if self.kept.len() >= self.limit.saturating_mul(2) {
             self.shrink();
         }
     }
 
     fn shrink(&mut self) {
-        self.kept.sort_unstable_by_key(rank);
+        self.kept.sort_unstable_by_key(|one| rank(&one.report));
         self.kept.truncate(self.limit);
         if self.kept.len() == self.limit {
-            self.bar = self.kept.last().map(rank);
+            self.bar = self.kept.last().map(|one| rank(&one.report));
         }
     }
 
@@ -71,16 +80,35 @@ impl Worst {
     pub fn merge(&mut self, other: Self) {
         self.seen += other.seen;
         self.limit = self.limit.max(other.limit);
-        for report in other.kept {
-            self.keep(report);
+        for one in other.kept {
+            self.keep(one);
         }
     }
 
-    /// The time of connections to `server` that `from` owned turned out to be of `to`, which is a
-    /// fault's or not.
-    pub fn reassign(&mut self, server: Endpoint, from: Owner, to: Owner, is_fault: bool) {
-        for report in self.kept.iter_mut().filter(|report| report.server == server) {
-            let moved_ns = report.ledger.transfer(from, to, u64::MAX);
+    /// What `from` owned of the time of connections by the cause of `key` turned out to be of `into`,
+    /// which is a fault's or not. What is not known by who sent is moved with the last key of its
+    /// cause, all of it.
+    pub fn reassign(
+        &mut self,
+        key: &Key,
+        (from, into): (Owner, Owner),
+        is_fault: bool,
+        is_last: bool,
+    ) {
+        let of_client = |client: Endpoint| {
+            key.culprit.role != Role::Client
+                || Endpoint { port: 0, ..client } == key.culprit.endpoint
+        };
+        for Kept { report, held } in &mut self.kept {
+            if report.server != key.server {
+                continue;
+            }
+            let ns = match held[key.sender as usize].of(from) {
+                Some(held_ns) if of_client(report.client) => std::mem::take(held_ns),
+                None if is_last => u64::MAX,
+                _ => 0,
+            };
+            let moved_ns = report.ledger.transfer(from, into, ns);
             if !is_fault {
                 report.lost_ns = report.lost_ns.saturating_sub(moved_ns);
             }
@@ -90,8 +118,8 @@ impl Worst {
     /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by who
     /// owned it, is `to`'s, and what else there is was not seen before.
     pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
-        let of_it = |report: &&mut ConnectionReport| report.first_frame == first_frame;
-        if let Some(report) = self.kept.iter_mut().find(of_it) {
+        let of_it = |one: &&mut Kept| one.report.first_frame == first_frame;
+        if let Some(Kept { report, .. }) = self.kept.iter_mut().find(of_it) {
             report.lost_ns += lost_ns;
             for &(owner, ns) in moved {
                 report.ledger.transfer(owner, to, ns);
@@ -103,7 +131,7 @@ impl Worst {
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
         self.shrink();
         let omitted = self.seen - self.kept.len() as u64;
-        (self.kept, omitted)
+        (self.kept.into_iter().map(|one| one.report).collect(), omitted)
     }
 }
 
@@ -141,6 +169,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Cause;
     use crate::wire::{Segment, TcpFlags};
 
     fn connection(number: u64, lost_ns: u64) -> Connection {
@@ -168,5 +197,22 @@ mod tests {
         };
         assert_eq!(frames(one.clone()), (vec![13, 36, 3, 26, 49], 45));
         assert_eq!(frames(one), frames(many));
+    }
+    #[test]
+    fn what_one_end_kept_back_is_moved_and_not_what_the_other_did() {
+        let mut held = connection(1, 0);
+        for (half, ns) in held.halves.iter_mut().zip([30, 40]) {
+            half.trouble_mut().held.of(Owner::NagleDelayedAck).into_iter().for_each(|it| *it = ns);
+        }
+        held.totals.ledger.add(Owner::NagleDelayedAck, 70);
+        let mut worst = Worst::new(5);
+        worst.connection(&held);
+        let key = Key::of(Cause::NagleDelayedAck, Side::Client, &held);
+        let owners = (Owner::NagleDelayedAck, Owner::Client);
+        worst.reassign(&key, owners, false, false);
+        worst.reassign(&key, owners, false, false);
+        let (kept, _) = worst.finish();
+        let of = |owner| kept[0].ledger.of(owner);
+        assert_eq!((of(Owner::NagleDelayedAck), of(Owner::Client)), (40, 30));
     }
 }

@@ -37,6 +37,7 @@ pub use departure::Departure;
 use marks::Marks;
 use packet_count::PacketCount;
 use std::num::NonZeroU32;
+pub use trouble::Held;
 use trouble::{Hole, Trouble};
 
 /// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's

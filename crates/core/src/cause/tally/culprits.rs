@@ -25,7 +25,7 @@ pub struct Key {
 
 impl Key {
     /// `cause` on `connection`, where `sender` was silent.
-    pub(super) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
+    pub(in crate::cause) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
         let (client, server) = (connection.client(), connection.server());
         let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
         let rejected = connection.rejects(sender).filter(|_| cause == Cause::RetransmissionTimeout);

@@ -148,6 +148,9 @@ impl Connection {
             self.totals.lost_ns += exchange.fault_ns();
             for chain in &exchange.chains {
                 self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+                if matches!(chain.cause, Cause::NagleDelayedAck | Cause::SendBuffer) {
+                    self.halves[chain.sender as usize].trouble_mut().held.add(chain);
+                }
             }
             sink.exchange(self, &exchange);
             shared.spare.keep(exchange);

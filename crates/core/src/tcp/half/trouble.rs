@@ -2,7 +2,8 @@
 
 use super::copies::Copies;
 use super::losses::Stamp;
-use crate::cause::Cause;
+use crate::cause::{Cause, Owner};
+use crate::tcp::exchange::Chain;
 use crate::tcp::gap::Recovery;
 use crate::tcp::sent::Sighting;
 
@@ -33,6 +34,36 @@ pub struct Repeated {
 
 /// Holes remembered.
 const HOLES_MAX: usize = 64;
+
+/// Time, of exchanges that are over, in which a sender kept back what it had, ns: what the whole may show
+/// to have been its application's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// By Nagle's algorithm.
+    nagle_ns: u64,
+    /// By a full send buffer.
+    buffer_ns: u64,
+}
+
+impl Held {
+    /// What `owner` has of it, where that is one of the two.
+    pub fn of(&mut self, owner: Owner) -> Option<&mut u64> {
+        match owner {
+            Owner::NagleDelayedAck => Some(&mut self.nagle_ns),
+            Owner::SendBuffer => Some(&mut self.buffer_ns),
+            _ => None,
+        }
+    }
+
+    /// Adds what `chain` took.
+    pub fn add(&mut self, chain: &Chain) {
+        match chain.cause {
+            Cause::NagleDelayedAck => self.nagle_ns += chain.ns,
+            Cause::SendBuffer => self.buffer_ns += chain.ns,
+            _ => {}
+        }
+    }
+}
 
 /// Losses, holes, closed windows and what else does not happen to a healthy direction.
 #[derive(Debug, Default)]
@@ -99,6 +130,8 @@ pub struct Trouble {
     pub late_acks_met: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
     pub late_acks_missed: u32,
+    /// See [`Held`].
+    pub held: Held,
     /// Greatest payload of one segment that was lost to a timer.
     pub timed_out_len_max: u32,
     /// How long a full segment was before the first loss, bytes; 0 before it.
@@ -174,6 +207,7 @@ impl Trouble {
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,
+        held: Held { nagle_ns: 0, buffer_ns: 0 },
         idle_holds: [0; 2],
         own_pauses: 0,
         late_acks_met: 0,
