@@ -168,6 +168,11 @@ impl Framer {
         self.exchanges.set_aside && !self.exchanges.spoke
     }
 
+    /// Whether all that the server has said behind a TLS handshake are session tickets.
+    pub fn has_sent_tickets_only(&self) -> bool {
+        matches!(&self.machine, Machine::Tls(tls) if tls.has_sent_tickets_only(self.server_port))
+    }
+
     /// Takes the next bytes of one side: `bytes` as captured, then `missing` bytes that were on
     /// the wire but not captured. `on` gets each mark with the number of bytes of this push,
     /// missing ones included, that lie before it. `known` may be shared by many connections.

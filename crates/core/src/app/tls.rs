@@ -33,6 +33,8 @@ const RESUMED_MAX_BYTES: u32 = 400;
 /// Sizes of a NewSessionTicket's record, and how many of them a server sends at most.
 const TICKET_RECORDS: std::ops::RangeInclusive<u16> = 40..=600;
 const TICKETS_MAX: u8 = 4;
+/// Where servers greet behind the handshake (RFC 8314 and the like), a record of that size may be a greeting.
+const GREETING_PORTS: [u16; 6] = [465, 563, 990, 992, 993, 995];
 /// A client's certificate flight takes no more records than this.
 const CLIENT_FLIGHT_MAX: u8 = 4;
 
@@ -59,6 +61,8 @@ pub(super) struct Tls {
     server_encrypted_bytes: u32,
     client_encrypted_records: u8,
     tickets: Tickets,
+    /// The server said something else before it was asked.
+    greets: bool,
 }
 
 /// One direction.
@@ -219,6 +223,13 @@ impl Tls {
         feed.turn(from);
     }
 
+    /// Whether all that the server has said behind the handshake are session tickets: a client has
+    /// nothing to wait for there.
+    pub fn has_sent_tickets_only(&self, server_port: u16) -> bool {
+        let sent = matches!(self.tickets, Tickets::Seen { .. });
+        sent && !self.greets && !GREETING_PORTS.contains(&server_port)
+    }
+
     /// Whether a record of the server is a session ticket and not part of a response.
     fn is_ticket(&mut self, length: u16, feed: &Feed<'_>) -> bool {
         let (ticket, next) = match self.tickets {
@@ -232,7 +243,10 @@ impl Tls {
                 (true, Tickets::Seen { record_bytes, count: count + 1 })
             }
             // Nobody has asked yet: whatever it is, it is no response.
-            unasked if !feed.has_begun() => (true, unasked),
+            unasked if !feed.has_begun() => {
+                self.greets = true;
+                (true, unasked)
+            }
             _ => (false, Tickets::None),
         };
         self.tickets = next;

@@ -18,7 +18,8 @@ pub const KNOWN_HOLDS: u32 = 3;
 /// others while *anything* is: the held segment leaves with the ACK that covers all, or, behind full
 /// ones, with that of the small one.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let ack = gap.ack?;
+    // What comes with data may be what the application waited for, but for session tickets.
+    let ack = gap.ack.filter(|ack| ack.pure || gap.after_handshake)?;
     let held = gap.retransmission.is_none()
         && gap.next_small()
         && gap.next_len > 0

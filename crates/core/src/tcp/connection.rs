@@ -409,10 +409,12 @@ impl Connection {
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
         self.timeline.rests = silence.as_ref().is_some_and(|gap| self.has_rested(gap));
+        let unasked = side == Side::Server && kind == Kind::New && self.timeline.is_ready();
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over()
-            || self.timeline.rests;
+            || self.timeline.rests
+            || unasked;
         match &silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);
@@ -439,6 +441,14 @@ impl Connection {
         self.stream(side, start, segment, payload, shared);
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
+        }
+        if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
+            // A greeting, which the client may have waited for.
+            if let Some(gap) = &silence {
+                self.own(gap, end);
+            }
+            self.timeline.touch(Sighting::of(side, segment));
+            return;
         }
         let unasked = self.timeline.paused_now && self.is_unasked();
         if maybe_idle && !self.timeline.request_began || unasked {

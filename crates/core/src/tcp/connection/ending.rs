@@ -92,8 +92,7 @@ impl Connection {
 
     /// The client has left: what it said last may have been its goodbye.
     fn forget_goodbye(&mut self, left_ns: u64) {
-        let said_ns = self.halves[Side::Client as usize].last.time_ns;
-        self.timeline.forget_goodbye(said_ns, left_ns, self.path.base_rtt_ns());
+        self.timeline.forget_goodbye(left_ns, self.path.base_rtt_ns());
     }
 
     /// Nothing was ever answered here, and its client did not wait for that.

@@ -34,13 +34,15 @@ impl Timeline {
         }
     }
 
-    /// The client has left at `left_ns`, before an answer to what it had said last, at `said_ns`, could
-    /// have reached it over a round trip of `rtt_ns`: it asked for nothing.
-    pub fn forget_goodbye(&mut self, said_ns: u64, left_ns: u64, rtt_ns: u64) {
-        if !self.open_ended || !self.manner.asked_at_once || left_ns > said_ns + rtt_ns {
+    /// The client has left at `left_ns`, before an answer to what it had said last could have reached it
+    /// over a round trip of `rtt_ns`: it asked for nothing.
+    pub fn forget_goodbye(&mut self, left_ns: u64, rtt_ns: u64) {
+        if !self.open_ended || !self.manner.asked_at_once {
             return;
         }
-        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
+        let before_answer = |it: &&mut Box<Exchange>| left_ns <= it.first.time_ns + rtt_ns;
+        let unanswered = self.open.front_mut().filter(|it| it.is_unanswered());
+        if let Some(exchange) = unanswered.filter(before_answer) {
             exchange.request_seen = exchange.connects || exchange.handshake.is_some();
         }
     }
