@@ -111,6 +111,11 @@ impl Mysql {
         let flags = head.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Lost)?;
         self.deprecate_eof = flags & CLIENT_DEPRECATE_EOF != 0;
         self.encrypts = flags & CLIENT_SSL != 0 && head.len() == 32 && self.packets[0].length == 32;
+        if self.encrypts {
+            // An SSLRequest has no answer: a ClientHello follows, and the login inside TLS.
+            feed.aside();
+            return Ok(());
+        }
         self.phase = Phase::Authentication;
         self.packets[0].is_command = true;
         feed.request_start();

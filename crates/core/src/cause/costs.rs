@@ -5,7 +5,7 @@ use super::culprit::culprit;
 use super::facts::Facts;
 use super::scene::Proof;
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use super::{Cause, Class, Owner};
+use super::{Cause, Class, Owner, tls_handshake};
 use crate::app::Side;
 use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
@@ -77,7 +77,10 @@ fn cost(
     if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
         return None;
     }
-    let known = tally.causes.of(server).find(|(key, _)| key.cause == cause && key.sender == sender);
+    // Of a handshake, what its ends took is only a part.
+    let is_known =
+        |key: &Key| key.cause == cause && key.sender == sender && cause != Cause::TlsHandshake;
+    let known = tally.causes.of(server).find(|(key, _)| is_known(key));
     let (key, tallied) = match known {
         Some((key, tallied)) => (key.clone(), tallied.clone()),
         None => {
@@ -99,8 +102,11 @@ fn cost(
         finding.confidence = 0.95;
         show(cause, endpoint, &mut finding);
     }
-    let mut facts: Facts = finding.facts.into_iter().collect();
+    let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     facts.extend(endpoint_facts(cause, endpoint));
+    if cause == Cause::TlsHandshake {
+        facts.extend(tls_handshake::tell(&mut finding, server, endpoint, tally));
+    }
     finding.facts = facts.into_iter().collect();
     finding.ruled_out.extend(ruled_out(cause, server, endpoint, tally));
     Some(finding)

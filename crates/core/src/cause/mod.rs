@@ -37,6 +37,7 @@ mod standing;
 mod steps;
 mod syn_flood;
 mod tally;
+mod tls_handshake;
 mod words;
 mod worst;
 mod zero_window;
@@ -154,7 +155,7 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
 pub fn judge(gap: &Gap) -> Slices {
     let mut slices = Slices::new(gap.len_ns());
     if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
-        slices.take(Slice::plain(Owner::Tls, gap.len_ns()));
+        tls_handshake::split(gap).into_iter().for_each(|slice| slices.take(slice));
         return slices;
     }
     match gap.turn {

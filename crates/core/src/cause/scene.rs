@@ -6,7 +6,7 @@
 
 use super::{
     Cause, application, bufferbloat, delayed_ack, flight, http_100_continue, loss, mtu_black_hole,
-    nagle_delayed_ack, receive_window, resets, set_up, zero_window,
+    nagle_delayed_ack, receive_window, resets, set_up, tls_handshake, zero_window,
 };
 use crate::app::Side;
 use crate::histogram::Histogram;
@@ -116,6 +116,7 @@ impl Scene<'_> {
             Cause::Http100Continue => http_100_continue::prove(self, &mut proof),
             Cause::Bufferbloat => bufferbloat::prove(self, &mut proof),
             Cause::ServerThink | Cause::ClientThink => application::prove(self, &mut proof),
+            Cause::TlsHandshake => tls_handshake::prove(self, &mut proof),
             _ => proof.see_silence(self.gap()),
         }
         proof

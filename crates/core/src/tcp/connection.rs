@@ -413,6 +413,7 @@ impl Connection {
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
             && self.timeline.may_be_over()
+            && !self.timeline.is_ready()
             || self.timeline.rests
             || unasked;
         match &silence {

@@ -130,6 +130,24 @@ fn postgres_is_recognised_in_the_middle() {
 }
 
 #[test]
+fn mysql_asks_for_tls_without_an_answer() {
+    let mut ssl_request = vec![32, 0, 0, 1, 0, 8, 0, 0];
+    ssl_request.resize(36, 0);
+    let pushes: &[Push] = &[
+        (S, b"\x09\0\0\0\x0a8.0.36\0", 1),
+        (C, &ssl_request, 0),
+        (C, b"\x16\x03\x01\x02\0\x01", 511),
+        (S, b"\x16\x03\x03\0\x80", 128),
+        (S, b"\x14\x03\x03\0\x01\x01\x17\x03\x03\x08\0", 0x800),
+        (C, b"\x17\x03\x03\0\x45", 69),
+        (C, b"\x17\x03\x03\0\x64", 100),
+        (S, b"\x17\x03\x03\x04\0", 1024),
+    ];
+    let told = "response, /response, handshake, /handshake full 2186, request, /request, response";
+    assert_eq!(story(3306, pushes), told);
+}
+
+#[test]
 fn mysql_result_sets_end_with_eof_or_ok() {
     for modern in [true, false] {
         let told = story(3306, &mysql(modern));
