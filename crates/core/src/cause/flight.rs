@@ -53,12 +53,16 @@ fn takes_two(gap: &Gap) -> bool {
 /// Whether the flight fills a buffer that has stood in the way before: until an ACK, the
 /// application could not have gone on, whatever it did then. Linux wakes one that waits for room
 /// when a third of its buffer is free.
-pub(super) fn fills_buffer(gap: &Gap) -> bool {
-    let level = match gap.shape {
+fn fills_buffer(gap: &Gap) -> bool {
+    buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
+}
+
+/// The size of a buffer that has stood in the way before.
+pub(super) fn buffer_bytes(gap: &Gap) -> Option<u64> {
+    match gap.shape {
         Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => Some(bytes),
         _ => None,
-    };
-    level.is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
+    }
 }
 
 /// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.

@@ -1,6 +1,6 @@
 //! A sender whose kernel spaces what its application has long written.
 
-use super::flight::fills_buffer;
+use super::flight::buffer_bytes;
 use super::scene::Proof;
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
@@ -8,14 +8,14 @@ use crate::tcp::Gap;
 
 /// The silence is a step of the sender's pace, and no ACK was waited for: its congestion control
 /// does not let more out, as it does not know the path to carry more. It cannot learn that where its
-/// receiver's window never lets more be under way.
+/// receiver's window or its own buffer never lets more be under way.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if gap.paced && gap.limit_paced && (gap.window_limited() || gap.window_met) {
         return Some(Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, rest_ns));
     }
     // Whose receiver takes twice as much is not held back by him.
     let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_before as i64);
-    if gap.paced && roomy && fills_buffer(gap) {
+    if gap.paced && roomy && buffer_bytes(gap).is_some() {
         return Some(Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns));
     }
     let cause = if gap.after_loss { Cause::CongestionWindow } else { Cause::SlowStart };

@@ -49,6 +49,8 @@ pub struct Rounds {
     drained_rounds: u32,
     /// The sender had nothing more buffered when it was held back last.
     drained: bool,
+    /// Rounds since it last grew after which the sender turned out to have had nothing more buffered.
+    emptied_rounds: u32,
     /// Consecutive rounds that grew.
     growths: u32,
     /// Greatest peak, and blocked rounds that did not exceed it.
@@ -80,6 +82,13 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
+    /// The last of these times the sender's application could write nothing more until the ACK came.
+    /// Answers the height of the rounds, bytes.
+    pub fn emptied(&mut self) -> u64 {
+        self.emptied_rounds += 1;
+        self.reference.max(self.greatest)
+    }
+
     /// A message begins: the window may have been closed by idleness (RFC 5681 §4.1).
     pub fn restart(&mut self) {
         self.spent_rounds = 0;
@@ -104,7 +113,8 @@ impl Rounds {
     fn shape(&self) -> Shape {
         // A window that opens grows by half or more each round.
         let drained = self.drained_rounds >= DRAINED_ROUNDS;
-        let level = self.level_rounds >= LEVEL_ROUNDS || self.level_rounds > 0 && drained;
+        let empty = drained || self.emptied_rounds >= DRAINED_ROUNDS;
+        let level = self.level_rounds >= LEVEL_ROUNDS || self.level_rounds > 0 && empty;
         if level || self.spent_rounds >= SPENT_ROUNDS {
             Shape::Ceiling { bytes: self.reference.max(self.greatest), drained }
         } else {
@@ -134,7 +144,7 @@ impl Rounds {
         self.follow_greatest(tolerance);
         if opens {
             self.reference = self.peak.max(self.reference);
-            self.level_rounds = 0;
+            (self.level_rounds, self.emptied_rounds) = (0, 0);
             return;
         }
         if self.peak.abs_diff(self.reference) <= tolerance {

@@ -2,6 +2,7 @@
 
 mod about;
 mod asked;
+mod blocked;
 mod doubt;
 mod ending;
 mod feed;
@@ -385,6 +386,7 @@ impl Connection {
         self.settle_told_late(side, segment.time_ns, &since);
         if kind == Kind::New {
             self.settle_doubt(side, start, segment, &since);
+            self.settle_blocked(side, segment);
         } else if matches!(kind, Kind::Fill(_)) {
             self.settle_skipped(side, segment);
         }
@@ -405,6 +407,9 @@ impl Connection {
             bulk.rounds.restart();
         }
         let moves = self.moves_cursor(side, kind, arrived, start);
+        if kind == Kind::New && self.halves[index].bulk.is_some() && self.arrives(side) {
+            self.halves[index].space(segment, base_ns);
+        }
         self.halves[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;

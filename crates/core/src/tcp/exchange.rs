@@ -317,6 +317,9 @@ impl Exchange {
             self.chains.swap_remove(index);
         }
         self.ledger.transfer(was.owner, is.owner, was.ns);
+        if was.cause == Some(Cause::SlowStart) {
+            self.provisional_ns = self.provisional_ns.saturating_sub(was.ns);
+        }
         let Some(cause) = is.cause else { return };
         let (ns, longest_ns) = (was.ns, was.ns);
         self.join(Chain { cause, sender, ns, count: 1, longest_ns, tails: 0, gap });

@@ -12,6 +12,7 @@ mod restart;
 mod scale;
 mod since;
 mod sizes;
+mod spacing;
 mod stream;
 mod trouble;
 mod unread;

@@ -1,27 +1,17 @@
 //! The bottleneck: how fast it is, and until when what was sent keeps it busy.
 
-/// Estimates the bottleneck rate from ACK spacing, and models when the pipe runs dry.
+/// Bytes passed on, by how fast that was.
 ///
-/// A rate sample is the bytes acknowledged between two ACKs over the time between them, taken
-/// only where those bytes were already in flight when the first of the two reached the sender:
-/// then the spacing was made by the path, not by the sender waiting (the idea of the delivery
-/// rate samples of draft-cardwell-iccrg-bbr, turned to a passive trace). The estimate is the
-/// rate that a quarter of the bytes exceed: stretched ACKs only lower a sample and ACK
-/// compression raises a few, so neither the greatest nor the middle one will do.
+/// The estimate is the rate that a quarter of the bytes exceed: stretched ACKs only lower a sample and
+/// ACK compression raises a few, so neither the greatest nor the middle one will do.
 #[derive(Clone, Debug)]
-pub struct Pipe {
+pub struct Rates {
     /// Bytes per rate class, half-octaves of bytes/s from 2^10 up.
     bytes_by_rate: [u32; CLASSES],
-    /// Sum of rates, weighted by bytes, per class: gives the class its mean.
+    /// In all.
     total_bytes: u64,
-    /// The last estimate, bytes per second.
+    /// The last estimate, bytes per second; 0 if it has to be made again.
     rate: u64,
-    /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
-    busy_until_ns: u64,
-    /// What was sent from then on, before there was evidence of a rate.
-    unrated_bytes: u64,
-    /// How long it has run dry since the last [`Pipe::mark`], ns.
-    dry_ns: u64,
 }
 
 /// Four classes an octave.
@@ -31,21 +21,14 @@ const LOWEST_EXPONENT: f64 = 10.0;
 /// Fewer sampled bytes than this say nothing about a rate.
 const ENOUGH_BYTES: u64 = 8_000;
 
-impl Default for Pipe {
+impl Default for Rates {
     fn default() -> Self {
-        Self {
-            bytes_by_rate: [0; CLASSES],
-            total_bytes: 0,
-            rate: 0,
-            busy_until_ns: 0,
-            unrated_bytes: 0,
-            dry_ns: 0,
-        }
+        Self { bytes_by_rate: [0; CLASSES], total_bytes: 0, rate: 0 }
     }
 }
 
-impl Pipe {
-    /// Takes a sample: `bytes` were delivered in `ns`.
+impl Rates {
+    /// Takes a sample: `bytes` were passed on in `ns`.
     pub fn sample(&mut self, bytes: u64, ns: u64) {
         let rate = bytes as f64 * 1e9 / ns.max(1) as f64;
         let class = ((rate.log2() - LOWEST_EXPONENT) * 4.0).clamp(0.0, (CLASSES - 1) as f64);
@@ -55,9 +38,13 @@ impl Pipe {
         self.rate = 0;
     }
 
-    /// Bottleneck rate, bytes per second; `None` before there is evidence of one.
+    fn is_enough(&self) -> bool {
+        self.total_bytes >= ENOUGH_BYTES
+    }
+
+    /// Bytes per second; `None` before there is evidence of a rate.
     pub fn rate(&mut self) -> Option<u64> {
-        if self.total_bytes < ENOUGH_BYTES {
+        if !self.is_enough() {
             return None;
         }
         if self.rate == 0 {
@@ -74,6 +61,58 @@ impl Pipe {
             }
         }
         (self.rate > 0).then_some(self.rate)
+    }
+}
+
+/// Estimates the bottleneck rate from ACK spacing, and models when the pipe runs dry.
+///
+/// A rate sample is the bytes acknowledged between two ACKs over the time between them, taken
+/// only where those bytes were already in flight when the first of the two reached the sender:
+/// then the spacing was made by the path, not by the sender waiting (the idea of the delivery
+/// rate samples of draft-cardwell-iccrg-bbr, turned to a passive trace).
+#[derive(Clone, Debug, Default)]
+pub struct Pipe {
+    rates: Rates,
+    /// The same of what a sender that paces itself sent at once: says something where there is no
+    /// other evidence.
+    at_once: Rates,
+    /// The last estimate, bytes per second; 0 if there was none.
+    rate: u64,
+    /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
+    busy_until_ns: u64,
+    /// What was sent from then on, before there was evidence of a rate.
+    unrated_bytes: u64,
+    /// How long it has run dry since the last [`Pipe::mark`], ns.
+    dry_ns: u64,
+}
+
+impl Pipe {
+    /// Takes a sample: `bytes` were delivered in `ns`.
+    pub fn sample(&mut self, bytes: u64, ns: u64) {
+        self.rates.sample(bytes, ns);
+    }
+
+    /// Takes a sample: `bytes` that followed others at once arrived within `ns`, after a longer pause
+    /// than that.
+    pub fn sample_at_once(&mut self, bytes: u64, ns: u64) {
+        self.at_once.sample(bytes, ns);
+    }
+
+    /// Whether there were enough of these.
+    pub fn knows_at_once(&self) -> bool {
+        self.at_once.is_enough()
+    }
+
+    /// The distances between ACKs so far were not the path's.
+    pub fn forget(&mut self) {
+        self.rates = Rates::default();
+    }
+
+    /// Bottleneck rate, bytes per second; `None` before there is evidence of one.
+    pub fn rate(&mut self) -> Option<u64> {
+        let rate = self.rates.rate().or_else(|| self.at_once.rate());
+        self.rate = rate.unwrap_or(0);
+        rate
     }
 
     /// Bottleneck rate as estimated last, bytes per second.

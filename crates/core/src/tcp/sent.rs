@@ -9,7 +9,7 @@ use crate::wire::Segment;
 use std::num::NonZeroU32;
 
 /// Segments remembered.
-const SENT_MAX: usize = 32;
+const SENT_MAX: usize = 256;
 
 /// A frame as it passed the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,6 +21,8 @@ pub(super) struct Rare {
     pub told_late: Option<Box<ToldLate>>,
     /// The last silence that may turn out to be another's.
     pub doubted: Option<Box<doubt::Doubted>>,
+    /// The last wait of a sender whose buffer may have been full.
+    pub blocked: Option<Box<blocked::Blocked>>,
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
     /// What ICMP errors said of it.

@@ -261,7 +261,8 @@ impl Connection {
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let half = &self.halves[side as usize];
         let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
-        let clocked = half.flight() > 4 * half.smss();
+        // Beside the receiver there is nothing behind: an ACK that is late waits for more.
+        let clocked = half.flight() > 4 * half.smss() && !self.arrives(side);
         half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
@@ -285,6 +286,7 @@ impl Connection {
             self.timeline.confirm_ceiling();
         }
         self.doubt(gap, &slices);
+        self.note_blocked(gap, &slices);
         let half = &mut self.halves[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && gap.retransmission.is_none()

@@ -7,6 +7,7 @@ use crate::tcp::pipe::Pipe;
 
 use super::pacer::Pacer;
 use super::scale::Unscaled;
+use super::spacing::Spacing;
 
 /// What a kernel takes to send what an ACK has made room for, and what its estimated arrival may be
 /// off, at best.
@@ -29,7 +30,7 @@ pub struct Bulk {
     /// timer held the ACK back, ns.
     pub rtt_clocked_ns: u64,
     /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
-    pub(super) ceiling: u64,
+    pub ceiling: u64,
     /// How often that was, and how often it went on as soon as the ACK was there.
     stands: u32,
     prompt_stands: u32,
@@ -38,6 +39,8 @@ pub struct Bulk {
     pub(super) unread_since: (u64, u64),
     /// The offered window where its scale is not known.
     pub(super) unscaled: Unscaled,
+    /// How far apart its packets arrive.
+    pub(super) spacing: Spacing,
     /// Its last silences.
     pub pacer: Pacer,
     /// What silences were put down to since then.

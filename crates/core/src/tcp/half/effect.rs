@@ -214,6 +214,7 @@ impl Half {
             && timed
             && !in_recovery
             && !ack.paced
+            && !(bulk.spacing.is_senders() && bulk.pipe.knows_at_once())
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }

@@ -23,11 +23,16 @@ const QUANTUM_NS: u64 = 2_000_000;
 /// What hosts take beside the path: in less than this it does not show how long two segments take, ns.
 const HOST_NS: u64 = 500_000;
 
+/// A sender that has gone so many steps in pairs has a pace, up to [`u8::MAX`].
+const KNOWN_STEPS: u8 = 8;
+
 /// The last silences of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     /// Where its stream stood, and how long it was silent, ns; the latest first.
     silences: [(u64, u64); REMEMBERED],
+    /// Steps of two full segments when nothing kept back the small end of what an application writes.
+    steps: u8,
 }
 
 impl Pacer {
@@ -48,13 +53,25 @@ impl Pacer {
 impl Half {
     /// The silence `gap` ends at `position`.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64) {
-        gap.paced = self.paces(gap, position);
-        let at_once = |bulk: &Bulk| bulk.pacer.sent_at_once(position, gap.len_ns());
-        let full = Some(QUANTUM_SEGMENTS * gap.smss);
-        gap.in_pairs = self.bulk.as_deref().is_some_and(|bulk| at_once(bulk) == full);
-        if let Some(bulk) = &mut self.bulk {
-            bulk.pacer.note(position, gap.len_ns());
+        let held = self.may_hold(gap, position);
+        let Some(bulk) = &mut self.bulk else { return };
+        let pacer = &mut bulk.pacer;
+        let at_once = pacer.sent_at_once(position, gap.len_ns());
+        gap.in_pairs = at_once == Some(QUANTUM_SEGMENTS * gap.smss);
+        let few = at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss);
+        let known = gap.in_pairs && pacer.steps >= KNOWN_STEPS;
+        gap.paced = may_be_step(gap) && (few || gap.len_ns() <= QUANTUM_NS) && (!held || known);
+        if gap.paced && gap.in_pairs && !held {
+            pacer.steps = pacer.steps.saturating_add(1);
         }
+        pacer.note(position, gap.len_ns());
+    }
+
+    /// Whether Nagle's algorithm may keep back, at `position`, the small end of what is written in
+    /// pieces, until the small segment before is acknowledged.
+    fn may_hold(&self, gap: &Gap, position: u64) -> bool {
+        let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
+        small_end > self.una() && small_end <= position && gap.nagle_refuted == 0
     }
 
     /// Whether the rate that was measured is not the path's, but that of a sender which never has more
@@ -82,26 +99,16 @@ impl Half {
         let limited = gap.window_limited() || gap.window_met || ceiling;
         known && limited && at_once == QUANTUM_SEGMENTS * smss && arrives_so && passes
     }
+}
 
-    /// Whether the silence that ends at `position` may be this sender's own pace: shorter than a
-    /// round trip, after full segments, as many as a pace lets go at once. Whoever writes in pieces
-    /// ends each with a small segment, unless Nagle's algorithm keeps that back until the one before
-    /// is acknowledged.
-    fn paces(&self, gap: &Gap, position: u64) -> bool {
-        let Some(bulk) = &self.bulk else { return false };
-        let ns = gap.len_ns();
-        let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
-        let held = small_end > self.una() && small_end <= position && gap.nagle_refuted == 0;
-        let at_once = bulk.pacer.sent_at_once(position, ns);
-        gap.turn == Turn::Continues
-            && gap.retransmission.is_none()
-            && gap.missing_packets == 0
-            && !gap.holed
-            && !gap.last_small
-            && !held
-            && gap.flight_before > 0
-            && ns < gap.rtt_base_ns
-            && (at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss)
-                || ns <= QUANTUM_NS)
-    }
+/// Whether the silence may be a step of its sender's own pace: shorter than a round trip, after full
+/// segments. Whoever writes in pieces ends each with a small one.
+fn may_be_step(gap: &Gap) -> bool {
+    gap.turn == Turn::Continues
+        && gap.retransmission.is_none()
+        && gap.missing_packets == 0
+        && !gap.holed
+        && !gap.last_small
+        && gap.flight_before > 0
+        && gap.len_ns() < gap.rtt_base_ns
 }

@@ -1,0 +1,103 @@
+//! Who made the distances between packets that arrive: their path, or their sender?
+//!
+//! Beside the receiver both look alike. But a sender that paces itself stamps its packets as it lets
+//! them go (RFC 7323 §5.4): where its own clock counts what lies between them, no queue did. Then
+//! only what it lets go at once shows how long the path takes to pass a segment on.
+
+use super::*;
+
+/// Departures further apart than this part of the round trip are a wait for ACKs, not a pace.
+const WITHIN: u64 = 4;
+
+/// Ticks of the clock are a millisecond: of less time than this they do not tell, ns.
+const TOLD_NS: u64 = 8_000_000;
+
+/// What is remembered of it: later packets count more, ns.
+const REMEMBERED_NS: u64 = 64_000_000;
+
+/// One tick of the clock, ns.
+const TICK_NS: u64 = 1_000_000;
+
+/// What was sent at once is so many times closer than what comes before and after it.
+const AT_ONCE: u64 = 4;
+
+/// No host waits for longer to put segments together that arrive (GRO, interrupt moderation), ns.
+const JOINED_NS: u64 = 200_000;
+
+/// The distances between a sender's packets, here and by its own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spacing {
+    last_tsval: u32,
+    /// In sum, ns.
+    here_ns: u64,
+    there_ns: u64,
+    /// A queue has spread them.
+    spread: bool,
+    /// The last one, ns.
+    last_ns: u64,
+    /// Those since a longer one, which are like each other: their sum, ns, and their number.
+    at_once: (u64, u64),
+}
+
+impl Spacing {
+    /// A packet stamped `tsval` arrived `apart_ns` after the one before; `queued`: its path was not
+    /// empty.
+    fn note(&mut self, tsval: u32, apart_ns: u64, queued: bool) {
+        let ticks = u64::from(tsval.wrapping_sub(self.last_tsval));
+        self.here_ns += apart_ns;
+        // What leaves no sooner than a queue lets it go is spaced by that.
+        self.there_ns += if queued { 0 } else { (ticks * TICK_NS).min(apart_ns + TICK_NS) };
+        if self.here_ns > REMEMBERED_NS {
+            (self.here_ns, self.there_ns) = (self.here_ns / 2, self.there_ns / 2);
+        }
+        self.spread |= self.here_ns >= TOLD_NS && 2 * self.there_ns < self.here_ns;
+    }
+
+    /// Whether the sender made them, by its own clock.
+    pub(super) fn is_senders(&self) -> bool {
+        self.here_ns >= TOLD_NS && 4 * self.there_ns >= 3 * self.here_ns
+    }
+
+    /// The segments before the one that arrives now, if they came at once between longer distances: how
+    /// many after the first of them, and how long they took, ns.
+    fn at_once(&mut self, apart_ns: u64) -> Option<(u64, u64)> {
+        let before_ns = std::mem::replace(&mut self.last_ns, apart_ns);
+        let (sum_ns, count) = self.at_once;
+        if count > 0 && apart_ns <= 2 * sum_ns / count {
+            self.at_once = (sum_ns + apart_ns, count + 1);
+            return None;
+        }
+        let begins = apart_ns > 0 && apart_ns <= before_ns / AT_ONCE;
+        self.at_once = if begins { (apart_ns, 1) } else { (0, 0) };
+        let ends = count > 0 && sum_ns / count <= apart_ns / AT_ONCE;
+        ends.then_some((count, sum_ns))
+    }
+}
+
+impl Half {
+    /// The next data of a sender of bulk arrives at its receiver, a round trip of `rtt_ns` away.
+    pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
+        let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
+        let (queued, smss) = (self.clock.queued_ns() > 0, self.smss());
+        let last_len = u64::from(self.last.len);
+        let full = last_len == smss;
+        let joined = (last_len / smss.max(1)).saturating_sub(1);
+        let Some(bulk) = &mut self.bulk else { return };
+        let spacing = &mut bulk.spacing;
+        if apart_ns < rtt_ns / WITHIN && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            spacing.note(segment.tsval, apart_ns, queued);
+        }
+        spacing.last_tsval = segment.tsval;
+        let single = spacing.at_once(apart_ns).filter(|_| full);
+        let in_one = (joined, JOINED_NS);
+        let alone = joined > 0 && apart_ns >= AT_ONCE * JOINED_NS;
+        let at_once = single.or(alone.then_some(in_one)).filter(|_| spacing.is_senders());
+        if let Some((count, ns)) = at_once {
+            let knew = bulk.pipe.knows_at_once();
+            bulk.pipe.sample_at_once(count * smss, ns);
+            if !knew && bulk.pipe.knows_at_once() && !spacing.spread {
+                bulk.pipe.forget();
+            }
+        }
+    }
+}
