@@ -84,6 +84,11 @@ pub fn endpoint(endpoint: &Endpoint) -> String {
     if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
 }
 
+/// The same in a sentence: servers that are told together have no address.
+pub fn place(at: &Endpoint) -> String {
+    if *at == Endpoint::default() { "other servers".into() } else { endpoint(at) }
+}
+
 /// The Wireshark display filter for the evidence's connection and frames in one file. It names
 /// only what all of these frames have: a look-up may have asked several servers, from several
 /// ports, over UDP and TCP, and a client that gives up an address goes on with another.
@@ -132,7 +137,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         None => "message",
     };
     let mut facts = BTreeMap::from([
-        ("culprit", Fact::Text(endpoint(&finding.culprit.endpoint))),
+        ("culprit", Fact::Text(place(&finding.culprit.endpoint))),
         ("role", text(finding.culprit.role.id())),
         ("peer", text(peer)),
         ("sender", side(sender, "sender")),

@@ -202,6 +202,8 @@ impl Exchange {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
         let paused = self.chains.iter().any(several);
         if paused {
+            // Nor does anybody wait for what is held back on such a way.
+            self.refute_nagle(Side::Client);
             self.take_pauses_out();
         }
         paused

@@ -4,9 +4,10 @@ use super::{counted, join};
 use crate::app::Side;
 use crate::cause::{Class, Role};
 use crate::report::layout::{Page, columns_of, left, right};
-use crate::report::phrases::{self, Phrases, endpoint};
+use crate::report::phrases::{self, Phrases, place};
 use crate::report::style::{Look, Paint};
 use crate::report::{Evidence, Finding, Report, units};
+use crate::wire::Endpoint;
 
 /// Look-alikes told of each finding; JSON has all.
 const RULED_OUT_MAX: usize = 3;
@@ -77,12 +78,14 @@ pub(super) fn is_fault(finding: &Finding) -> bool {
 
 /// Who has to change something.
 pub(super) fn culprit(finding: &Finding) -> String {
-    let at = endpoint(&finding.culprit.endpoint);
+    let (endpoint, at) = (finding.culprit.endpoint, place(&finding.culprit.endpoint));
     match finding.culprit.role {
         // What a server had to repeat was lost on the way from it.
         Role::Network if repeated_by(finding) == Some(Side::Server) => format!("network from {at}"),
         // A router, where it says so itself.
-        Role::Network if finding.culprit.endpoint.port == 0 => format!("network at {at}"),
+        Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {
+            format!("network at {at}")
+        }
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
     }

@@ -4,7 +4,7 @@ use super::counted;
 use super::is_predicted;
 use crate::cause::Owner;
 use crate::report::layout::{Page, columns_of, cut, left, right};
-use crate::report::phrases::{endpoint, share_of};
+use crate::report::phrases::{place, share_of};
 use crate::report::style::{Look, Paint};
 use crate::report::{EndpointReport, Finding, Latency, Ledger, Report, units};
 use crate::wire::Endpoint;
@@ -146,7 +146,7 @@ fn shown_times(at: Latency) -> [String; 4] {
 }
 
 fn endpoint_rows(page: &mut Page<'_>, report: &Report, at: &EndpointReport, columns: &Columns) {
-    let mut name = endpoint(&at.endpoint);
+    let mut name = place(&at.endpoint);
     if let Some(software) = at.software.as_deref().map(units::printable)
         && columns_of(&name) + 2 + columns_of(&software) <= columns.name
     {

@@ -1,6 +1,7 @@
 //! How a connection ends, and what only its end can tell.
 
 use super::*;
+use crate::tcp::pause::PAUSE_MIN_NS;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
@@ -79,6 +80,7 @@ impl Connection {
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
             self.forget_goodbye(left_ns);
         }
+        self.forget_farewell(segment.time_ns);
         let waiting = self.timeline.front().is_some_and(|exchange| {
             exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
         });
@@ -93,6 +95,19 @@ impl Connection {
     /// The client has left: what it said last may have been its goodbye.
     fn forget_goodbye(&mut self, left_ns: u64) {
         self.timeline.forget_goodbye(left_ns, self.path.base_rtt_ns());
+    }
+
+    /// The server closes an idle connection: what it says with that answers nobody.
+    fn forget_farewell(&mut self, fin_ns: u64) {
+        let [client, server] = &self.halves;
+        let idle_ns = fin_ns.saturating_sub(client.last.time_ns + self.path.base_rtt_ns());
+        // Behind an answer its end may follow at any time.
+        let at_once = server.last.time_ns < client.last.time_ns
+            || fin_ns.saturating_sub(server.last.time_ns) < PAUSE_MIN_NS;
+        if self.framer.protocol() == Protocol::Tls && idle_ns >= PAUSE_MIN_NS && at_once {
+            let (last_bytes, positions) = (client.last.len, [client.nxt, server.nxt]);
+            self.timeline.forget_farewell(last_bytes.into(), positions);
+        }
     }
 
     /// Nothing was ever answered here, and its client did not wait for that.

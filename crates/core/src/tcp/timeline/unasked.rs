@@ -8,6 +8,10 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};
 
+/// A record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7, §6.8): header, explicit
+/// nonce and tag (RFC 5288), and 17 bytes. A request is longer.
+const CONTROL_BYTES: u64 = 5 + 8 + 16 + 17;
+
 impl Timeline {
     /// Before `gap`, which ends with the server's answer, the client had said something, had rested,
     /// and had gone on. A server that answers at once what came last would have answered what came
@@ -44,6 +48,24 @@ impl Timeline {
         let unanswered = self.open.front_mut().filter(|it| it.is_unanswered());
         if let Some(exchange) = unanswered.filter(before_answer) {
             exchange.request_seen = exchange.connects || exchange.handshake.is_some();
+        }
+    }
+
+    /// A TLS server closes, long after the client's last data, which took `last_bytes`; the streams stand at
+    /// `positions`. Where neither has said more than control frames take since the last exchange,
+    /// nobody has asked for anything, nor answered: the connection was idle.
+    pub fn forget_farewell(&mut self, last_bytes: u64, positions: [u64; 2]) {
+        if !self.open_ended || !self.manner.asked_at_once {
+            return;
+        }
+        let Some(exchange) = self.open.front_mut() else { return };
+        let said =
+            |side: Side| positions[side as usize].saturating_sub(exchange.began_at[side as usize]);
+        let short = u64::from(exchange.first.payload_bytes).max(last_bytes) <= CONTROL_BYTES
+            && Side::ALL.into_iter().all(|side| said(side) <= 2 * CONTROL_BYTES);
+        if short && !exchange.connects && exchange.handshake.is_none() {
+            exchange.request_seen = false;
+            exchange.response_seen = false;
         }
     }
 }
