@@ -30,11 +30,17 @@ impl Connection {
     }
 
     /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
-    /// path: that was busy for as long as the round trip says.
+    /// path: that was busy for as long as the round trip says. Beside the receiver its sender's clock
+    /// tells whose pace it is.
     pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
         let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
         let known = self.setup.confirmed && !self.mid_stream;
+        let arrives = self.arrives(gap.sender);
         let half = &mut self.halves[gap.sender as usize];
+        if arrives {
+            gap.limit_paced = half.is_spaced_by_sender();
+            return;
+        }
         gap.limit_paced = half.paced_by_limit(gap, start, rtt_receiver_ns, known);
         if gap.limit_paced {
             gap.busy_ns = gap.busy_ns.min(half.rtt_recent_ns().saturating_sub(rtt_receiver_ns));

@@ -214,7 +214,7 @@ impl Half {
             && timed
             && !in_recovery
             && !ack.paced
-            && !(bulk.spacing.is_senders() && bulk.pipe.knows_at_once())
+            && !bulk.is_spaced_by_sender()
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }

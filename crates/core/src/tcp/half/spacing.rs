@@ -54,7 +54,7 @@ impl Spacing {
     }
 
     /// Whether the sender made them, by its own clock.
-    pub(super) fn is_senders(&self) -> bool {
+    fn is_senders(&self) -> bool {
         self.here_ns >= TOLD_NS && 4 * self.there_ns >= 3 * self.here_ns
     }
 
@@ -75,6 +75,11 @@ impl Spacing {
 }
 
 impl Half {
+    /// Whether it is known, beside the receiver, that the sender made the distances between its packets.
+    pub fn is_spaced_by_sender(&self) -> bool {
+        self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
+    }
+
     /// The next data of a sender of bulk arrives at its receiver, a round trip of `rtt_ns` away.
     pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
         let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
@@ -99,5 +104,12 @@ impl Half {
                 bulk.pipe.forget();
             }
         }
+    }
+}
+
+impl Bulk {
+    /// See [`Half::is_spaced_by_sender`].
+    pub(super) fn is_spaced_by_sender(&self) -> bool {
+        self.spacing.is_senders() && self.pipe.knows_at_once()
     }
 }
