@@ -95,6 +95,39 @@ impl Exchanges {
         self.waiting.heap_bytes()
     }
 
+    /// Whether it has been told what `from` is.
+    #[inline]
+    pub fn knows_software(&self, from: Side) -> bool {
+        self.software_given[from as usize]
+    }
+
+    /// A request begins, says what it is and ends. Answers whether it is that simple, or nothing
+    /// was done.
+    #[inline]
+    pub fn ask_whole(&mut self, flags: RequestFlags) -> bool {
+        if self.anticipated.is_some() || self.sending || self.waiting.len() >= WAITING_MAX {
+            return false;
+        }
+        self.spoke = true;
+        self.waiting.push_back(flags);
+        (self.kind_given, self.request_header_given) = (true, true);
+        true
+    }
+
+    /// The response to a request that asked for nothing special begins and ends. Answers whether
+    /// it is that simple, or nothing was done.
+    #[inline]
+    pub fn answer_whole(&mut self) -> bool {
+        let plain = self.waiting.front() == Some(&RequestFlags::default());
+        if !plain || self.anticipated.is_some() {
+            return false;
+        }
+        self.spoke = true;
+        self.answering = self.waiting.pop_front();
+        (self.responding, self.response_header_given) = (false, true);
+        true
+    }
+
     /// Whether the connection's ClientHello has been seen before.
     pub fn is_handshake_over(&self) -> bool {
         self.handshake == Handshake::Ended
@@ -260,11 +293,6 @@ impl<'a> Feed<'a> {
             self.exchanges.responding = false;
             self.mark(Mark::ResponseEnd);
         }
-    }
-
-    /// Whether it has been told what `from` is.
-    pub fn knows_software(&self, from: Side) -> bool {
-        self.exchanges.software_given[from as usize]
     }
 
     /// Given once per side: what a connection's ends are does not change on the way.

@@ -192,6 +192,15 @@ impl Framer {
             *skip -= total;
             return;
         }
+        if let Machine::Http(http) = &self.machine
+            && *skip == 0
+            && missing == 0
+        {
+            let exchanges = &mut self.exchanges;
+            if http.whole(from, &mut Feed { bytes, pos: 0, pinned: None, exchanges, known, on }) {
+                return;
+            }
+        }
         if total > 0 {
             self.run(from, bytes, missing, None, known, on);
         }

@@ -9,7 +9,7 @@ use super::kind::http_kind;
 use super::known::{Known, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
-use super::mark::Side;
+use super::mark::{Mark, Side};
 
 /// Both directions of a connection that speaks HTTP/1.x.
 #[derive(Default)]
@@ -53,6 +53,37 @@ impl Http {
     pub fn heap_bytes(&self) -> usize {
         let unfinished = self.halves.iter().flat_map(|half| &half.unfinished);
         unfinished.map(|unfinished| size_of_val(&**unfinished)).sum()
+    }
+
+    /// Takes a push that is one plain message, whole, whose header is the last one's again: nearly
+    /// all of who polls. Answers whether it is; marks and state are then those of [`Self::feed`].
+    #[inline]
+    pub fn whole(&self, from: Side, feed: &mut Feed<'_>) -> bool {
+        let half = &self.halves[from as usize];
+        if half.state != State::Start {
+            return false;
+        }
+        let Some(known) = feed.known.get(half.last, from, feed.bytes) else { return false };
+        let Some(extent) = known.plain else { return false };
+        let is_new = known.software.is_some() && !feed.exchanges.knows_software(from);
+        if is_new || extent.message as usize != feed.bytes.len() {
+            return false;
+        }
+        let StartLine { status, flags, kind } = &known.start;
+        match from {
+            Side::Client => {
+                feed.exchanges.ask_whole(*flags) && {
+                    (feed.on)(0, Mark::Request { kind, extent });
+                    true
+                }
+            }
+            Side::Server => {
+                feed.exchanges.answer_whole() && {
+                    (feed.on)(0, Mark::Response { status: *status, extent });
+                    true
+                }
+            }
+        }
     }
 
     /// Takes what `feed` has from one side.
@@ -119,7 +150,8 @@ impl Half {
         message_start(from, feed);
         feed.pos = begin + known.start_end;
         known.start.tell(from, feed);
-        if let Some(line) = known.software.clone().filter(|_| !feed.knows_software(from)) {
+        if let Some(line) = known.software.clone().filter(|_| !feed.exchanges.knows_software(from))
+        {
             feed.pos = begin + line.end;
             let line = known.bytes.get(line).unwrap_or_default().trim_ascii_end();
             field_line(&mut Header::default(), from, line, feed);
@@ -162,6 +194,7 @@ impl Half {
                             start_end,
                             software,
                             header,
+                            plain: header.extent(from, start_end, bytes.len()),
                         });
                     }
                     return Ok(self.header_end(&header, from, feed));
@@ -272,7 +305,7 @@ fn message_start(from: Side, feed: &mut Feed<'_>) {
 fn field_line(header: &mut Header, from: Side, line: &[u8], feed: &mut Feed<'_>) -> bool {
     let Field::Software(software) = header.field(line) else { return false };
     feed.software(from, software);
-    feed.knows_software(from)
+    feed.exchanges.knows_software(from)
 }
 
 impl StartLine {

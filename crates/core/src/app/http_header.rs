@@ -1,5 +1,7 @@
 //! The lines of an HTTP/1.x header that decide where a message ends (RFC 9112 §2–§6).
 
+use super::mark::{Extent, Side};
+
 /// What the start line and the fields seen so far say.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Header {
@@ -54,6 +56,30 @@ pub(super) enum Field<'a> {
 }
 
 impl Header {
+    /// Where the parts of a message that `from` sends with this header end, unless it is one of
+    /// the special cases of RFC 9112 §6.3 or too long to be in one packet.
+    pub fn extent(&self, from: Side, start_line: usize, header: usize) -> Option<Extent> {
+        let length = self.content_length.known();
+        let body = match from {
+            Side::Client => length.unwrap_or(0),
+            Side::Server => length?,
+        };
+        let interim = from == Side::Server && self.status < 200;
+        let bodiless = from == Side::Server && matches!(self.status, 204 | 304);
+        let special = interim
+            || bodiless
+            || self.chunked
+            || self.other_coding
+            || self.expects_continue
+            || self.is_event_stream;
+        if special {
+            return None;
+        }
+        let ends = [start_line as u64, header as u64, (header as u64).checked_add(body)?];
+        let [start_line, header, message] = ends.map(u32::try_from);
+        Some(Extent { start_line: start_line.ok()?, header: header.ok()?, message: message.ok()? })
+    }
+
     /// Takes in one field line; lines that are none are ignored.
     #[inline]
     pub fn field<'a>(&mut self, line: &'a [u8]) -> Field<'a> {

@@ -4,7 +4,7 @@
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
-use super::mark::Side;
+use super::mark::{Extent, Side};
 use std::ops::Range;
 
 /// Headers kept. They belong to all connections of a shard: memory must not grow with those.
@@ -33,6 +33,8 @@ pub(super) struct Known {
     /// The line that says what its sender is.
     pub software: Option<Range<usize>>,
     pub header: Header,
+    /// Of a message that is no special case and says how long it is: where its parts end.
+    pub plain: Option<Extent>,
 }
 
 /// Headers that came before on any of the connections that share them. What is framed does not
@@ -45,12 +47,18 @@ pub struct KnownHeaders(Vec<Option<Box<Known>>>);
 pub(super) struct Slot(u8);
 
 impl KnownHeaders {
+    /// The header at `slot` if `rest` begins with it and `from` sent it.
+    #[inline]
+    pub(super) fn get(&self, slot: Slot, from: Side, rest: &[u8]) -> Option<&Known> {
+        let known = self.0.get(usize::from(slot.0))?.as_deref()?;
+        (known.from == from && rest.starts_with(&known.bytes)).then_some(known)
+    }
+
     /// Takes out the header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
     pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<Known>> {
-        let place = self.0.get_mut(usize::from(slot.0))?;
-        let known = place.as_ref()?;
-        if known.from == from && rest.starts_with(&known.bytes) { place.take() } else { None }
+        self.get(slot, from, rest)?;
+        self.0.get_mut(usize::from(slot.0))?.take()
     }
 
     /// Puts back what was taken.

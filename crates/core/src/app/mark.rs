@@ -49,6 +49,17 @@ pub enum Protocol {
     Mqtt,
 }
 
+/// How far the parts of a message reach from its first byte, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The line that says what it is.
+    pub start_line: u32,
+    /// All of the header.
+    pub header: u32,
+    /// The whole message.
+    pub message: u32,
+}
+
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie
 /// before it, so that the caller knows which segment carried it. The order in which marks come
 /// is guaranteed: see the [module's documentation](super).
@@ -84,6 +95,23 @@ pub enum Mark<'a> {
     /// The response is complete. Where the protocol does not tell (turns), it never comes: the
     /// response ends with its last byte before the next request.
     ResponseEnd,
+    /// A request that lies whole in this push, of which all was known at its first byte, which
+    /// follows: stands for `RequestStart`, `Kind`, `RequestHeaderEnd` that expects nothing, and
+    /// `RequestEnd`.
+    Request {
+        /// Its kind.
+        kind: &'a Label,
+        /// Where its parts end.
+        extent: Extent,
+    },
+    /// A response that lies whole in this push, to a request that waits: stands for `ResponseStart`,
+    /// `ResponseHeaderEnd` and `ResponseEnd`.
+    Response {
+        /// The status code.
+        status: u16,
+        /// Where its parts end.
+        extent: Extent,
+    },
     /// What the side that sent these bytes says it is (`Server:` header and the like).
     Software(&'a str),
     /// A TLS handshake begins with the ClientHello that follows.

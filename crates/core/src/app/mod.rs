@@ -26,7 +26,8 @@
 //!    The response in progress goes on, without a `ResponseEnd`, until the next begins.
 //! 6. `HandshakeStart` and `HandshakeEnd` come at most once each, in this order, and `Kind`,
 //!    `Software` are at most [`LABEL_BYTES`] long.
-//! 7. Marks do not depend on how the bytes are cut into pushes: same bytes, same marks at the same
+//! 7. `Request` and `Response` stand for all the marks of a message, in order and in their places.
+//! 8. Marks do not depend on how the bytes are cut into pushes: same bytes, same marks at the same
 //!    place of the stream.
 
 mod dns;
@@ -54,5 +55,5 @@ mod tls;
 pub use framer::Framer;
 pub use kind::{LABEL_BYTES, Label};
 pub use known::KnownHeaders;
-pub use mark::{Mark, Protocol, Side};
+pub use mark::{Extent, Mark, Protocol, Side};
 pub use speaker::speaker;

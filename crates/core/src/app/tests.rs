@@ -31,12 +31,32 @@ pub(super) fn marks_knowing(
         let base = offsets[from as usize];
         let side = if from == C { 'C' } else { 'S' };
         framer.push(from, bytes, missing, known, &mut |at, mark| {
-            assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
-            lines.push(format!("{side}{} {}", base + u64::from(at), show(mark)));
+            for (at, mark) in parts(at, mark) {
+                assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
+                lines.push(format!("{side}{} {}", base + u64::from(at), show(mark)));
+            }
         });
         offsets[from as usize] += bytes.len() as u64 + u64::from(missing);
     }
     lines
+}
+
+/// What a mark stands for, in order and in place.
+pub(super) fn parts(at: u32, mark: Mark<'_>) -> Vec<(u32, Mark<'_>)> {
+    match mark {
+        Mark::Request { kind, extent } => vec![
+            (at, Mark::RequestStart),
+            (at + extent.start_line, Mark::Kind(kind)),
+            (at + extent.header, Mark::RequestHeaderEnd { expects_continue: false }),
+            (at + extent.message, Mark::RequestEnd),
+        ],
+        Mark::Response { status, extent } => vec![
+            (at, Mark::ResponseStart),
+            (at + extent.header, Mark::ResponseHeaderEnd { status }),
+            (at + extent.message, Mark::ResponseEnd),
+        ],
+        part => vec![(at, part)],
+    }
 }
 
 pub(super) fn marks(port: u16, pushes: &[Push<'_>]) -> Vec<String> {
@@ -67,6 +87,7 @@ fn show(mark: Mark<'_>) -> String {
             format!("/handshake {} {certificate_bytes}", if resumed { "resumed" } else { "full" })
         }
         Mark::Desync => "desync".into(),
+        Mark::Request { .. } | Mark::Response { .. } => "a whole message".into(),
     }
 }
 

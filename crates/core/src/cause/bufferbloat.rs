@@ -27,6 +27,12 @@ pub struct Leg {
 }
 
 impl Leg {
+    /// Whether it took no longer than the path.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.late_ns == 0 && self.overtaken_ns == 0
+    }
+
     /// Who owns it, where the response itself was sent within `sent_ns` and is `bytes` long. What
     /// the bottleneck takes for it no queue discipline can make shorter: who sends bulk stands in
     /// line behind itself.

@@ -245,7 +245,19 @@ impl Timeline {
                     exchange.awaits_continue = false;
                 }
             }
-            Mark::ResponseEnd => self.response_end(at),
+            Mark::ResponseEnd => self.response_end(at, at.position),
+            Mark::Request { kind, .. } => {
+                self.request_start(at, setup, spare);
+                if let Some(exchange) = self.open.back_mut() {
+                    exchange.kind = *kind;
+                    exchange.asked = true;
+                    exchange.awaits_continue = false;
+                }
+            }
+            Mark::Response { extent, .. } => {
+                self.response_start(at, setup, spare);
+                self.response_end(at, at.position + u64::from(extent.message));
+            }
             Mark::HandshakeStart => {
                 self.retire_endless(at.rtt_client_ns);
                 self.open(at, setup, spare);
@@ -325,16 +337,17 @@ impl Timeline {
         self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
     }
 
-    fn response_end(&mut self, at: &At) {
+    /// The response under way ends at `position`.
+    fn response_end(&mut self, at: &At, position: u64) {
         let retire_at = &mut self.retire_at;
         let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
         else {
             return;
         };
-        exchange.response_end = NonZeroU64::new(at.position);
+        exchange.response_end = NonZeroU64::new(position);
         exchange.end_ns = at.time_ns;
         exchange.last = at.seen;
-        *retire_at = (*retire_at).min(at.position);
+        *retire_at = (*retire_at).min(position);
     }
 
     fn open(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
@@ -374,7 +387,8 @@ impl Timeline {
                 let (mut from_ns, last) = (exchange.end_ns, exchange.last);
                 let bytes = end.get().saturating_sub(exchange.began_at[Side::Server as usize]);
                 let sent_ns = exchange.end_ns.saturating_sub(exchange.answered_ns);
-                for slice in &leg.slices(bytes, sent_ns) {
+                let slices = (!leg.is_plain()).then(|| leg.slices(bytes, sent_ns));
+                for slice in slices.iter().flatten() {
                     let to_ns = from_ns + slice.ns;
                     exchange.own(slice, &Gap::between(Side::Server, from_ns, to_ns, last, last));
                     from_ns = to_ns;

@@ -1,7 +1,7 @@
 //! Properties of all conversations: order of marks, independence of segmentation, no panic.
 
 use super::super::{Framer, KnownHeaders, LABEL_BYTES, Mark, Side};
-use super::{C, Push, S, marks};
+use super::{C, Push, S, marks, parts};
 
 /// A small generator (Marsaglia's xorshift64), so that failures repeat.
 pub(super) struct Random(u64);
@@ -133,6 +133,7 @@ impl Rules {
                 self.handshake = 2;
             }
             Mark::Software(software) => assert!(software.len() <= LABEL_BYTES),
+            Mark::Request { .. } | Mark::Response { .. } => unreachable!("it was taken apart"),
         }
     }
 }
@@ -149,8 +150,10 @@ fn any_bytes_give_marks_in_order() {
         for _ in 0..random.below(24) {
             let (from, bytes, missing) = disturbed(pushes, &mut random);
             framer.push(from, &bytes, missing, &mut known, &mut |at, mark| {
-                assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
-                rules.check(mark);
+                for (at, mark) in parts(at, mark) {
+                    assert!(u64::from(at) <= bytes.len() as u64 + u64::from(missing));
+                    rules.check(mark);
+                }
             });
         }
     }

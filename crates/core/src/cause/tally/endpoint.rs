@@ -102,9 +102,9 @@ pub struct EndpointTally {
 
 /// Whether `exchange` met no queue, and one before it on its connection did.
 fn has_drained(connection: &Connection, exchange: &Exchange) -> bool {
-    let queue = 1 << Cause::Bufferbloat as u64;
-    let met = connection.totals.causes.iter().any(|causes| causes & queue != 0);
-    met && exchange.causes() & queue == 0
+    let [of_client, of_server] = connection.totals.causes;
+    let met = (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0;
+    met && exchange.chains.iter().all(|chain| chain.cause != Cause::Bufferbloat)
 }
 
 impl EndpointTally {

@@ -34,9 +34,8 @@ impl Timeline {
     /// `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
         let Self { open, manner, open_ended, .. } = self;
-        for exchange in open.iter_mut().filter(|it| *open_ended || it.endless) {
-            exchange.settle_pauses(next_ns, rtt_client_ns, position, manner);
-        }
+        let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
+        paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, manner));
     }
 
     /// The connection ends, and nothing was ever answered on it. Whether its client only ever sent,
