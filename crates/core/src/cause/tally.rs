@@ -16,7 +16,7 @@ use super::fallback::{self, Unanswered};
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
-use super::{Cause, Owner, Role};
+use super::{Cause, Owner};
 use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
@@ -126,11 +126,7 @@ impl Sink for Tally {
         let is_lookup = connection.protocol() == Protocol::Dns && server.port == DNS_PORT;
         if is_lookup && exchange.fault_ns() == 0 {
             // It is counted with what waited for it, or else as a look-up.
-            if self.spoken.len() < SPOKEN_MAX {
-                let client = connection.client();
-                let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
-                self.spoken.push(Spoken { client, server, kind, ledger });
-            }
+            self.spoken(connection, exchange);
             return;
         }
         let place = self.place(server);
@@ -140,27 +136,7 @@ impl Sink for Tally {
         }
         self.queues.exchange(connection, exchange);
         if exchange.connects {
-            self.firsts.push(First {
-                client: connection.client().address,
-                server,
-                start_ns: exchange.start_ns,
-                kind: exchange.kind.digest(),
-                wall_ns: exchange.wall_ns(),
-                rtt_base_ns: connection.path.base_rtt_ns(),
-                rtt_server_ns: connection.path.rtt_ns(Side::Server),
-                vantage: connection.vantage(),
-                set_up_again_ns: exchange.set_up_again_ns(),
-                unheard_ns: match connection.setup.ignored_data() {
-                    0 => 0,
-                    _ => exchange.timed_out_ns(Side::Client),
-                },
-                established: connection.setup.established_ns().is_some(),
-                answered: exchange.response_seen || exchange.is_complete(),
-                answered_ns: exchange.answered_ns,
-                syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
-                frame: exchange.first.frame,
-            });
-            self.bound_firsts();
+            self.first(connection, exchange);
         }
         if let Outcome::Reset { by } = exchange.outcome
             && exchange.request_seen
@@ -197,6 +173,43 @@ impl Sink for Tally {
 }
 
 impl Tally {
+    /// Keeps an exchange that is a look-up.
+    #[cold]
+    #[inline(never)]
+    fn spoken(&mut self, connection: &Connection, exchange: &Exchange) {
+        if self.spoken.len() < SPOKEN_MAX {
+            let (client, server) = (connection.client(), connection.server());
+            let (kind, ledger) = (exchange.kind, exchange.ledger.clone());
+            self.spoken.push(Spoken { client, server, kind, ledger });
+        }
+    }
+
+    /// Keeps the first exchange of a connection.
+    #[inline(never)]
+    fn first(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.firsts.push(First {
+            client: connection.client().address,
+            server: connection.server(),
+            start_ns: exchange.start_ns,
+            kind: exchange.kind.digest(),
+            wall_ns: exchange.wall_ns(),
+            rtt_base_ns: connection.path.base_rtt_ns(),
+            rtt_server_ns: connection.path.rtt_ns(Side::Server),
+            vantage: connection.vantage(),
+            set_up_again_ns: exchange.set_up_again_ns(),
+            unheard_ns: match connection.setup.ignored_data() {
+                0 => 0,
+                _ => exchange.timed_out_ns(Side::Client),
+            },
+            established: connection.setup.established_ns().is_some(),
+            answered: exchange.response_seen || exchange.is_complete(),
+            answered_ns: exchange.answered_ns,
+            syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
+            frame: exchange.first.frame,
+        });
+        self.bound_firsts();
+    }
+
     /// Where what concerns `server` is added up: a capture may name more servers than memory has room
     /// for, and those that come last are told together.
     pub(super) fn place(&self, server: Endpoint) -> Endpoint {
@@ -243,16 +256,7 @@ impl Tally {
         let gap = &chain.gap;
         let rank = (chain.clarity(), std::cmp::Reverse((gap.end_ns, gap.next.frame)));
         if tally.wants(rank) {
-            let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
-            tally.worst = Some(Instance {
-                rank,
-                proof: scene.proof(),
-                client: connection.client(),
-                server: connection.server(),
-                vantage: connection.vantage(),
-                software: connection.software(side).map(Box::from),
-                protocol: connection.protocol(),
-            });
+            tally.worst = Some(scene.instance(&key, rank));
         }
     }
 

@@ -3,15 +3,16 @@
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::culprit::culprit;
-use crate::cause::scene::{Proof, Shown};
+use crate::cause::scene::{Proof, Scene, Shown};
 use crate::cause::{Cause, Owner, Role};
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
 use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
+use std::hash::{Hash, Hasher};
 
 /// A cause at one culprit. Those of one server stand together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Server endpoint of the exchanges.
     pub server: Endpoint,
@@ -21,6 +22,19 @@ pub struct Key {
     pub sender: Side,
     /// Who has to change something.
     pub culprit: Culprit,
+}
+
+impl Hash for Key {
+    /// In as few numbers as it takes: every silence with a cause is looked up.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { server, cause, sender, culprit } = self;
+        let ports = u64::from(server.port) << 16 | u64::from(culprit.endpoint.port);
+        let what = (*cause as u64) << 16 | (*sender as u64) << 8 | culprit.role as u64;
+        state.write_u128(u128::from_ne_bytes(server.address));
+        state.write_u128(u128::from_ne_bytes(culprit.endpoint.address));
+        state.write_u64(ports << 32 | what);
+    }
 }
 
 impl Key {
@@ -166,6 +180,25 @@ impl CauseTally {
     /// Whether an instance of that rank is clearer than what is known.
     pub(super) fn wants(&self, rank: Rank) -> bool {
         self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
+    }
+}
+
+impl Scene<'_> {
+    /// All that is told of it as an instance of what stands under `key`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn instance(&self, key: &Key, rank: Rank) -> Instance {
+        let connection = self.connection;
+        let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
+        Instance {
+            rank,
+            proof: self.proof(),
+            client: connection.client(),
+            server: connection.server(),
+            vantage: connection.vantage(),
+            software: connection.software(side).map(Box::from),
+            protocol: connection.protocol(),
+        }
     }
 }
 

@@ -169,9 +169,15 @@ impl EndpointTally {
             let Some(place) = Sample::place(cause) else { continue };
             let ns = owners.iter().map(|&owner| exchange.ledger.of(owner)).sum();
             if ns > 0 && self.samples[place].as_ref().is_none_or(|sample| ns >= sample.ns) {
-                Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
+                self.keep_sample(place, connection, exchange, ns);
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_sample(&mut self, place: usize, connection: &Connection, exchange: &Exchange, ns: u64) {
+        Sample::keep(&mut self.samples[place], Sample::of(connection, exchange, ns));
     }
 
     /// The group of a kind of request.
