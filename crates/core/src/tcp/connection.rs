@@ -17,7 +17,7 @@ mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::{FrameId, STEP_NS};
-use crate::cause::{self, Cause, Leg, Owner, Slice};
+use crate::cause::{self, Cause, Leg, Owner, Slice, Slices};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
@@ -309,10 +309,7 @@ impl Connection {
         let advances = self.halves[peer].una_seen() > una;
         self.settle_suspended(side, segment, [dsack, advances]);
         if let Some(missing) = self.halves[peer].skip_unseen() {
-            self.faults_mut().missing_bytes += missing;
-            self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
-            let position = self.halves[peer].in_order();
-            self.skip(side.peer(), position, segment, shared);
+            self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && self.halves[peer].una_seen() >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -332,21 +329,30 @@ impl Connection {
         }
     }
 
+    /// So many bytes of `sender` were acknowledged that were never seen.
+    #[cold]
+    #[inline(never)]
+    fn miss(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
+        self.faults_mut().missing_bytes += bytes;
+        self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
+        let position = self.halves[sender as usize].in_order();
+        self.skip(sender, position, segment, shared);
+    }
+
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        let mut since = self.halves[index].take_since();
+        let mut since = SinceDeparture::default();
+        self.halves[index].take_since(&mut since);
         self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
         let end = start + u64::from(segment.payload_len);
         if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
             && !self.mid_stream
         {
-            self.path.sample(side, ago_ns);
-            rtt_ns = self.path.rtt_ns(side);
-            self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
+            rtt_ns = self.shorten_path(side, ago_ns, segment, &mut since);
         }
         let rtts = Rtts { sender_ns: rtt_ns, base_ns };
         let kind = self.halves[index].kind(segment, start, rtts);
@@ -363,37 +369,30 @@ impl Connection {
             return;
         }
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
-        let arrived = self.arrives(side)
-            || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns);
-        match self.rare(|rare| &rare.suspended) {
-            // It was still on its way when its peer went on: the first one had arrived.
-            Some(held) if held.gap.sender != side && kind == Kind::New => {
-                self.rare_mut().suspended = None
-            }
-            Some(held) if held.gap.sender != side => {}
-            // All that is outstanding is repeated at once, and the first of it not yet settled.
-            Some(held) if by_timer && segment.time_ns < held.gap.end_ns + rtt_peer_ns => {
+        let arrived = matches!(kind, Kind::Retransmission(_))
+            && (self.arrives(side)
+                || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns));
+        if self.is_unsettled() {
+            if self.stays_suspended(side, segment, kind) {
                 self.halves[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
-            Some(held) => {
-                let held = Box::new(held.clone());
-                self.rare_mut().contested = Some(held);
-                self.resume();
+            self.settle_told_late(side, segment.time_ns, &since);
+            if kind == Kind::New {
+                self.settle_doubt(side, start, segment, &since);
+                self.settle_blocked(side, segment);
+            } else if matches!(kind, Kind::Fill(_)) {
+                self.settle_skipped(side, segment);
             }
-            None => {}
-        }
-        self.settle_told_late(side, segment.time_ns, &since);
-        if kind == Kind::New {
-            self.settle_doubt(side, start, segment, &since);
-            self.settle_blocked(side, segment);
-        } else if matches!(kind, Kind::Fill(_)) {
-            self.settle_skipped(side, segment);
         }
         if kind == Kind::New && self.goes_on(side, segment) {
             self.take_up(side, segment, segment.time_ns, shared);
         }
-        let silence = self.silence(side, start, segment, kind, &since, arrived);
+        let moves = self.moves_cursor(side, kind, arrived, start);
+        let waits = moves && self.timeline.accrues();
+        let explains =
+            waits && self.silence(side, start, segment, kind, &since, &mut shared.silence);
+        let silence = explains.then_some(&shared.silence);
         let may_be_held = side == Side::Client
             && kind == Kind::New
             && (silence.is_none() || self.timeline.all_answered());
@@ -406,14 +405,13 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
-        let moves = self.moves_cursor(side, kind, arrived, start);
         if kind == Kind::New && self.halves[index].bulk.is_some() && self.arrives(side) {
             self.halves[index].space(segment, base_ns);
         }
         self.halves[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
-        self.timeline.rests = silence.as_ref().is_some_and(|gap| self.has_rested(gap));
+        self.timeline.rests = silence.is_some_and(|gap| self.has_rested(gap));
         let unasked = side == Side::Server && kind == Kind::New && self.timeline.is_ready();
         let maybe_idle = side == Side::Client
             && self.timeline.active == Some(Side::Server)
@@ -421,7 +419,7 @@ impl Connection {
             && !self.timeline.is_ready()
             || self.timeline.rests
             || unasked;
-        match &silence {
+        match silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);
                 let held = Suspended { gap: *gap, end, stamp };
@@ -450,8 +448,8 @@ impl Connection {
         }
         if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
             // A greeting, which the client may have waited for.
-            if let Some(gap) = &silence {
-                self.own(gap, end);
+            if explains {
+                self.own(&shared.silence, end);
             }
             self.timeline.touch(Sighting::of(side, segment));
             return;
@@ -467,6 +465,23 @@ impl Connection {
             return;
         }
         self.timeline.touch(Sighting::of(side, segment));
+    }
+
+    /// The round trip to `side`, which sends `segment`, is no longer than this, ns: ACKs reached it
+    /// sooner. Answers how long it is.
+    #[cold]
+    #[inline(never)]
+    fn shorten_path(
+        &mut self,
+        side: Side,
+        rtt_ns: u64,
+        segment: &Segment,
+        since: &mut SinceDeparture,
+    ) -> u64 {
+        self.path.sample(side, rtt_ns);
+        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        self.halves[side as usize].advance(since, segment.time_ns, rtt_ns, rtt_peer_ns);
+        rtt_ns
     }
 
     fn note_limits(&mut self, side: Side, segment: &Segment) {

@@ -154,6 +154,8 @@ impl Half {
     }
 
     /// What is kept of the time since the last departure, to be added to.
+    #[cold]
+    #[inline(never)]
     pub fn since_mut(&mut self) -> &mut SinceDeparture {
         self.since.get_or_insert_default()
     }
@@ -163,9 +165,13 @@ impl Half {
         self.since.as_ref().and_then(|since| since.first_ack_ns)
     }
 
-    /// What is kept of the time since the last departure, for those who know more of it.
-    pub fn take_since(&mut self) -> SinceDeparture {
-        self.since.take().map_or(SinceDeparture::NONE, |since| *since)
+    /// Takes what is kept of the time since the last departure, if anything, into `since`, for those
+    /// who know more of it.
+    #[inline]
+    pub fn take_since(&mut self, since: &mut SinceDeparture) {
+        if let Some(kept) = self.since.take() {
+            *since = *kept;
+        }
     }
 
     /// The time since the last departure is not over.
@@ -179,12 +185,20 @@ impl Half {
         self.timed_ns = 0;
     }
 
+    /// Whether anything ever went wrong.
+    #[inline]
+    pub fn is_troubled(&self) -> bool {
+        self.trouble.is_some()
+    }
+
     /// What went wrong.
     pub fn trouble(&self) -> &Trouble {
         self.trouble.as_deref().unwrap_or(Trouble::none())
     }
 
     /// The same, to be added to.
+    #[cold]
+    #[inline(never)]
     pub fn trouble_mut(&mut self) -> &mut Trouble {
         self.trouble.get_or_insert_default()
     }
@@ -309,11 +323,10 @@ impl Half {
         if self.packets > 0
             && (self.last_packet.is(segment) || syn && self.last_packet.is_same_syn(segment))
         {
-            self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
+            self.expect_copies(segment);
             return true;
         }
-        let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
-        if known.is_some_and(|copies| copies.is_copy(segment)) {
+        if self.trouble.is_some() && self.is_copy(segment) {
             return true;
         }
         let ipv4 = segment.facts.has(SegmentFlags::IPV4);
@@ -326,6 +339,20 @@ impl Half {
         }
         self.last_packet = self.last_packet.after(segment);
         false
+    }
+
+    /// `segment` was captured twice.
+    #[cold]
+    #[inline(never)]
+    fn expect_copies(&mut self, segment: &Segment) {
+        self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
+    }
+
+    /// Whether `segment` was captured before, where some were.
+    #[inline(never)]
+    fn is_copy(&mut self, segment: &Segment) -> bool {
+        let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
+        known.is_some_and(|copies| copies.is_copy(segment))
     }
 
     /// Its message ended with what was sent last.
@@ -431,7 +458,7 @@ mod tests {
             let segment = Segment { seq, payload_len: LEN, time_ns, flags, ..Segment::default() };
             let start = half.position(seq);
             assert_eq!(start, ORIGIN + u64::from(number) * u64::from(LEN));
-            half.depart(&segment, (start, Kind::New), &SinceDeparture::NONE, false);
+            half.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
             assert!(half.una() <= start && half.flight() <= WINDOW_MAX_BYTES);
         }
         let ack = 10_000_u32.wrapping_mul(LEN);

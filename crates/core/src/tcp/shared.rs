@@ -3,6 +3,7 @@
 use crate::app::{KnownHeaders, Side};
 use crate::filter::Window;
 use crate::tcp::exchange::{Chain, Exchange};
+use crate::tcp::gap::Gap;
 use std::sync::Arc;
 
 /// What connections that are followed together share.
@@ -16,6 +17,8 @@ pub struct Shared {
     pub(super) spare: Spare,
     /// What the sides of connections say they are.
     pub(super) names: Names,
+    /// The silence that a departure just ended.
+    pub(super) silence: Gap,
 }
 
 impl Shared {

@@ -26,13 +26,20 @@ impl Connection {
     /// The silence of the client before a request that is not part of one under way, if Nagle's
     /// algorithm held it: a small segment after a small one, with the ACK of that, though no answer
     /// came that its application could have waited for.
+    #[inline]
     pub(super) fn held_request(
         &mut self,
         segment: &Segment,
         since: &SinceDeparture,
     ) -> Option<Gap> {
+        let follows = since.trigger.is_some_and(|ack| ack.pure && ack.acked_all);
+        if follows { self.held_for_ack(segment, since) } else { None }
+    }
+
+    #[inline(never)]
+    fn held_for_ack(&mut self, segment: &Segment, since: &SinceDeparture) -> Option<Gap> {
         let [client, server] = [&self.halves[0], &self.halves[1]];
-        let ack = since.trigger.filter(|ack| ack.pure && ack.acked_all && client.last.small)?;
+        let ack = since.trigger.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
         let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
         // What the server has said meanwhile had not reached the client.
@@ -43,7 +50,8 @@ impl Connection {
             return None;
         }
         let idle = !self.timeline.accrues();
-        let mut gap = self.gap(Side::Client, (from_ns, segment.time_ns), true, since);
+        let mut gap = Gap::default();
+        self.gap(Side::Client, (from_ns, segment.time_ns), true, since, &mut gap);
         gap.end_with(segment);
         let held = cause::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
         let trouble = self.halves[Side::Client as usize].trouble_mut();

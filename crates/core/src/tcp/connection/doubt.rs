@@ -2,7 +2,7 @@
 //! did its timer repair a loss before the vantage?
 
 use super::*;
-use crate::cause::{Slice, Slices, busy, may_be_timer, timed_out};
+use crate::cause::{busy, may_be_timer, timed_out};
 use crate::tcp::half::SinceDeparture;
 
 /// A silence, as it was judged.
@@ -63,11 +63,16 @@ impl Connection {
         let (sender, frame) = (gap.sender, gap.next.frame);
         let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
         let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
+        if seen {
+            self.rare.iter_mut().for_each(|rare| rare.doubted = None);
+            return;
+        }
         let doubted = Doubted { sender, frame, slice, first_loss, skips };
-        self.rare_mut().doubted = (!seen).then(|| Box::new(doubted));
+        self.rare_mut().doubted = Some(Box::new(doubted));
     }
 
     /// `side` goes on at `start` of its stream, perhaps after such a silence.
+    #[inline(never)]
     pub(super) fn settle_doubt(
         &mut self,
         side: Side,

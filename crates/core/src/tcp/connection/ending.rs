@@ -1,6 +1,7 @@
 //! How a connection ends, and what only its end can tell.
 
 use super::*;
+use crate::cause::Class;
 use crate::tcp::pause::PAUSE_MIN_NS;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
@@ -138,7 +139,8 @@ impl Connection {
             if half.trouble().zero_window_advertisements == 0 {
                 continue;
             }
-            let mut since = half.take_since();
+            let mut since = SinceDeparture::default();
+            half.take_since(&mut since);
             half.advance(&mut since, now_ns, rtt_ns, rtt_peer_ns);
             half.keep_since(since);
         }
@@ -151,7 +153,10 @@ impl Connection {
         }
         self.halves.iter_mut().for_each(Half::shrink);
         while let Some(mut exchange) = self.timeline.done.pop_front() {
-            self.settle(&mut exchange);
+            let causes = exchange.causes();
+            if exchange.connects || exchange.repeated_setup_ns > 0 || causes & REVISED != 0 {
+                self.settle(&mut exchange);
+            }
             let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
             if !exchange.counts() || !told {
                 shared.spare.keep(exchange);
@@ -159,8 +164,9 @@ impl Connection {
             }
             self.totals.exchanges += 1;
             self.totals.ledger.merge(&exchange.ledger);
-            self.totals.lost_ns += exchange.fault_ns();
             for chain in &exchange.chains {
+                let is_fault = chain.cause.class() == Class::Fault;
+                self.totals.lost_ns += if is_fault { chain.ns } else { 0 };
                 self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
                 if matches!(chain.cause, Cause::NagleDelayedAck | Cause::SendBuffer) {
                     self.halves[chain.sender as usize].trouble_mut().held.add(chain);

@@ -47,7 +47,7 @@ impl Connection {
             position: 0,
             rtt_client_ns: self.path.rtt_ns(Side::Client),
             rtt_server_ns: self.path.rtt_ns(Side::Server),
-            open_ended: self.framer.is_open_ended(),
+            open_ended: self.timeline.open_ended,
             positions: self.halves.each_ref().map(|half| half.nxt),
             client_left: self
                 .rare(|rare| &rare.ending)

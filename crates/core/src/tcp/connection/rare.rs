@@ -33,6 +33,16 @@ pub(super) struct Rare {
     pub faults: Option<Box<TraceFaults>>,
 }
 
+impl Rare {
+    /// Whether there is a silence that is not settled.
+    #[inline]
+    fn is_unsettled(&self) -> bool {
+        let repeated = self.suspended.is_some() || self.contested.is_some();
+        let doubted = self.doubted.is_some() || self.blocked.is_some();
+        repeated || self.told_late.is_some() || doubted
+    }
+}
+
 /// What is wrong with the trace of this connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceFaults {
@@ -60,15 +70,27 @@ impl Connection {
         self.rare.as_ref().and_then(|rare| part(rare).as_deref())
     }
 
+    /// Whether there is a silence of which what follows may tell more.
+    #[inline]
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.is_unsettled())
+    }
+
     /// The same, to be changed.
+    #[cold]
+    #[inline(never)]
     pub(super) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn ending_mut(&mut self) -> &mut Ending {
         self.rare_mut().ending.get_or_insert_default()
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn faults_mut(&mut self) -> &mut TraceFaults {
         self.rare_mut().faults.get_or_insert_default()
     }

@@ -7,6 +7,9 @@ const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
 /// An application that pauses for less than this is a busy host.
 const OWN_PAUSE_NS: u64 = 1_000_000;
 
+/// Causes that are the applications' own.
+const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
+
 impl Connection {
     /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
     /// beyond the base round trip, as far as what was in flight explains it. Where that ACK was not
@@ -19,6 +22,9 @@ impl Connection {
         let half = &mut self.halves[Side::Server as usize];
         let last_ns = half.last.time_ns;
         let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
+        if half.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
+            return (0, 0);
+        }
         half.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
         let unknown_ns = if timed { ack_ns } else { 0 };
         let first_ns = half.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
@@ -58,7 +64,8 @@ impl Connection {
         self.setup.confirmed && self.path.ends_here(side.peer())
     }
 
-    /// The silence that this departure ends; `None` if nobody waited or nothing is to explain.
+    /// Takes the silence that this departure ends into `gap`, where somebody waited. Answers whether
+    /// there is something to explain.
     pub(super) fn silence(
         &mut self,
         side: Side,
@@ -66,21 +73,18 @@ impl Connection {
         segment: &Segment,
         kind: Kind,
         since: &SinceDeparture,
-        arrived: bool,
-    ) -> Option<Gap> {
-        if !self.timeline.accrues() || !self.moves_cursor(side, kind, arrived, start) {
-            return None;
-        }
+        gap: &mut Gap,
+    ) -> bool {
         let from_ns = self.timeline.cursor_ns;
         let to_ns = segment.time_ns.max(from_ns);
         let continues = self.timeline.active == Some(side);
         if continues && kind == Kind::New && to_ns - from_ns < PLAIN_NS {
             self.timeline.own_plain(Owner::Bandwidth, to_ns - from_ns);
-            return None;
+            return false;
         }
         let goes_on = continues && side == Side::Server;
         let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
-        let mut gap = self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since);
+        self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since, gap);
         gap.way_ns = way_ns.unwrap_or(gap.way_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
@@ -94,7 +98,8 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
             self.setup.ignore_data(segment.time_ns);
         }
-        if self.halves[side as usize].infer_scale(&mut gap) {
+        if self.halves[side as usize].bulk.is_some() && self.halves[side as usize].infer_scale(gap)
+        {
             self.timeline.reveal_window(side);
         }
         gap.overtaken = kind == Kind::Reordered;
@@ -109,19 +114,23 @@ impl Connection {
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
         }
         if continues && gap.busy_ns > 0 && !gap.overtaken {
-            self.doubt_rate(&mut gap, start);
+            self.doubt_rate(gap, start);
         }
-        self.halves[side as usize].follow_pace(&mut gap, start);
-        Some(gap)
+        if self.halves[side as usize].bulk.is_some() {
+            self.halves[side as usize].follow_pace(gap, start);
+        }
+        true
     }
 
+    /// States in `gap` what `side` knew while it was silent: it is large, and made in its place.
     pub(super) fn gap(
         &mut self,
         side: Side,
         (start_ns, end_ns): (u64, u64),
         continues: bool,
         since: &SinceDeparture,
-    ) -> Gap {
+        gap: &mut Gap,
+    ) {
         let rtt_sender_ns = self.path.rtt_ns(side);
         let rtt_base_ns = self.path.base_rtt_ns();
         let front = self.timeline.front();
@@ -136,15 +145,14 @@ impl Connection {
         let asked = &mut self.halves[speaker as usize];
         let (last, last_small, apart_ns) =
             (asked.last_seen(), asked.last.small, asked.last.apart_ns());
-        let asked_queue_ns = asked.latest_delay_ns(rtt_sender_ns);
-        let busy_ns = asked.bulk.as_mut().map_or(0, |bulk| bulk.pipe.busy_ns(start_ns, end_ns));
         // Behind the vantage the question itself keeps the bottleneck busy, and others in a queue.
-        let behind_ns = asked_queue_ns.min(busy_ns);
-        let rate = asked.bulk.as_mut().and_then(|bulk| bulk.pipe.rate());
-        let own_ns = asked_since.filter(|_| speaker == Side::Client).map_or(0, |(from, at_ns)| {
-            let sent_ns = last.time_ns.saturating_sub(at_ns);
-            cause::own_ns(asked.nxt.saturating_sub(from), sent_ns, rate)
-        });
+        let (busy_ns, behind_ns, own_ns) = if asked.bulk.is_some() {
+            let behind_ns = asked.latest_delay_ns(rtt_sender_ns);
+            let since = asked_since.filter(|_| speaker == Side::Client);
+            asked.busy_ns((start_ns, end_ns), behind_ns, since)
+        } else {
+            (0, 0, 0)
+        };
         let (busy_ns, behind_ns) = if continues {
             (busy_ns.max(self.queued_ns(side).min(end_ns - start_ns)), 0)
         } else {
@@ -155,7 +163,6 @@ impl Connection {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],
             _ => ORIGIN,
         };
-        let closed_ns = since.closed_ns + half.closed_for_ns(end_ns);
         let no_ack = since.trigger.is_none();
         let (flight, room, window) = (half.flight(), half.room(), half.window());
         let height = if no_ack { flight } else { since.flight_before };
@@ -164,7 +171,7 @@ impl Connection {
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
             bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
-        Gap {
+        *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
             start_ns,
@@ -188,35 +195,27 @@ impl Connection {
             flight_before: height,
             room_before: if no_ack { room } else { since.room_before },
             window_before,
-            window_met: window_before.is_some_and(|bytes| half.window_met(bytes)),
-            closed_ns,
+            closed_ns: since.closed_ns,
             probes: since.probes,
             probes_answered: since.probes_answered,
             probe: since.probe,
-            closed_by: half.trouble().closed_by.filter(|_| closed_ns > 0),
-            duplicate_ack: half.trouble().duplicate_ack,
             more_queued: self.more_queued(side, continues),
             flight_reached: half.flight_reached(),
-            told: half.trouble().told,
             // Where ACKs were left out of the capture, they are what is missing.
             missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
             drained,
             holed: since.holed,
-            in_recovery: half.in_recovery(),
-            after_loss: half.trouble().after_loss,
-            nagle_refuted: self.nagle_refuted(side),
-            nagle_holds: half.trouble().nagle_holds,
-            nagle_missed: half.trouble().nagle_missed,
-            late_acks_met: half.trouble().late_acks_met,
-            late_acks_missed: half.trouble().late_acks_missed,
             steps: half.steps(),
             shape,
-            duplicate_effect_ns: half.trouble().duplicate_effect_ns,
             owes: self.framer.owes(side),
             expects_continue,
             in_handshake,
             after_handshake,
             ..Gap::default()
+        };
+        if half.is_troubled() {
+            half.add_trouble(gap);
+            gap.nagle_refuted = self.nagle_refuted(side);
         }
     }
 
@@ -277,6 +276,34 @@ impl Connection {
         if let Some(trace) = self.trace_mut() {
             trace.gap(gap, &slices);
         }
+        self.doubt(gap, &slices);
+        let causes = slices.causes();
+        // What ends a turn without anything in the way says nothing more of its sender.
+        if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
+            self.learn(gap, &slices);
+        }
+        if gap.sender == Side::Server && gap.turn == Turn::Continues {
+            let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
+            let position = self.halves[Side::Server as usize].nxt - gap.next_len;
+            let own_ns = own.map(|slice| slice.ns).sum();
+            self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
+        }
+        let sent = self.halves[Side::Client as usize].nxt;
+        self.timeline.settle_rests(gap, &slices, sent);
+        let repaired = gap.retransmission.map(|_| end);
+        self.timeline.own(&slices, gap, repaired);
+        if causes & 1 << Cause::ZeroWindow as u64 != 0 {
+            let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
+            for was in self.halves[gap.sender as usize].take_unread() {
+                self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
+            }
+        } else {
+            self.halves[gap.sender as usize].note_unread(gap, &slices);
+        }
+    }
+
+    /// Keeps what a silence says of its sender for later ones.
+    fn learn(&mut self, gap: &Gap, slices: &Slices) {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight_before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
@@ -285,8 +312,7 @@ impl Connection {
         if owned_by(Cause::SendBuffer) {
             self.timeline.confirm_ceiling();
         }
-        self.doubt(gap, &slices);
-        self.note_blocked(gap, &slices);
+        self.note_blocked(gap, slices);
         let half = &mut self.halves[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
@@ -321,25 +347,7 @@ impl Connection {
                 bulk.stand_at(bytes, gap);
             }
         }
-        self.halves[gap.sender as usize].restart(gap, &slices);
-        if gap.sender == Side::Server && gap.turn == Turn::Continues {
-            let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-            let position = self.halves[Side::Server as usize].nxt - gap.next_len;
-            let own_ns = own.map(|slice| slice.ns).sum();
-            self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
-        }
-        let sent = self.halves[Side::Client as usize].nxt;
-        self.timeline.settle_rests(gap, &slices, sent);
-        let repaired = gap.retransmission.map(|_| end);
-        self.timeline.own(&slices, gap, repaired);
-        if owned_by(Cause::ZeroWindow) {
-            let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
-            for was in self.halves[gap.sender as usize].take_unread() {
-                self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
-            }
-        } else {
-            self.halves[gap.sender as usize].note_unread(gap, &slices);
-        }
+        self.halves[gap.sender as usize].restart(gap, slices);
     }
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
@@ -355,11 +363,13 @@ impl Connection {
             _ => side,
         };
         let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        let mut since = self.halves[side as usize].take_since();
+        let mut since = SinceDeparture::default();
+        self.halves[side as usize].take_since(&mut since);
         self.halves[side as usize].advance(&mut since, end_ns, rtt_ns, rtt_peer_ns);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
-        let mut gap = self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since);
+        let mut gap = Gap::default();
+        self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
         let half = &mut self.halves[side as usize];
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;

@@ -28,12 +28,15 @@ impl Connection {
     /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
     /// had arrived, nor if the acknowledgment is of the first sending. Where the answer to a needless
     /// repetition is the first to acknowledge more, it is the ACKs that were lost: `advances`.
-    pub(super) fn settle_suspended(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        [dsack, advances]: [bool; 2],
-    ) {
+    #[inline]
+    pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, says: [bool; 2]) {
+        if self.is_unsettled() || self.halves[side.peer() as usize].is_troubled() {
+            self.settle_held(side, segment, says);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_held(&mut self, side: Side, segment: &Segment, [dsack, advances]: [bool; 2]) {
         let rtt_ns = self.path.rtt_ns(side);
         self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
         let Some(rare) = &mut self.rare else { return };
@@ -68,8 +71,32 @@ impl Connection {
         }
     }
 
+    /// `side` sends `segment` while a repetition may be suspended. Whether it repeats more of the same:
+    /// all that is outstanding is repeated at once, and the first of it not yet settled. Otherwise
+    /// the repetition is settled.
+    #[inline(never)]
+    pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
+        let Some(held) = self.rare(|rare| &rare.suspended) else { return false };
+        let by_timer = kind == Kind::Retransmission(Recovery::Timer);
+        if held.gap.sender != side {
+            if kind == Kind::New {
+                // It was still on its way when its peer went on: the first one had arrived.
+                self.rare_mut().suspended = None;
+            }
+            return false;
+        }
+        if by_timer && segment.time_ns < held.gap.end_ns + self.path.rtt_ns(side.peer()) {
+            return true;
+        }
+        let held = Box::new(held.clone());
+        self.rare_mut().contested = Some(held);
+        self.resume();
+        false
+    }
+
     /// `side` goes on: at once with an ACK that only its timer has brought about, it had waited for
     /// that. Otherwise it had nothing more to send, and nobody waited.
+    #[inline(never)]
     pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
         let Some(told) = self.rare.as_mut().and_then(|rare| rare.told_late.take()) else { return };
         let gap = &told.last.gap;

@@ -1,10 +1,11 @@
 //! What only a sender of bulk needs.
 
-use crate::cause::Slice;
+use crate::cause::{self, Slice};
 use crate::tcp::ceiling::Rounds;
 use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
 
+use super::Half;
 use super::pacer::Pacer;
 use super::scale::Unscaled;
 use super::spacing::Spacing;
@@ -45,6 +46,28 @@ pub struct Bulk {
     pub pacer: Pacer,
     /// What silences were put down to since then.
     pub(super) unread: Vec<Slice>,
+}
+
+impl Half {
+    /// How long the pipe was busy between two times with what was sent; for how much of that a
+    /// question stood in it whose ACK was so late; and how long one that began at a position and time
+    /// has kept it busy itself, ns.
+    #[inline(never)]
+    pub fn busy_ns(
+        &mut self,
+        (start_ns, end_ns): (u64, u64),
+        late_ns: u64,
+        asked_since: Option<(u64, u64)>,
+    ) -> (u64, u64, u64) {
+        let (nxt, last_ns) = (self.nxt, self.last.time_ns);
+        let Some(bulk) = &mut self.bulk else { return (0, 0, 0) };
+        let busy_ns = bulk.pipe.busy_ns(start_ns, end_ns);
+        let rate = bulk.pipe.rate();
+        let own_ns = asked_since.map_or(0, |(from, at_ns)| {
+            cause::own_ns(nxt.saturating_sub(from), last_ns.saturating_sub(at_ns), rate)
+        });
+        (busy_ns, late_ns.min(busy_ns), own_ns)
+    }
 }
 
 impl Bulk {

@@ -17,9 +17,20 @@ fn loose_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
     (300_000 + rtt_sender_ns / 16).min(if long { rtt_sender_ns } else { rtt_sender_ns / 4 })
 }
 
+/// Whether the first of its SACK blocks tells of data that came twice (RFC 2883 §4).
+#[inline(never)]
+fn is_dsack(segment: &Segment) -> bool {
+    let [first, second, ..] = segment.sack;
+    let within = segment.sack_count > 1
+        && first.left.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left)
+        && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
+    (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
+}
+
 impl Half {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
     /// to what is known `since` the last departure.
+    #[inline]
     pub fn advance(
         &mut self,
         since: &mut SinceDeparture,
@@ -59,7 +70,8 @@ impl Half {
             return;
         }
         let until_ns = now_ns.saturating_sub(rtt_sender_ns);
-        let mut since = self.take_since();
+        let mut since = SinceDeparture::default();
+        self.take_since(&mut since);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             self.take_effect(&mut since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
@@ -87,6 +99,7 @@ impl Half {
         self.pending.covers(position, now_ns)
     }
 
+    #[inline(never)]
     pub(super) fn take_effect(
         &mut self,
         since: &mut SinceDeparture,
@@ -130,17 +143,15 @@ impl Half {
             });
         }
         if advances {
-            self.sample_rate(&ack);
+            if self.bulk.is_some() {
+                self.sample_rate(&ack);
+            }
             self.una = ack.una as u32;
             if ack.duplicate || self.trouble.is_some() {
                 self.move_on(u32::from(ack.duplicate));
             }
         } else if ack.duplicate {
-            let seen = ack.sighting(self.side.peer());
-            let trouble = self.trouble_mut();
-            trouble.duplicate_acks_now += 1;
-            trouble.duplicate_effect_ns = ack.seen_ns + rtt_sender_ns;
-            trouble.duplicate_ack.get_or_insert(seen);
+            self.note_duplicate(&ack, rtt_sender_ns);
         }
         if since.probes > since.probes_answered && !advances && !opens {
             since.probes_answered += 1;
@@ -148,7 +159,20 @@ impl Half {
         self.follow_window(since, &ack);
     }
 
+    /// A duplicate ACK takes effect.
+    #[cold]
+    #[inline(never)]
+    fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
+        let seen = ack.sighting(self.side.peer());
+        let trouble = self.trouble_mut();
+        trouble.duplicate_acks_now += 1;
+        trouble.duplicate_effect_ns = ack.seen_ns + rtt_sender_ns;
+        trouble.duplicate_ack.get_or_insert(seen);
+    }
+
     /// `una` moved, by an ACK that tells of so many losses beyond it.
+    #[cold]
+    #[inline(never)]
     fn move_on(&mut self, duplicate_acks: u32) {
         let una = self.una();
         let trouble = self.trouble_mut();
@@ -171,6 +195,23 @@ impl Half {
             // Nothing is nothing in any scale.
             Offer::Field(field) => field == 0,
         };
+        if closed || self.trouble.is_some() {
+            self.note_closed(since, ack, closed);
+        }
+        match ack.offer {
+            Offer::Edge(edge) => {
+                let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
+                self.marks.note(Marks::HAS_WINDOW, true);
+                self.right_edge = furthest as u32;
+            }
+            Offer::Field(field) => self.offer_field(field),
+        }
+    }
+
+    /// By `ack` the window is (almost) closed, or it may have been until then.
+    #[cold]
+    #[inline(never)]
+    fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
         match (self.trouble().closed_since_ns, closed) {
             (None, true) => {
                 let closed_by = ack.sighting(self.side.peer());
@@ -183,14 +224,6 @@ impl Half {
                 self.trouble_mut().closed_since_ns = None;
             }
             _ => {}
-        }
-        match ack.offer {
-            Offer::Edge(edge) => {
-                let furthest = self.right_edge().map_or(edge, |known| known.max(edge));
-                self.marks.note(Marks::HAS_WINDOW, true);
-                self.right_edge = furthest as u32;
-            }
-            Offer::Field(field) => self.offer_field(field),
         }
     }
 
@@ -246,14 +279,7 @@ impl Half {
         if segment.window == 0 && !segment.flags.has(TcpFlags::RST) {
             self.trouble_mut().zero_window_advertisements += 1;
         }
-        let dsack = segment.sack_count > 0 && {
-            let first = segment.sack[0];
-            let second = segment.sack[1];
-            let within = segment.sack_count > 1
-                && first.left.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left)
-                && first.right.wrapping_sub(second.left) <= second.right.wrapping_sub(second.left);
-            (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
-        };
+        let dsack = segment.sack_count > 0 && is_dsack(segment);
         let (longest, sent_ns) = self.sent.arrived(una);
         let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
         self.acked_len_max = self.acked_len_max.max(arrived);
@@ -276,7 +302,9 @@ impl Half {
             });
         }
         let mut sample = None;
-        self.follow_hole(segment, una);
+        if segment.sack_count > 0 || self.trouble.is_some() {
+            self.follow_hole(segment, una);
+        }
         if dsack {
             self.trouble_mut().dsacks += 1;
         }
@@ -306,6 +334,7 @@ impl Half {
 
     /// Where only a hole keeps the receiver from having all (RFC 2018), and it is filled though
     /// nothing was sent again, a packet came late.
+    #[inline(never)]
     fn follow_hole(&mut self, segment: &Segment, una: u64) {
         let nxt = self.nxt;
         let sequence = self.sequence;
@@ -327,9 +356,16 @@ impl Half {
     }
 
     /// Position that was acknowledged though it was never seen here: the trace has a hole.
+    #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
+        if self.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip_to_acked(&mut self) -> Option<u64> {
         let (from, una_seen) = (self.in_order(), self.una_seen());
-        if una_seen <= from || una_seen > self.nxt + (1 << 30) {
+        if una_seen > self.nxt + (1 << 30) {
             return None;
         }
         // A FIN is one position that carries no data.

@@ -2,6 +2,7 @@
 
 use super::trouble::Repeated;
 use super::*;
+use crate::tcp::gap::Gap;
 
 /// Nothing is repeated sooner, ns: two round trips of a tail-loss probe are longer (RFC 8985 §7.2).
 const REPAIR_MIN_NS: u64 = 10_000_000;
@@ -63,7 +64,8 @@ impl Half {
 
     /// Follows the identification field to `segment`: notes the packets that did not come by.
     pub(super) fn count_packet(&mut self, segment: &Segment) {
-        let packets = u64::from(segment.payload_len).div_ceil(self.smss()).max(1);
+        let (len, smss) = (u64::from(segment.payload_len), self.smss());
+        let packets = if len <= smss { 1 } else { len.div_ceil(smss) };
         let jump = self.packet_count.jump(segment);
         let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
         let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
@@ -86,6 +88,24 @@ impl Half {
     pub fn flight_reached(&self) -> u64 {
         let trouble = self.trouble();
         if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max.into() }
+    }
+
+    /// Adds to a silence what went wrong before it and in it.
+    #[inline(never)]
+    pub fn add_trouble(&self, gap: &mut Gap) {
+        let trouble = self.trouble();
+        gap.closed_ns += self.closed_for_ns(gap.end_ns);
+        gap.closed_by = trouble.closed_by.filter(|_| gap.closed_ns > 0);
+        gap.window_met = gap.window_before.is_some_and(|bytes| self.window_met(bytes));
+        gap.duplicate_ack = trouble.duplicate_ack;
+        gap.duplicate_effect_ns = trouble.duplicate_effect_ns;
+        gap.told = trouble.told;
+        gap.in_recovery = self.in_recovery();
+        gap.after_loss = trouble.after_loss;
+        gap.nagle_holds = trouble.nagle_holds;
+        gap.nagle_missed = trouble.nagle_missed;
+        gap.late_acks_met = trouble.late_acks_met;
+        gap.late_acks_missed = trouble.late_acks_missed;
     }
 
     /// Whether a loss is being repaired, as far as the sender knows.

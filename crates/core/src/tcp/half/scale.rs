@@ -51,8 +51,10 @@ impl Half {
     /// scale that allows for the flight, again and again, that is the scale, and the window was
     /// what it waited for. Answers whether that was found out.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
-        let waited = gap.ack_triggered() && gap.retransmission.is_none();
-        let Some(bulk) = self.bulk.as_mut().filter(|_| waited) else { return false };
+        let Some(bulk) = &mut self.bulk else { return false };
+        if !gap.ack_triggered() || gap.retransmission.is_some() {
+            return false;
+        }
         if self.window_scale.is_some() && !bulk.unscaled.settled {
             return false;
         }

@@ -34,23 +34,6 @@ pub struct SinceDeparture {
 }
 
 impl SinceDeparture {
-    /// Nothing.
-    pub(super) const NONE: Self = Self {
-        first_ack_ns: None,
-        trigger: None,
-        acks: 0,
-        flight_first: 0,
-        flight_before: 0,
-        room_before: None,
-        window_before: None,
-        closed_ns: 0,
-        probes: 0,
-        probes_answered: 0,
-        probe: None,
-        missing_packets: 0,
-        holed: false,
-    };
-
     /// The capture itself has a hole: packets that are missing there tell nothing of the path.
     pub fn excuse_missing(&mut self) {
         self.missing_packets = 0;

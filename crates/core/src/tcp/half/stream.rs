@@ -16,11 +16,14 @@ const RTO_MIN_NS: u64 = 180_000_000;
 
 impl Half {
     /// Tells what the data of `segment` is to the stream, without changing it.
+    #[inline]
     pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
+        if start >= self.nxt { Kind::New } else { self.kind_of_old(segment, start, rtts) }
+    }
+
+    #[inline(never)]
+    fn kind_of_old(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         let end = start + u64::from(segment.payload_len);
-        if start >= self.nxt {
-            return Kind::New;
-        }
         // Probes and keep-alives repeat the last byte (or none) of what was acknowledged.
         if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
@@ -134,8 +137,8 @@ impl Half {
         if small && kind == Kind::New && !fin {
             let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
             let outstanding = small_end > self.una() && small_end <= start;
-            if outstanding && !self.ack_near(small_end, segment.time_ns) {
-                self.trouble_mut().nagle_refuted += 1;
+            if outstanding {
+                self.refute_nagle(small_end, segment.time_ns);
             }
             self.small_end = NonZeroU32::new(end as u32);
         }
@@ -160,6 +163,15 @@ impl Half {
             trouble.all_but_hole_ns = None;
         }
         self.fill_pipe(segment.time_ns, len);
+    }
+
+    /// A small segment follows another one, up to `small_end`, of which the sender has no ACK.
+    #[cold]
+    #[inline(never)]
+    fn refute_nagle(&mut self, small_end: u64, now_ns: u64) {
+        if !self.ack_near(small_end, now_ns) {
+            self.trouble_mut().nagle_refuted += 1;
+        }
     }
 
     /// Whether a small segment is among the `flight` bytes that were unacknowledged and is so no
@@ -200,16 +212,23 @@ impl Half {
 
     /// The stream has come to `end`, and what lies between its end so far and `start` was not
     /// seen.
+    #[inline]
     fn reach(&mut self, segment: &Segment, start: u64, end: u64) {
         if start > self.nxt {
-            let (from, ip_id) = (self.nxt, segment.ip_id);
-            let hole = Hole { start: from, end: start, noticed_ns: segment.time_ns, ip_id };
-            self.note_full_segment();
-            self.trouble_mut().notice(hole);
+            self.notice_hole(segment, start);
         }
         if end > self.nxt {
             self.go_to(end);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn notice_hole(&mut self, segment: &Segment, end: u64) {
+        let (start, ip_id) = (self.nxt, segment.ip_id);
+        let hole = Hole { start, end, noticed_ns: segment.time_ns, ip_id };
+        self.note_full_segment();
+        self.trouble_mut().notice(hole);
     }
 
     /// Which sending of a repeated segment an ACK is for cannot be told (RFC 6298 §3).
@@ -244,14 +263,17 @@ impl Half {
         }
     }
 
+    #[inline]
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
-        let (flight, smss) = (self.flight(), self.smss());
-        if self.bulk.is_none() && flight > 3 * smss {
-            self.bulk = Some(Box::default());
+        let flight = self.flight();
+        if self.bulk.is_some() || flight > 3 * self.smss() {
+            self.bulk_mut().pipe.fill(now_ns, len, flight);
         }
-        if let Some(bulk) = &mut self.bulk {
-            bulk.pipe.fill(now_ns, len, flight);
-        }
+    }
+
+    #[inline(never)]
+    fn bulk_mut(&mut self) -> &mut Bulk {
+        self.bulk.get_or_insert_default()
     }
 
     /// The silence before the last departure has been judged: its round goes on, or the next

@@ -9,6 +9,9 @@ impl Half {
     /// Keeps what a silence was put down to while the window's right edge stands still: until it
     /// moves, the receiving application may have read nothing.
     pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {
+        if self.bulk.is_none() {
+            return;
+        }
         let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
         let Some(bulk) = &mut self.bulk else { return };
         // A little it moves though nobody reads: windows are offered in units (RFC 7323 §2.2), and
