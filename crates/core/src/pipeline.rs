@@ -92,15 +92,18 @@ impl Decoder {
             let is_wanted = matches!(packet, Packet::Tcp) && self.wants(&segment.flow);
             let of_names = dns::concerns(segment);
             segment.rebase(entry.offset);
-            batch.counts.add(&packet);
-            match packet {
-                Packet::Tcp if is_wanted && of_names => {
+            if is_wanted {
+                if of_names {
                     batch.asides.push(Aside::Segment(batch.place()));
-                    batch.take_slot();
                 }
-                Packet::Tcp if is_wanted => batch.take_slot(),
-                Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
-                other => self.keep(&other, batch),
+                batch.counts.tcp += 1;
+                batch.take_slot();
+            } else {
+                batch.counts.add(&packet);
+                match packet {
+                    Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
+                    other => self.keep(&other, batch),
+                }
             }
         }
     }
@@ -122,6 +125,7 @@ impl Decoder {
     }
 
     /// Keeps in `batch` what is no segment.
+    #[inline(never)]
     fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
             Packet::Udp(it) => batch.asides.extend(self.datagram(it, Carrier::Datagram)),

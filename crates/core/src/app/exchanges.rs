@@ -108,7 +108,7 @@ impl Exchanges {
         if self.anticipated.is_some() || self.sending || self.waiting.len() >= WAITING_MAX {
             return false;
         }
-        self.spoke = true;
+        (self.spoke, self.set_aside) = (true, false);
         self.waiting.push_back(flags);
         (self.kind_given, self.request_header_given) = (true, true);
         true
@@ -122,7 +122,7 @@ impl Exchanges {
         if !plain || self.anticipated.is_some() {
             return false;
         }
-        self.spoke = true;
+        (self.spoke, self.set_aside) = (true, false);
         self.answering = self.waiting.pop_front();
         (self.responding, self.response_header_given) = (false, true);
         true

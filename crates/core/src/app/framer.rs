@@ -185,21 +185,45 @@ impl Framer {
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
+        match self.whole(from, bytes, missing, known) {
+            Some(mark) => on(0, mark),
+            None => self.parse(from, bytes, missing, known, on),
+        }
+    }
+
+    /// The only mark of a push that is a plain message, whole, with a header that is known, at its
+    /// first byte; of others `None`, and it has to be [`parse`](Self::parse)d.
+    #[inline]
+    pub fn whole<'k>(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        known: &'k KnownHeaders,
+    ) -> Option<Mark<'k>> {
+        let Machine::Http(http) = &self.machine else { return None };
+        if self.skip[from as usize] > 0 || missing > 0 {
+            return None;
+        }
+        http.whole(from, bytes, &mut self.exchanges, known)
+    }
+
+    /// [`push`](Self::push) where [`whole`](Self::whole) has no answer.
+    #[inline]
+    pub fn parse(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        known: &mut KnownHeaders,
+        on: &mut dyn FnMut(u32, Mark<'_>),
+    ) {
         let total = bytes.len() as u64 + u64::from(missing);
         let skip = &mut self.skip[from as usize];
         (self.exchanges.spoke, self.exchanges.set_aside) = (*skip > 0, false);
         if *skip > total {
             *skip -= total;
             return;
-        }
-        if let Machine::Http(http) = &self.machine
-            && *skip == 0
-            && missing == 0
-        {
-            let exchanges = &mut self.exchanges;
-            if http.whole(from, &mut Feed { bytes, pos: 0, pinned: None, exchanges, known, on }) {
-                return;
-            }
         }
         if total > 0 {
             self.run(from, bytes, missing, None, known, on);

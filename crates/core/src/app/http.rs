@@ -2,11 +2,11 @@
 //!
 //! Read first: RFC 9112 §6.3 (message body length) and RFC 9110 §15.2 (interim responses).
 
-use super::exchanges::{Feed, Lost, RequestFlags};
+use super::exchanges::{Exchanges, Feed, Lost, RequestFlags};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
 use super::kind::http_kind;
-use super::known::{Known, Slot, StartLine};
+use super::known::{Known, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
 use super::mark::{Mark, Side};
@@ -56,32 +56,30 @@ impl Http {
     }
 
     /// Takes a push that is one plain message, whole, whose header is the last one's again: nearly
-    /// all of who polls. Answers whether it is; marks and state are then those of [`Self::feed`].
+    /// all of who polls. Its mark stands for those of [`Self::feed`].
     #[inline]
-    pub fn whole(&self, from: Side, feed: &mut Feed<'_>) -> bool {
+    pub fn whole<'k>(
+        &self,
+        from: Side,
+        bytes: &[u8],
+        exchanges: &mut Exchanges,
+        known: &'k KnownHeaders,
+    ) -> Option<Mark<'k>> {
         let half = &self.halves[from as usize];
         if half.state != State::Start {
-            return false;
+            return None;
         }
-        let Some(known) = feed.known.get(half.last, from, feed.bytes) else { return false };
-        let Some(extent) = known.plain else { return false };
-        let is_new = known.software.is_some() && !feed.exchanges.knows_software(from);
-        if is_new || extent.message as usize != feed.bytes.len() {
-            return false;
+        let known = known.get(half.last, from, bytes)?;
+        let extent = known.plain.filter(|extent| extent.message as usize == bytes.len())?;
+        if known.software.is_some() && !exchanges.knows_software(from) {
+            return None;
         }
         let StartLine { status, flags, kind } = &known.start;
         match from {
-            Side::Client => {
-                feed.exchanges.ask_whole(*flags) && {
-                    (feed.on)(0, Mark::Request { kind, extent });
-                    true
-                }
-            }
+            Side::Client => exchanges.ask_whole(*flags).then_some(Mark::Request { kind, extent }),
             Side::Server => {
-                feed.exchanges.answer_whole() && {
-                    (feed.on)(0, Mark::Response { status: *status, extent });
-                    true
-                }
+                let status = *status;
+                exchanges.answer_whole().then_some(Mark::Response { status, extent })
             }
         }
     }

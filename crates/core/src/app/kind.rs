@@ -40,6 +40,12 @@ impl Label {
         self.bytes[from..usize::from(self.len)].make_ascii_uppercase();
     }
 
+    /// Forgets all.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
     /// Whether nothing is known.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -28,6 +28,17 @@ impl ByteOrder {
         })
     }
 
+    /// The four 32-bit integers of `bytes`.
+    #[inline]
+    pub(super) fn words(self, bytes: &[u8; 16]) -> [u32; 4] {
+        let number = u128::from_le_bytes(*bytes);
+        let words = [0, 32, 64, 96].map(|shift| (number >> shift) as u32);
+        match self {
+            Self::Little => words,
+            Self::Big => words.map(u32::swap_bytes),
+        }
+    }
+
     /// The 64-bit integer at `at`, if it lies within `bytes`.
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let field = *bytes.get(at..)?.first_chunk()?;

@@ -119,7 +119,7 @@ impl Pcap {
 
     #[inline]
     fn fields(&self, header: &[u8; RECORD_HEADER_BYTES]) -> [u32; 4] {
-        [0, 4, 8, 12].map(|at| self.order.u32(header, at).unwrap_or_default())
+        self.order.words(header)
     }
 
     #[inline]

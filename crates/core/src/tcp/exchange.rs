@@ -119,6 +119,47 @@ pub struct Handshake {
 }
 
 impl Exchange {
+    /// Begins with `seen` at `start_ns`, whatever it was before. It is large, and most of it nothing:
+    /// in its place that takes less than to make it elsewhere and move it.
+    pub fn begin(&mut self, seen: Sighting, at_ns: u64) {
+        // All of them by name, so that none is forgotten.
+        let Self {
+            kind,
+            start_ns,
+            end_ns,
+            first,
+            last,
+            answered_ns,
+            ledger,
+            chains,
+            outcome,
+            idle_ns,
+            connects,
+            repeated_setup_ns,
+            request_seen,
+            response_seen,
+            awaits_continue,
+            asked,
+            in_handshake,
+            handshake,
+            endless,
+            response_end,
+            began_at,
+            pauses,
+            provisional_ns,
+        } = self;
+        kind.clear();
+        chains.clear();
+        (*start_ns, *end_ns, *answered_ns) = (at_ns, at_ns, 0);
+        (*first, *last) = (seen, seen);
+        (*ledger, *outcome) = (Shares::default(), Outcome::default());
+        (*idle_ns, *repeated_setup_ns, *provisional_ns) = (0, 0, 0);
+        (*connects, *request_seen, *response_seen) = (false, false, false);
+        (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
+        (*handshake, *response_end, *pauses) = (None, None, None);
+        *began_at = [0; 2];
+    }
+
     /// Its wall time, ns.
     pub fn wall_ns(&self) -> u64 {
         self.ledger.total_ns()

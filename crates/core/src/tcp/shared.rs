@@ -85,16 +85,10 @@ const SPARE_MAX: usize = 32;
 const CHAINS_MAX: usize = 4;
 
 impl Spare {
-    /// `exchange`, in the room of another where there is some.
+    /// Room for an exchange, perhaps that of another, which has to [`begin`](Exchange::begin).
     #[inline]
-    pub fn place(&mut self, exchange: Exchange) -> Box<Exchange> {
-        match self.exchanges.pop() {
-            Some(mut spare) => {
-                *spare = exchange;
-                spare
-            }
-            None => Box::new(exchange),
-        }
+    pub fn room(&mut self) -> Box<Exchange> {
+        self.exchanges.pop().unwrap_or_default()
     }
 
     /// Room for the chains of an exchange that has none.

@@ -4,7 +4,7 @@ mod asked;
 mod pauses;
 mod unasked;
 
-use crate::app::{Label, Mark, Side};
+use crate::app::{Mark, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Leg, Owner, Slice, Slices};
 use crate::queue::Queue;
@@ -150,15 +150,12 @@ impl Timeline {
     /// (of data before `repaired_end`) also concerns an exchange whose last byte has passed but
     /// not yet arrived.
     pub fn own(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
-        for exchange in self.open.iter_mut() {
-            let arrived = match (exchange.response_end, repaired_end) {
-                (None, _) => false,
-                (Some(end), Some(repaired)) => gap.sender != Side::Server || repaired > end.get(),
-                (Some(_), None) => true,
-            };
-            if arrived {
-                continue;
-            }
+        let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
+            (None, _) => true,
+            (Some(end), Some(repaired)) => gap.sender == Side::Server && repaired <= end.get(),
+            (Some(_), None) => false,
+        };
+        self.open.iter_mut().filter(lives).for_each(|exchange| {
             if exchange.waits_through(gap) {
                 exchange.own_waiting(gap);
             } else {
@@ -166,7 +163,7 @@ impl Timeline {
             }
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
             exchange.last = gap.next;
-        }
+        });
     }
 
     /// The silence of `sender` that `frame` ended turned out to be another's.
@@ -283,13 +280,8 @@ impl Timeline {
         let after_handshake = self.is_ready() && !self.rests;
         self.request_began = !after_handshake;
         if !after_handshake {
-            let position = at.positions[Side::Server as usize];
-            self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
-            if at.open_ended {
-                self.retire_all(at.rtt_client_ns, Outcome::Complete);
-            } else {
-                self.retire_complete(at.rtt_client_ns);
-                self.retire_endless(at.rtt_client_ns);
+            if !self.open.is_empty() {
+                self.retire_answered(at);
             }
             if self.open.len() < PIPELINED_MAX {
                 self.open(at, setup, spare);
@@ -299,7 +291,19 @@ impl Timeline {
             exchange.request_seen = true;
             exchange.asked = false;
             exchange.response_seen = false;
-            exchange.kind = Label::default();
+            exchange.kind.clear();
+        }
+    }
+
+    /// Another request begins: what has been answered, for all that can be told, is over.
+    fn retire_answered(&mut self, at: &At) {
+        let position = at.positions[Side::Server as usize];
+        self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
+        if at.open_ended {
+            self.retire_all(at.rtt_client_ns, Outcome::Complete);
+        } else {
+            self.retire_complete(at.rtt_client_ns);
+            self.retire_endless(at.rtt_client_ns);
         }
     }
 
@@ -351,15 +355,9 @@ impl Timeline {
     }
 
     fn open(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        let mut exchange = spare.place(Exchange {
-            start_ns: at.time_ns,
-            end_ns: at.time_ns,
-            first: at.seen,
-            last: at.seen,
-            began_at: at.positions,
-            idle_ns: self.paused_ns,
-            ..Exchange::default()
-        });
+        let mut exchange = spare.room();
+        exchange.begin(at.seen, at.time_ns);
+        (exchange.began_at, exchange.idle_ns) = (at.positions, self.paused_ns);
         if setup.waited_for(at.time_ns, at.rtt_client_ns) {
             setup.claimed = true;
             exchange.connects = true;

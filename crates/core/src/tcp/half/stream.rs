@@ -263,7 +263,7 @@ impl Half {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill_pipe(&mut self, now_ns: u64, len: u64) {
         let flight = self.flight();
         if self.bulk.is_some() || flight > 3 * self.smss() {
