@@ -61,17 +61,27 @@ impl Shares {
     }
 
     /// Adds `ns` to what an owner has that has none of the few shares, or too much for one.
+    #[inline]
     fn begin(&mut self, number: usize, ns: u64) {
         if ns == 0 {
             return;
         }
-        if self.all.is_none() {
-            let free = self.few.iter().position(|share| share.0 == 0);
-            if let Some(free) = free.filter(|_| ns <= NS_MAX && self.share(number).is_none()) {
-                self.few[free] = Share((number as u64 + 1) << NS_BITS | ns);
-                self.places |= (free as u64 + 1) << (number as u32 * PLACE_BITS);
-                return;
+        let is_new = self.all.is_none() && self.share(number).is_none();
+        let mut free = self.few.iter_mut().zip(1_u64..);
+        match free.find(|(share, _)| share.0 == 0).filter(|_| is_new && ns <= NS_MAX) {
+            Some((share, place)) => {
+                *share = Share((number as u64 + 1) << NS_BITS | ns);
+                self.places |= place << (number as u32 * PLACE_BITS);
             }
+            None => self.spread(number, ns),
+        }
+    }
+
+    /// Adds `ns` to what an owner has where the few shares are not enough.
+    #[cold]
+    #[inline(never)]
+    fn spread(&mut self, number: usize, ns: u64) {
+        if self.all.is_none() {
             self.all = Some(Box::new(self.ledger()));
             (self.few, self.places) = ([Share::default(); FEW], 0);
         }

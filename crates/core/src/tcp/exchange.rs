@@ -316,15 +316,29 @@ impl Exchange {
         if cause == Cause::SlowStart {
             self.provisional_ns += slice.ns;
         }
-        self.join(Chain {
-            cause,
-            sender: gap.sender,
-            ns: slice.ns,
-            count: 1,
-            longest_ns: slice.ns,
-            tails: u32::from(gap.tail),
-            gap: *gap,
-        });
+        let (sender, ns, tails) = (gap.sender, slice.ns, u32::from(gap.tail));
+        if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
+            return self.link(Chain {
+                cause,
+                sender,
+                ns,
+                count: 1,
+                longest_ns: ns,
+                tails,
+                gap: *gap,
+            });
+        }
+        self.join(Chain { cause, sender, ns, count: 1, longest_ns: ns, tails, gap: *gap });
+    }
+
+    /// Adds the first that it has of a cause and sender.
+    #[inline(always)]
+    fn link(&mut self, chain: Chain) {
+        // Most exchanges have one: room for four, as a vector makes it, costs them dear.
+        if self.chains.is_empty() {
+            self.chains.reserve_exact(1);
+        }
+        self.chains.push(chain);
     }
 
     /// What `sender` lost by `from` turned out to be `to`, with the same owner.
@@ -423,6 +437,7 @@ impl Exchange {
         self.join(ceiling);
     }
 
+    #[inline(never)]
     fn join(&mut self, other: Chain) {
         let same = |chain: &&mut Chain| chain.cause == other.cause && chain.sender == other.sender;
         match self.chains.iter_mut().find(same) {
@@ -435,13 +450,7 @@ impl Exchange {
                     chain.gap = other.gap;
                 }
             }
-            None => {
-                // Most exchanges have one: room for four, as a vector makes it, costs them dear.
-                if self.chains.is_empty() {
-                    self.chains.reserve_exact(1);
-                }
-                self.chains.push(other);
-            }
+            None => self.link(other),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cause::Class;
+use crate::tcp::exchange::Chain;
 use crate::tcp::pause::PAUSE_MIN_NS;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
@@ -153,8 +154,9 @@ impl Connection {
         }
         self.halves.iter_mut().for_each(Half::shrink);
         while let Some(mut exchange) = self.timeline.done.pop_front() {
-            let causes = exchange.causes();
-            if exchange.connects || exchange.repeated_setup_ns > 0 || causes & REVISED != 0 {
+            let revised = |chain: &Chain| REVISED & 1 << chain.cause as u64 != 0;
+            let is_revised = exchange.connects || exchange.repeated_setup_ns > 0;
+            if is_revised || exchange.chains.iter().any(revised) {
                 self.settle(&mut exchange);
             }
             let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);

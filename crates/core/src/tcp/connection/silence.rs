@@ -43,6 +43,7 @@ impl Connection {
     }
 
     /// A repetition by the side that is not speaking is not on the way to the exchange's end.
+    #[inline]
     pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // An answer that an ACK overtook is an answer.
         if kind == Kind::Reordered && self.halves[side as usize].goes_on_at(start) {

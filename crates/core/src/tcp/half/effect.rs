@@ -30,7 +30,7 @@ fn is_dsack(segment: &Segment) -> bool {
 impl Half {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
     /// to what is known `since` the last departure.
-    #[inline]
+    #[inline(always)]
     pub fn advance(
         &mut self,
         since: &mut SinceDeparture,
