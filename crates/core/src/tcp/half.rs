@@ -329,9 +329,8 @@ impl Half {
         if self.trouble.is_some() && self.is_copy(segment) {
             return true;
         }
-        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
         self.packets += 1;
-        if ipv4 {
+        if segment.facts.has(SegmentFlags::IPV4) {
             self.count_packet(segment);
         }
         if segment.facts.has(SegmentFlags::TIMESTAMPS) {

@@ -112,41 +112,18 @@ impl Half {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.small(len);
-        self.count(segment, kind, start, end);
-        match kind {
-            Kind::New => self.extend(segment, start, end),
-            Kind::Retransmission(_) if arrived && self.last.time_ns > 0 => {
-                self.time_no_more(start);
-                self.keep_since(*since);
-                return self.fill_pipe(segment.time_ns, len);
-            }
-            Kind::Late => return self.keep_since(*since),
-            Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
-                self.time_no_more(start);
-                if kind == Kind::Fill(Recovery::Timer) {
-                    self.note_cut_down(start, len);
-                }
-                self.note_repeated(segment, end);
-                self.repair(start, recovery);
-                self.fill_hole(start, end);
-            }
-            Kind::Reordered => self.fill_hole(start, end),
-            Kind::Probe => return self.probe(segment, since),
-        }
-        let fin = segment.flags.has(TcpFlags::FIN);
-        if small && kind == Kind::New && !fin {
-            let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
-            let outstanding = small_end > self.una() && small_end <= start;
-            if outstanding {
-                self.refute_nagle(small_end, segment.time_ns);
-            }
-            self.small_end = NonZeroU32::new(end as u32);
-        }
         if kind == Kind::New {
+            self.count(len, end - start.max(self.nxt), end);
+            self.extend(segment, start, end);
+            if small && !segment.flags.has(TcpFlags::FIN) {
+                self.follow_small(segment, start, end);
+            }
             self.learn_smss(segment, since);
-        }
-        if kind == Kind::New && since.acks == 0 && !self.last.small {
-            self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
+            if since.acks == 0 && !self.last.small {
+                self.marks.note(Marks::PUSHES_EARLY, self.last.pushed);
+            }
+        } else if !self.depart_again(segment, (start, kind), since, arrived) {
+            return;
         }
         self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
@@ -163,6 +140,58 @@ impl Half {
             trouble.all_but_hole_ns = None;
         }
         self.fill_pipe(segment.time_ns, len);
+    }
+
+    /// The same for data that is not new. Answers whether it is a departure.
+    #[inline(never)]
+    fn depart_again(
+        &mut self,
+        segment: &Segment,
+        (start, kind): (u64, Kind),
+        since: &SinceDeparture,
+        arrived: bool,
+    ) -> bool {
+        let len = u64::from(segment.payload_len);
+        let end = start + len;
+        self.count_again(segment, kind, end);
+        match kind {
+            Kind::Retransmission(_) if arrived && self.last.time_ns > 0 => {
+                self.time_no_more(start);
+                self.keep_since(*since);
+                self.fill_pipe(segment.time_ns, len);
+                return false;
+            }
+            Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
+                self.time_no_more(start);
+                if kind == Kind::Fill(Recovery::Timer) {
+                    self.note_cut_down(start, len);
+                }
+                self.note_repeated(segment, end);
+                self.repair(start, recovery);
+                self.fill_hole(start, end);
+            }
+            Kind::Reordered => self.fill_hole(start, end),
+            Kind::Probe => {
+                self.probe(segment, since);
+                return false;
+            }
+            Kind::Late => {
+                self.keep_since(*since);
+                return false;
+            }
+            Kind::New => {}
+        }
+        true
+    }
+
+    /// `segment` is a new and small one.
+    #[inline]
+    fn follow_small(&mut self, segment: &Segment, start: u64, end: u64) {
+        let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
+        if small_end > self.una() && small_end <= start {
+            self.refute_nagle(small_end, segment.time_ns);
+        }
+        self.small_end = NonZeroU32::new(end as u32);
     }
 
     /// A small segment follows another one, up to `small_end`, of which the sender has no ACK.
@@ -285,20 +314,28 @@ impl Half {
         }
     }
 
-    pub(super) fn count(&mut self, segment: &Segment, kind: Kind, start: u64, end: u64) {
-        if kind == Kind::Probe {
-            return;
-        }
-        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen());
-        let unique = match kind {
-            Kind::New => end - start.max(self.nxt),
-            Kind::Fill(_) | Kind::Reordered => len,
-            _ => 0,
-        };
+    /// Counts `len` bytes up to `end`, `unique` of them for the first time.
+    #[inline]
+    fn count(&mut self, len: u64, unique: u64, end: u64) {
         self.unique_bytes += unique;
         if unique < len {
             self.trouble_mut().repeated_bytes += len - unique;
         }
+        let flight = self.nxt.max(end).saturating_sub(self.una());
+        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
+        if let Some(trouble) = &mut self.trouble {
+            trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
+        }
+    }
+
+    /// Counts what is not new.
+    fn count_again(&mut self, segment: &Segment, kind: Kind, end: u64) {
+        let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen());
+        let unique = match kind {
+            Kind::Probe => return,
+            Kind::Fill(_) | Kind::Reordered => len,
+            _ => 0,
+        };
         match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => {
                 let trouble = self.trouble_mut();
@@ -314,10 +351,6 @@ impl Half {
             Kind::Reordered | Kind::Late => self.trouble_mut().out_of_order_packets += 1,
             Kind::New | Kind::Probe => {}
         }
-        let flight = self.nxt.max(end).saturating_sub(self.una());
-        self.flight_max = self.flight_max.max(u32::try_from(flight).unwrap_or(u32::MAX));
-        if let Some(trouble) = &mut self.trouble {
-            trouble.flight_after_loss = trouble.flight_after_loss.max(flight);
-        }
+        self.count(len, unique, end);
     }
 }
