@@ -2,7 +2,6 @@
 //! application wrote on.
 
 use super::*;
-use crate::cause::Slices;
 
 /// What follows so many times sooner than the wait before it took was not waited for.
 const AT_ONCE: u64 = 8;
