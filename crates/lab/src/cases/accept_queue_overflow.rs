@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
 
-/// The healthy twin accepts without a pause and has a long queue. Those whom the short queue holds
+/// The healthy twin pauses as well, and has a long queue. Those whom the queue holds
 /// wait for the pause to end, which is the server's time to think; those whom it turns away wait
 /// for a SYN or a request to be repeated. The label has their time from when the pause is over: until
 /// then a longer queue would have held them as well, and the pause is not the queue's doing.
@@ -23,7 +23,7 @@ pub const CASE: Case = Case {
     knob: Some(Knob {
         at: "the server",
         faulty: "listens with a backlog of {backlog} and accepts nobody for {accept_pause_ns}",
-        healthy: "listens with a backlog of 1024 and accepts at once",
+        healthy: "listens with a backlog of 1024, and pauses as well",
     }),
     params: |rng| {
         Params::default()
@@ -42,8 +42,8 @@ pub const CASE: Case = Case {
 
 fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
     let mut behaviour = Behaviour::healthy(p.get("response_bytes")?);
+    behaviour.accept_pause = p.duration("accept_pause_ns")?;
     if variant == Variant::Faulty {
-        behaviour.accept_pause = p.duration("accept_pause_ns")?;
         behaviour.backlog = p.get("backlog")? as i32;
     }
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
