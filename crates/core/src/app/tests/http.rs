@@ -192,6 +192,44 @@ fn repeated_headers_give_the_same_marks_as_new_ones() {
     assert_eq!(marks(80, &whole), marks(80, &in_bytes));
 }
 
+/// Every kind of message that a repeated header may belong to, each three times, whole, with its
+/// body apart, and with the next behind it.
+#[test]
+fn repeated_messages_give_the_same_marks_however_they_are_cut() {
+    const POST: &[u8] = b"POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+    const EXPECTS: &[u8] =
+        b"PUT /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody";
+    const CHUNKED: &[u8] = b"PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    const NONE: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+    const UNCHANGED: &[u8] = b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n";
+    const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+    const EVENTS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+        Content-Length: 3\r\n\r\nabc";
+    for request in [GET, POST, EXPECTS, CHUNKED] {
+        for response in [OK, EMPTY, NONE, UNCHANGED, EVENTS, CONTINUE] {
+            let again = if response == CONTINUE { OK } else { b"" };
+            let one: [Push; 3] = [(C, request, 0), (S, response, 0), (S, again, 0)];
+            let whole: Vec<Push> = one.iter().cycle().take(9).copied().collect();
+            let bytes = whole
+                .iter()
+                .flat_map(|&(from, bytes, _)| bytes.chunks(1).map(move |byte| (from, byte, 0)));
+            let expected = marks(80, &bytes.collect::<Vec<_>>());
+            assert_eq!(marks(80, &whole), expected);
+            let apart = whole.iter().flat_map(|&(from, bytes, _)| {
+                let (head, tail) = bytes.split_at(bytes.len().saturating_sub(2));
+                [(from, head, 0), (from, tail, 0)]
+            });
+            assert_eq!(marks(80, &apart.collect::<Vec<_>>()), expected);
+        }
+    }
+    let (requests, responses) = ([GET, GET, GET].concat(), [OK, OK, OK].concat());
+    let one: [Push; 2] = [(C, GET, 0), (S, OK, 0)];
+    let together: [Push; 4] = [one[0], one[1], (C, &requests, 0), (S, &responses, 0)];
+    let in_turn: [Push; 8] = [one[0], one[1], one[0], one[0], one[0], one[1], one[1], one[1]];
+    assert_eq!(marks(80, &together), marks(80, &in_turn));
+}
+
 #[test]
 fn headers_known_from_another_connection_say_the_same() {
     let pushes = [(C, GET, 0), (S, OK, 0), (C, GET, 0), (S, OK, 0)];
