@@ -124,6 +124,23 @@ impl Histogram {
         self.max_ns
     }
 
+    /// The longest durations, as few as have a `share` (0 to 1) of the sum of all: how many they are, and
+    /// the shortest of them, ns.
+    pub fn longest(&self, share: f64) -> (u64, u64) {
+        let points: Vec<_> = self.points().collect();
+        let sum_ns = |(ns, count): &(u64, u64)| *ns as f64 * *count as f64;
+        let mut rest_ns = share * points.iter().map(sum_ns).sum::<f64>();
+        let mut longest = (0, 0);
+        for point in points.iter().rev() {
+            if rest_ns <= 0.0 {
+                break;
+            }
+            longest = (longest.0 + point.1, point.0);
+            rest_ns -= sum_ns(point);
+        }
+        longest
+    }
+
     /// One duration turned out to be another.
     pub fn replace(&mut self, ns: u64, by_ns: u64) {
         let count = self.slot(bucket(ns));
@@ -153,6 +170,17 @@ mod tests {
             assert_eq!(bucket(middle), bucket(ns));
             assert!(middle.abs_diff(ns) as f64 / ns as f64 <= 0.008, "{ns} {middle}");
         }
+    }
+
+    #[test]
+    fn the_longest_have_most_of_the_time() {
+        let mut waits = Histogram::default();
+        (0..97).for_each(|_| waits.record(1_000_000));
+        [900_000_000, 1_000_000_000, 2_000_000_000].into_iter().for_each(|ns| waits.record(ns));
+        let (count, least_ns) = waits.longest(0.8);
+        assert!(count == 3 && least_ns.abs_diff(900_000_000) < 8_000_000, "{count} {least_ns}");
+        assert_eq!(waits.longest(0.4).0, 1);
+        assert_eq!(Histogram::default().longest(0.8), (0, 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::tally::{CauseTally, EndpointTally, Key};
 use super::{Cause, fallback, overflow, room};
 use crate::app::Side;
+use crate::histogram::Histogram;
 use crate::report::{Fact, RuledOut, Vantage};
 use std::collections::BTreeMap;
 
@@ -67,10 +68,23 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
             if let Some(kinds) = slowest_kinds(endpoint) {
                 facts.insert("kinds", Fact::Text(kinds));
             }
+            facts.extend(few_long(&cause.waits));
         }
         _ => {}
     }
     facts
+}
+
+/// What most of the time is said to be of.
+const MOST: f64 = 0.8;
+
+/// Where a tenth of the waits have most of the time, the usual one tells little.
+fn few_long(waits: &Histogram) -> Facts {
+    let (count, least_ns) = waits.longest(MOST);
+    if count == 0 || count * 10 > waits.count() {
+        return Facts::new();
+    }
+    Facts::from([("few", Fact::Count(count)), ("few_least_ns", Fact::Ns(least_ns))])
 }
 
 /// Kinds of requests named.
