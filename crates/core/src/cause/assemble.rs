@@ -159,14 +159,16 @@ fn settle_nagle(tally: &mut Tally) {
 /// A sender that goes on by its own clock as often as with an ACK writes in pieces: the height of its
 /// flight is what it has to send, and not a buffer's.
 fn settle_buffers(tally: &mut Tally) {
-    let missed = |key: &Key| {
-        let endpoint = tally.endpoints.get(&key.server);
-        endpoint.map_or(0, |endpoint| endpoint.buffer_missed[key.sender as usize])
+    let missed = |key: &Key, count: u64| {
+        let Some(endpoint) = tally.endpoints.get(&key.server) else { return false };
+        let sender = key.sender as usize;
+        let clocked = 2 * endpoint.clocked[sender] > endpoint.ceilings[sender];
+        clocked || 2 * endpoint.buffer_missed[sender] > count
     };
     let suspects: Vec<_> = tally
         .causes
         .iter()
-        .filter(|(key, cause)| key.cause == Cause::SendBuffer && 2 * missed(key) > cause.count)
+        .filter(|(key, cause)| key.cause == Cause::SendBuffer && missed(key, cause.count))
         .map(|(key, _)| key.clone())
         .collect();
     for key in suspects {

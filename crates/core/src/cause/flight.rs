@@ -14,8 +14,9 @@ const RESTART_NS: u64 = 200_000_000;
 /// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
 /// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
-/// waited for less to be under way, too.
+/// waited for less to be under way, too. What its writer would have paused anyhow is his own.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let rest_ns = rest_ns.saturating_sub(gap.own_pause_ns);
     let held_back = gap.retransmission.is_none() && gap.flight_held() > gap.smss;
     if !held_back {
         return None;

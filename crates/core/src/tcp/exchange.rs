@@ -191,6 +191,12 @@ impl Exchange {
         again.map(|chain| chain.ns).sum()
     }
 
+    /// Where in the stream of `sender`, and when, its message began, ns.
+    pub fn began(&self, sender: Side) -> (u64, u64) {
+        let at_ns = if sender == Side::Server { self.answered_ns } else { self.first.time_ns };
+        (self.began_at[sender as usize], at_ns)
+    }
+
     /// Time of it that losses of `sender` found by timer own, ns.
     pub fn timed_out_ns(&self, sender: Side) -> u64 {
         let of_sender = self.chains.iter().filter(|chain| chain.sender == sender);

@@ -172,6 +172,9 @@ pub struct Gap {
     pub in_pairs: bool,
     /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
     pub limit_paced: bool,
+    /// How long its writer would have paused anyhow, as he does after such writes where there is room
+    /// for more, ns; 0 if that is not known.
+    pub own_pause_ns: u64,
     /// The sender had announced more of the message that it was sending.
     pub owes: bool,
     /// The request asked `Expect: 100-continue` and its body had not come, nor, if it was the server

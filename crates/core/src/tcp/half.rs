@@ -8,6 +8,7 @@ mod losses;
 mod marks;
 mod pacer;
 mod packet_count;
+mod pieces;
 mod restart;
 mod scale;
 mod since;

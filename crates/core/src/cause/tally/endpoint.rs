@@ -95,6 +95,8 @@ pub struct EndpointTally {
     pub noticed: [Noticed; 2],
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
     pub ceilings: [u64; 2],
+    /// Of them those whose sender went on by a clock of its own.
+    pub clocked: [u64; 2],
     /// How often in a row one height of the offered window stood in the way, and how often any did
     /// without having opened meanwhile, by who sends.
     pub window_stands: [[u32; 2]; 2],
@@ -153,8 +155,8 @@ impl EndpointTally {
             self.noticed[side as usize].merge(&Noticed::of(half));
             if half.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
-                let late = bulk.map_or(0, |bulk| bulk.late_stands());
-                self.buffer_missed[side as usize] += u64::from(trouble.own_pauses + late);
+                self.clocked[side as usize] += u64::from(bulk.is_some_and(|it| it.is_clocked()));
+                self.buffer_missed[side as usize] += u64::from(trouble.own_pauses);
             }
             let most = self.window_stands[side as usize].iter_mut();
             most.zip(half.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
@@ -257,6 +259,7 @@ impl EndpointTally {
             self.nagle_missed[index] += other.nagle_missed[index];
             self.buffer_missed[index] += other.buffer_missed[index];
             self.ceilings[index] += other.ceilings[index];
+            self.clocked[index] += other.clocked[index];
             let most = self.window_stands[index].iter_mut();
             most.zip(other.window_stands[index])
                 .for_each(|(most, times)| *most = (*most).max(times));

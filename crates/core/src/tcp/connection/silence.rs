@@ -117,8 +117,13 @@ impl Connection {
         if continues && gap.busy_ns > 0 && !gap.overtaken {
             self.doubt_rate(gap, start);
         }
-        if self.halves[side as usize].bulk.is_some() {
-            self.halves[side as usize].follow_pace(gap, start);
+        let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
+        let half = &mut self.halves[side as usize];
+        if half.bulk.is_some() {
+            half.follow_pace(gap, start);
+        }
+        if continues {
+            half.follow_pieces(gap, start, began);
         }
         true
     }
@@ -320,7 +325,7 @@ impl Connection {
             && gap.len_ns() >= OWN_PAUSE_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
             && !gap.in_pairs
-            && !gap.ack_triggered();
+            && (!gap.ack_triggered() || 2 * gap.own_pause_ns >= gap.len_ns());
         if own_pause && half.bulk.is_some() {
             half.trouble_mut().own_pauses += 1;
         }

@@ -7,6 +7,7 @@ use crate::tcp::pipe::Pipe;
 
 use super::Half;
 use super::pacer::Pacer;
+use super::pieces::Pieces;
 use super::scale::Unscaled;
 use super::spacing::Spacing;
 
@@ -32,9 +33,10 @@ pub struct Bulk {
     pub rtt_clocked_ns: u64,
     /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
     pub ceiling: u64,
-    /// How often that was, and how often it went on as soon as the ACK was there.
-    stands: u32,
+    /// How often it went on, after more than a busy host takes, as soon as the ACK was there, and how
+    /// often some time after it.
     prompt_stands: u32,
+    late_stands: u32,
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
@@ -44,6 +46,8 @@ pub struct Bulk {
     pub(super) spacing: Spacing,
     /// Its last silences.
     pub pacer: Pacer,
+    /// What its application writes at a time.
+    pub(super) pieces: Pieces,
     /// What silences were put down to since then.
     pub(super) unread: Vec<Slice>,
 }
@@ -89,14 +93,15 @@ impl Bulk {
     /// A flight of `bytes` was taken for a full send buffer in that silence.
     pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
-        self.stands += 1;
         let prompt = gap.after_ack_ns() <= PROMPT_NS + gap.rtt_sender_ns / 32;
-        self.prompt_stands += u32::from(prompt);
+        let long = gap.len_ns() >= PROMPT_NS;
+        self.prompt_stands += u32::from(long && prompt);
+        self.late_stands += u32::from(long && !prompt);
     }
 
-    /// Times it went on some time after an ACK, if it never did so as soon as that was there: it
-    /// has a clock of its own.
-    pub fn late_stands(&self) -> u32 {
-        if self.prompt_stands == 0 { self.stands } else { 0 }
+    /// Whether it mostly went on some time after an ACK, and not as soon as that was there: it has a
+    /// clock of its own.
+    pub fn is_clocked(&self) -> bool {
+        self.late_stands > self.prompt_stands
     }
 }

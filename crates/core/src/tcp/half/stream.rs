@@ -192,6 +192,9 @@ impl Half {
             self.refute_nagle(small_end, segment.time_ns);
         }
         self.small_end = NonZeroU32::new(end as u32);
+        if let Some(bulk) = &mut self.bulk {
+            bulk.pieces.end(end);
+        }
     }
 
     /// A small segment follows another one, up to `small_end`, of which the sender has no ACK.
