@@ -61,6 +61,10 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
                 facts.insert("moved", Fact::Count(all.into()));
             }
         }
+        Cause::NagleDelayedAck => {
+            let missed = endpoint.nagle_missed[key.sender as usize];
+            facts.insert("waits", Fact::Count(cause.count + missed));
+        }
         Cause::Refused if endpoint.established > 0 => {
             facts.insert("accepted", Fact::Count(endpoint.established));
         }

@@ -136,6 +136,8 @@ fn nagle_finding(server: Endpoint) -> Finding {
             ("ack_delay_p50_ns", Fact::Ns(41_400_000)),
             ("cases", Fact::Count(924)),
             ("of_cases", Fact::Count(924)),
+            ("count", Fact::Count(924)),
+            ("waits", Fact::Count(924)),
         ],
         software: Some("nginx/1.22.1".into()),
         protocol: Protocol::Http1,
