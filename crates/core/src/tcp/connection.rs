@@ -405,7 +405,7 @@ impl Connection {
         {
             bulk.rounds.restart();
         }
-        if kind == Kind::New && self.halves[index].bulk.is_some() && self.arrives(side) {
+        if kind == Kind::New && self.halves[index].bulk.is_some() && self.beside_receiver(side) {
             self.halves[index].space(segment, base_ns);
         }
         self.halves[index].depart(segment, (start, kind), &since, arrived);

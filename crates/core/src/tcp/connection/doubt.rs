@@ -35,7 +35,7 @@ impl Connection {
     pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
         let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
         let known = self.setup.confirmed && !self.mid_stream;
-        let arrives = self.arrives(gap.sender);
+        let arrives = self.beside_receiver(gap.sender);
         let half = &mut self.halves[gap.sender as usize];
         if arrives {
             gap.limit_paced = half.is_spaced_by_sender();

@@ -65,6 +65,11 @@ impl Connection {
         self.setup.confirmed && self.path.ends_here(side.peer())
     }
 
+    /// Whether what `side` sends is seen beside its receiver, and its sender is elsewhere.
+    pub(super) fn beside_receiver(&self, side: Side) -> bool {
+        self.arrives(side) && !self.path.ends_here(side)
+    }
+
     /// Takes the silence that this departure ends into `gap`, where somebody waited. Answers whether
     /// there is something to explain.
     pub(super) fn silence(
@@ -266,8 +271,8 @@ impl Connection {
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let half = &self.halves[side as usize];
         let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
-        // Beside the receiver there is nothing behind: an ACK that is late waits for more.
-        let clocked = half.flight() > 4 * half.smss() && !self.arrives(side);
+        // An ACK that waits for the next step of the sender's pace stood in no queue.
+        let clocked = half.flight() > 4 * half.smss() && !half.is_spaced_by_sender();
         half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
