@@ -59,6 +59,10 @@ const SCALE_MAX: u8 = 14;
 /// No window is wider (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u64 = 1 << 30;
 
+/// Linux puts no more into one buffer of a socket's queue (`GSO_MAX_SIZE`), and its limit may be
+/// exceeded by one.
+const SKB_MAX_BYTES: u64 = 1 << 16;
+
 /// A stream that claims to be further ahead than this is not the same stream.
 const ANNOUNCED_MAX: u64 = 1 << 30;
 
@@ -415,11 +419,12 @@ impl Half {
         self.clock.queued_ns()
     }
 
-    /// Whether its flight stood at a ceiling, and never went far beyond it: one that doubles after
+    /// Whether its flight stood at a ceiling, and never went far beyond it: one that grows by half after
     /// all was held back by a congestion window, or by a buffer that the kernel lets grow.
     pub fn stood_at_ceiling(&self) -> bool {
         let ceiling = self.bulk.as_ref().map_or(0, |bulk| bulk.ceiling);
-        ceiling > 0 && u64::from(self.flight_max) < 2 * ceiling
+        let beyond = ceiling.min(SKB_MAX_BYTES.max(ceiling / 2));
+        ceiling > 0 && u64::from(self.flight_max) < ceiling + beyond
     }
 
     /// Nothing is under way: gives back memory that is not in use.
