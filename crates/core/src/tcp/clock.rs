@@ -3,7 +3,7 @@
 
 /// One tick of the timestamps of today's systems, ns. Older ones tick every 4, 10, 100 or 500 ms, and
 /// RFC 7323 §5.4 allows anything up to a second.
-const TICK_NS: i64 = 1_000_000;
+pub const TICK_NS: u64 = 1_000_000;
 
 /// After this the ticks tell how fast the clock runs, ms.
 const PROOF_MS: u32 = 100;
@@ -53,7 +53,7 @@ impl SenderClock {
             self.queued_ns = 0;
             return;
         }
-        let sender_ns = i64::from(ticks) * TICK_NS;
+        let sender_ns = i64::from(ticks) * TICK_NS as i64;
         let here_ns = time_ns.saturating_sub(self.first_ns) as i64;
         if ticks > PROOF_TICKS && sender_ns > 2 * here_ns {
             self.state = State::Wrong;
@@ -73,6 +73,13 @@ impl SenderClock {
         } else if self.state == State::Runs {
             self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);
         }
+    }
+
+    /// How long by the sender's clock lay between two of its timestamps, to within a tick, ns; `None`
+    /// where it is known to run in other ticks, or by another measure.
+    pub fn between_ns(&self, from: u32, to: u32) -> Option<u64> {
+        let ticks = (to.wrapping_sub(from) as i32).max(0) as u64;
+        (self.state != State::Wrong).then_some(ticks * TICK_NS)
     }
 
     /// The capture's clock was set: differences from before mean nothing, and later ones may as well.

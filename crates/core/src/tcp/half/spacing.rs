@@ -5,18 +5,16 @@
 //! only what it lets go at once shows how long the path takes to pass a segment on.
 
 use super::*;
+use crate::tcp::clock::TICK_NS;
 
 /// Departures further apart than this part of the round trip are a wait for ACKs, not a pace.
 const WITHIN: u64 = 4;
 
-/// Ticks of the clock are a millisecond: of less time than this they do not tell, ns.
+/// The clock's ticks do not tell of less time than this, ns.
 const TOLD_NS: u64 = 8_000_000;
 
 /// What is remembered of it: later packets count more, ns.
 const REMEMBERED_NS: u64 = 64_000_000;
-
-/// One tick of the clock, ns.
-const TICK_NS: u64 = 1_000_000;
 
 /// What was sent at once is so many times closer than what comes before and after it.
 const AT_ONCE: u64 = 4;
@@ -40,13 +38,10 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// A packet stamped `tsval` arrived `apart_ns` after the one before; `queued`: its path was not
-    /// empty.
-    fn note(&mut self, tsval: u32, apart_ns: u64, queued: bool) {
-        let ticks = u64::from(tsval.wrapping_sub(self.last_tsval));
-        self.here_ns += apart_ns;
-        // What leaves no sooner than a queue lets it go is spaced by that.
-        self.there_ns += if queued { 0 } else { (ticks * TICK_NS).min(apart_ns + TICK_NS) };
+    /// A packet arrived `here_ns` after the one before, and left `there_ns` after it.
+    fn note(&mut self, here_ns: u64, there_ns: u64) {
+        self.here_ns += here_ns;
+        self.there_ns += there_ns;
         if self.here_ns > REMEMBERED_NS {
             (self.here_ns, self.there_ns) = (self.here_ns / 2, self.there_ns / 2);
         }
@@ -83,14 +78,18 @@ impl Half {
     /// The next data of a sender of bulk arrives at its receiver, a round trip of `rtt_ns` away.
     pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
         let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
-        let (queued, smss) = (self.clock.queued_ns() > 0, self.smss());
+        let smss = self.smss();
         let last_len = u64::from(self.last.len);
         let full = last_len == smss;
         let joined = (last_len / smss.max(1)).saturating_sub(1);
         let Some(bulk) = &mut self.bulk else { return };
         let spacing = &mut bulk.spacing;
-        if apart_ns < rtt_ns / WITHIN && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            spacing.note(segment.tsval, apart_ns, queued);
+        let stamped = apart_ns < rtt_ns / WITHIN && segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let there_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
+        if let Some(there_ns) = there_ns.filter(|_| stamped) {
+            // What leaves no sooner than a queue lets it go is spaced by that.
+            let queued = self.clock.queued_ns() > 0;
+            spacing.note(apart_ns, if queued { 0 } else { there_ns.min(apart_ns + TICK_NS) });
         }
         spacing.last_tsval = segment.tsval;
         let single = spacing.at_once(apart_ns).filter(|_| full);
@@ -111,5 +110,52 @@ impl Bulk {
     /// See [`Half::is_spaced_by_sender`].
     pub(super) fn is_spaced_by_sender(&self) -> bool {
         self.spacing.is_senders() && self.pipe.knows_at_once()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a sender whose packets arrive so far apart, again and again, each stamped with a count
+    /// of ticks by when it arrives, ns, is known to space them itself.
+    fn is_spaced(apart_ns: &[u64], tsval: impl Fn(u64) -> u32) -> bool {
+        let mut half = Half { bulk: Some(Box::default()), ..Half::default() };
+        let mut time_ns = 1_000_000_000;
+        for (number, apart_ns) in apart_ns.iter().cycle().take(200).enumerate() {
+            time_ns += apart_ns;
+            let (facts, seq) = (SegmentFlags(SegmentFlags::TIMESTAMPS), 1_448 * number as u32);
+            let (payload_len, tsval) = (1_448, tsval(time_ns));
+            let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
+            half.packet(&segment);
+            let start = half.position(seq);
+            half.space(&segment, 40_000_000);
+            half.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
+        }
+        half.is_spaced_by_sender()
+    }
+
+    const PAIRS: [u64; 2] = [1_480_000, 120_000];
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn pairs_that_the_sender_lets_go_by_its_own_clock() {
+        assert!(is_spaced(&PAIRS, |ns| (ns / MS) as u32));
+    }
+
+    #[test]
+    fn a_queue_that_lets_go_what_was_sent_at_once() {
+        assert!(!is_spaced(&PAIRS, |_| 7));
+    }
+
+    #[test]
+    fn a_link_that_takes_as_long_for_each() {
+        assert!(!is_spaced(&[800_000], |ns| (ns / MS) as u32));
+    }
+
+    #[test]
+    fn a_clock_that_does_not_tick_in_milliseconds_tells_nothing() {
+        assert!(!is_spaced(&PAIRS, |ns| (ns / 1_000) as u32));
+        assert!(!is_spaced(&PAIRS, |ns| (ns / (10 * MS)) as u32 / 2));
     }
 }
