@@ -8,8 +8,11 @@ use crate::tcp::sequence::widen;
 use crate::wire::Segment;
 use std::num::NonZeroU32;
 
-/// Segments remembered.
+/// Segments remembered of a sender that is acknowledged: as many as it has under way, mostly.
 const SENT_MAX: usize = 256;
+
+/// The same of one of whose ACKs none was captured: the log of such a sender is never emptied.
+const UNANSWERED_MAX: usize = 32;
 
 /// A frame as it passed the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,10 +61,11 @@ struct Sent {
 pub struct SentLog(Queue<Sent>);
 
 impl SentLog {
-    /// A segment with `len` bytes up to position `end` was sent.
+    /// `segment` was sent, up to position `end`; `answered`: ACKs of its sender's data pass here.
     #[inline]
-    pub fn push(&mut self, end: u64, len: u32, frame: FrameId, now_ns: u64) {
-        if self.0.len() >= SENT_MAX {
+    pub fn push(&mut self, end: u64, segment: &Segment, answered: bool) {
+        let Segment { payload_len: len, frame, time_ns: now_ns, .. } = *segment;
+        if self.0.len() >= if answered { SENT_MAX } else { UNANSWERED_MAX } {
             self.0.pop_front();
         }
         let Some(len) = NonZeroU32::new(len) else { return };
@@ -121,10 +125,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_acks_less_is_remembered() {
+        let count = |answered| {
+            let mut log = SentLog::default();
+            let sent = Segment { payload_len: 100, ..Segment::default() };
+            (1..=1_000).for_each(|number| log.push(100 * number, &sent, answered));
+            log.0.len()
+        };
+        assert_eq!([count(false), count(true)], [UNANSWERED_MAX, SENT_MAX]);
+    }
+
+    #[test]
     fn the_first_sending_of_repeated_data_is_found() {
         let mut log = SentLog::default();
-        log.push(1_100, 100, FrameId::new(0, 7), 5_000_000);
-        log.push(1_300, 200, FrameId::new(0, 8), 6_000_000);
+        let sent = |payload_len, number, time_ns| {
+            let frame = FrameId::new(0, number);
+            Segment { payload_len, frame, time_ns, ..Segment::default() }
+        };
+        log.push(1_100, &sent(100, 7, 5_000_000), true);
+        log.push(1_300, &sent(200, 8, 6_000_000), true);
         let original = log.sighting(Side::Server, 1_100);
         let frame = FrameId::new(0, 8);
         let (time_ns, payload_bytes, from) = (6_000_000, 200, Side::Server);

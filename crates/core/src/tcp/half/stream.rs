@@ -125,7 +125,7 @@ impl Half {
         } else if !self.depart_again(segment, (start, kind), since, arrived) {
             return;
         }
-        self.sent.push(end, segment.payload_len, segment.frame, segment.time_ns);
+        self.sent.push(end, segment, self.una_seen_ns > 0);
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
         let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
