@@ -20,6 +20,7 @@ mod unread;
 mod window;
 
 pub(super) use losses::{Stamp, too_early};
+pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use since::SinceDeparture;
 pub(super) use stream::Rtts;

@@ -75,7 +75,7 @@ pub struct Pipe {
     rates: Rates,
     /// The same of what a sender that paces itself sent at once: says something where there is no
     /// other evidence.
-    at_once: Rates,
+    at_once: Option<Box<Rates>>,
     /// The last estimate, bytes per second; 0 if there was none.
     rate: u64,
     /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
@@ -95,12 +95,12 @@ impl Pipe {
     /// Takes a sample: `bytes` that followed others at once arrived within `ns`, after a longer pause
     /// than that.
     pub fn sample_at_once(&mut self, bytes: u64, ns: u64) {
-        self.at_once.sample(bytes, ns);
+        self.at_once.get_or_insert_default().sample(bytes, ns);
     }
 
     /// Whether there were enough of these.
     pub fn knows_at_once(&self) -> bool {
-        self.at_once.is_enough()
+        self.at_once.as_ref().is_some_and(|rates| rates.is_enough())
     }
 
     /// The distances between ACKs so far were not the path's.
@@ -110,7 +110,7 @@ impl Pipe {
 
     /// Bottleneck rate, bytes per second; `None` before there is evidence of one.
     pub fn rate(&mut self) -> Option<u64> {
-        let rate = self.rates.rate().or_else(|| self.at_once.rate());
+        let rate = self.rates.rate().or_else(|| self.at_once.as_mut()?.rate());
         self.rate = rate.unwrap_or(0);
         rate
     }

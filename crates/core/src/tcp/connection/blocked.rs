@@ -34,8 +34,8 @@ impl Connection {
     }
 
     /// `side` goes on. What its kernel holds back, by its congestion window or Nagle's algorithm, it
-    /// puts together with what is written later (RFC 9293 §3.8.6.2.1): where a part of a segment leaves and full ones
-    /// right after it, these were not written before there was room for them.
+    /// puts together with what is written later (RFC 9293 §3.8.6.2.1): where a part of a segment leaves
+    /// and full ones right after it, these were not written before there was room for them.
     pub(super) fn settle_blocked(&mut self, side: Side, segment: &Segment) {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
         let Some(blocked) = self.rare.as_mut().and_then(|it| it.blocked.take_if(of_side)) else {
@@ -55,9 +55,7 @@ impl Connection {
             trouble.nagle_holds = trouble.nagle_holds.saturating_sub(1);
         }
         let bulk = half.bulk.get_or_insert_default();
-        let height = bulk.rounds.emptied();
-        bulk.ceiling = bulk.ceiling.max(height).max(gap.flight_before);
-        bulk.stand_at(bulk.ceiling, &gap);
+        bulk.was_full(&gap);
         let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
         self.timeline.revise(side, gap.next.frame, slice, is);
     }

@@ -1,11 +1,10 @@
 //! Who was silent, and what the sender knew while it was: departures become [`Gap`]s.
 
 use super::*;
+use crate::tcp::half::PAUSE_NS;
 
 /// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
-/// An application that pauses for less than this is a busy host.
-const OWN_PAUSE_NS: u64 = 1_000_000;
 
 /// Causes that are the applications' own.
 const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
@@ -327,7 +326,7 @@ impl Connection {
         let half = &mut self.halves[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
-            && gap.len_ns() >= OWN_PAUSE_NS
+            && gap.len_ns() >= PAUSE_NS
             && (owned_by(Cause::ServerThink) || owned_by(Cause::ClientThink))
             && !gap.in_pairs
             && (!gap.ack_triggered() || 2 * gap.own_pause_ns >= gap.len_ns());

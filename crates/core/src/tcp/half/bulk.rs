@@ -32,7 +32,7 @@ pub struct Bulk {
     /// timer held the ACK back, ns.
     pub rtt_clocked_ns: u64,
     /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
-    pub ceiling: u64,
+    pub(super) ceiling: u64,
     /// How often it went on, after more than a busy host takes, as soon as the ACK was there, and how
     /// often some time after it.
     prompt_stands: u32,
@@ -97,6 +97,14 @@ impl Bulk {
         let long = gap.len_ns() >= PROMPT_NS;
         self.prompt_stands += u32::from(long && prompt);
         self.late_stands += u32::from(long && !prompt);
+    }
+
+    /// What followed that silence showed that its buffer had been full: it takes as much as has ever been
+    /// under way.
+    pub fn was_full(&mut self, gap: &Gap) {
+        let height = self.rounds.emptied();
+        self.ceiling = self.ceiling.max(height).max(gap.flight_before);
+        self.stand_at(self.ceiling, gap);
     }
 
     /// Whether it mostly went on some time after an ACK, and not as soon as that was there: it has a

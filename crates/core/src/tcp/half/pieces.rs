@@ -8,7 +8,7 @@ use super::*;
 use crate::tcp::gap::{Gap, Turn};
 
 /// An application that pauses for less than this is a busy host, ns.
-const PAUSE_NS: u64 = 1_000_000;
+pub const PAUSE_NS: u64 = 1_000_000;
 
 /// At the end of a write of so many segments a congestion window stops by chance only seldom.
 const LONG_SEGMENTS: u64 = 8;
