@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape};
+use crate::tcp::{Gap, Shape, Turn, tail_probe_ns};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 pub const HOLD_FLOOR_NS: u64 = 1_000_000;
@@ -18,32 +18,38 @@ pub const KNOWN_HOLDS: u32 = 3;
 /// others while *anything* is: the held segment leaves with the ACK that covers all, or, behind full
 /// ones, with that of the small one.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    // What comes with data may be what the application waited for, but for session tickets.
-    let ack = gap.ack.filter(|ack| ack.pure || gap.after_handshake)?;
     let held = gap.retransmission.is_none()
         && gap.next_small()
         && gap.next_len > 0
-        && gap.flight_before > 0;
-    let mixed = holds_rest(gap);
-    let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
-    let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
-    let sent_against_it = gap.nagle_refuted > 0;
-    let chain = held
-        && (other_holds || mixed)
-        && room
-        && !sent_against_it
+        && gap.flight_before > 0
+        && gap.room_before.is_none_or(|room| room >= gap.next_len as i64)
+        && gap.nagle_refuted == 0
         && !at_ceiling(gap)
         && !gap.holed;
-    if !chain || gap.len_ns() < HOLD_FLOOR_NS {
+    if !held || gap.len_ns() < HOLD_FLOOR_NS {
         return None;
     }
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
+    let Some(ack) = gap.ack else { return probes_tail(gap).then(|| of_hold(rest_ns)) };
+    let mixed = holds_rest(gap);
+    let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
+    // What comes with data may be what the application waited for, but for session tickets.
+    if !(ack.pure || gap.after_handshake) || !(other_holds || mixed) {
+        return None;
+    }
     if gap.ack_triggered() {
         return Some(of_hold(rest_ns));
     }
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
     let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
     (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
+}
+
+/// Whether no ACK came for so long that the probe for a lost tail was due, with which goes what a
+/// sender is known to hold (RFC 8985 §7.3).
+fn probes_tail(gap: &Gap) -> bool {
+    let due_ns = tail_probe_ns(gap.rtt_base_ns);
+    gap.turn == Turn::Continues && gap.last_small && holds(gap) && gap.len_ns() >= due_ns
 }
 
 /// Whether a small segment had gone first and full ones behind it, and what was left of the message,
@@ -96,7 +102,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     };
     proof.see_before(gap, flight_end);
     proof.see_ack(gap, "ack");
-    proof.see_after(gap, "next");
+    proof.see_after(gap, if gap.ack.is_some() { "next" } else { "tail_probe" });
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
     }

@@ -47,14 +47,16 @@ pub struct Chain {
 
 impl Chain {
     /// How clearly its longest silence shows the cause: of losses, those whose repair and whose
-    /// original were seen say most.
+    /// original were seen say most; of holds, those least that no ACK ended.
     pub fn clarity(&self) -> (bool, bool, u64) {
         let of_loss = matches!(
             self.cause,
             Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::MtuBlackHole
         );
         let repaired = self.gap.retransmission.is_some();
-        (of_loss && repaired, of_loss && self.gap.original.is_some(), self.longest_ns)
+        let unmet = self.cause == Cause::NagleDelayedAck && self.gap.ack.is_none();
+        let longest_ns = if unmet { 0 } else { self.longest_ns };
+        (of_loss && repaired, of_loss && self.gap.original.is_some(), longest_ns)
     }
 }
 

@@ -11,8 +11,15 @@ pub struct Rtts {
     pub base_ns: u64,
 }
 
-/// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), less a little, ns.
+/// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), and the ACK of one segment may be late,
+/// less a little, ns.
 const RTO_MIN_NS: u64 = 180_000_000;
+
+/// After this at the earliest Linux probes for the loss of a single segment, ns: two round trips and the
+/// longest that its receiver may keep the ACK back (RFC 8985 §7.2).
+pub fn tail_probe_ns(rtt_ns: u64) -> u64 {
+    RTO_MIN_NS + 2 * rtt_ns
+}
 
 impl Half {
     /// Tells what the data of `segment` is to the stream, without changing it.
@@ -197,13 +204,20 @@ impl Half {
         }
     }
 
-    /// A small segment follows another one, up to `small_end`, of which the sender has no ACK.
+    /// A small segment follows another one, up to `small_end`, of which the sender has no ACK. What is
+    /// held goes without one when the probe for a lost tail is due.
     #[cold]
     #[inline(never)]
     fn refute_nagle(&mut self, small_end: u64, now_ns: u64) {
-        if !self.ack_near(small_end, now_ns) {
+        if !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
             self.trouble_mut().nagle_refuted += 1;
         }
+    }
+
+    /// Whether what leaves at `now_ns` may be the probe for a lost tail, which carries new data where
+    /// there is some (RFC 8985 §7.3).
+    fn probes_tail(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last.time_ns) >= tail_probe_ns(self.rtt_recent_ns())
     }
 
     /// Whether a small segment is among the `flight` bytes that were unacknowledged and is so no
