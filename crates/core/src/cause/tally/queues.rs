@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner};
 use crate::report::Vantage;
-use crate::tcp::{Connection, Exchange, Sighting, Standing};
+use crate::tcp::{Connection, Exchange, Outcome, Sighting, Standing};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -73,7 +73,7 @@ impl Queues {
         // Up to the ACK of its last byte, mostly.
         let seen_ns = connection.last.time_ns.saturating_sub(exchange.start_ns);
         let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= SLOW_NS;
-        if slow && exchange.is_complete() {
+        if slow && exchange.response_seen && exchange.outcome == Outcome::Complete {
             self.slow(connection, exchange);
         }
     }
