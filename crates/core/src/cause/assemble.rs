@@ -6,8 +6,8 @@ use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, costs, facts, lookup_proof, overflow, refusals, room, standing,
-    steps, syn_flood,
+    Cause, Class, Owner, Role, costs, delayed_ack, facts, lookup_proof, overflow, refusals, room,
+    standing, steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -43,6 +43,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
     settle_buffers(&mut tally);
+    delayed_ack::settle(&mut tally);
     settle_set_up(&mut tally);
     refusals::settle(&mut tally);
     settle_repeats(&mut tally);
@@ -178,7 +179,7 @@ fn settle_buffers(tally: &mut Tally) {
 }
 
 /// What an application's time is.
-fn think(sender: Side) -> (Cause, Owner) {
+pub(super) fn think(sender: Side) -> (Cause, Owner) {
     match sender {
         Side::Client => (Cause::ClientThink, Owner::Client),
         Side::Server => (Cause::ServerThink, Owner::Server),

@@ -1,6 +1,8 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
+use super::assemble::{move_cause, think};
 use super::scene::{Proof, Scene, window_open};
+use super::tally::{Key, Tally};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
 use crate::tcp::{Gap, Shape, Turn};
@@ -45,6 +47,27 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
         && !gap.flight_free()
         && delay_ns >= DELAY_FLOOR_NS
         && delay_ns >= held_ns / 2
+}
+
+/// Where most senders that seemed to wait for late ACKs went on without any as often, these were met by
+/// chance.
+pub(super) fn settle(tally: &mut Tally) {
+    let chance = |key: &Key, connections: u64| {
+        let endpoint = tally.endpoints.get(&key.server);
+        endpoint.is_some_and(|it| 2 * it.late_acks_refuted[key.sender as usize] > connections)
+    };
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, cause)| {
+            key.cause == Cause::DelayedAck && chance(key, cause.connections.max(1))
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = think(key.sender);
+        move_cause(tally, &key, to, Some((Owner::DelayedAck, owner)));
+    }
 }
 
 /// The end of the flight, its late ACK, and what had to wait for it.

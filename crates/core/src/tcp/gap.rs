@@ -297,18 +297,29 @@ impl Gap {
     }
 
     /// Whether neither the congestion window nor a buffer of the sender can have stood in the way:
-    /// it had what came next out as well, earlier, and has lost nothing since.
+    /// it had the next segment out as well, earlier, and has lost nothing since. Where segments were
+    /// captured joined, the first of them could have gone alone.
     pub fn flight_free(&self) -> bool {
         self.is_free(self.flight_before)
     }
 
     /// The same for a sender that fell silent with `flight` bytes under way.
     pub fn is_free(&self, flight: u64) -> bool {
-        flight + self.next_len <= self.flight_reached
+        flight + self.next_segment() <= self.flight_reached
+    }
+
+    /// Bytes of the first segment of what came next.
+    fn next_segment(&self) -> u64 {
+        self.next_len.min(self.smss)
+    }
+
+    /// The bytes that were under way with the next segment before the ACK of the others.
+    pub fn height(&self) -> u64 {
+        self.flight_before + self.next_segment()
     }
 
     /// Whether the offered window had no room for the next segment (RFC 9293 §3.8.6.2.1).
     pub fn window_limited(&self) -> bool {
-        self.room_before.is_some_and(|room| room < self.next_len.min(self.smss) as i64)
+        self.room_before.is_some_and(|room| room < self.next_segment() as i64)
     }
 }

@@ -17,6 +17,7 @@ mod spacing;
 mod stream;
 mod trouble;
 mod unread;
+mod waits;
 mod window;
 
 pub(super) use losses::{Stamp, too_early};

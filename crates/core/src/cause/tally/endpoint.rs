@@ -85,6 +85,8 @@ pub struct EndpointTally {
     pub nagle_refuted: [u64; 2],
     /// Silences that looked like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: [u64; 2],
+    /// Connections on which waits for late ACKs turned out to be chance, by who sends.
+    pub late_acks_refuted: [u64; 2],
     /// Times senders whose flight stood at a ceiling went on by their own clock, by who sends.
     pub buffer_missed: [u64; 2],
     /// Segments sent again, and of them those that had arrived (RFC 2883), by who sends.
@@ -152,6 +154,7 @@ impl EndpointTally {
             for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
                 *sum += count;
             }
+            self.late_acks_refuted[side as usize] += u64::from(trouble.waits.are_chance());
             self.noticed[side as usize].merge(&Noticed::of(half));
             if half.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
@@ -257,6 +260,7 @@ impl EndpointTally {
             self.noticed[index].merge(&other.noticed[index]);
             self.nagle_refuted[index] += other.nagle_refuted[index];
             self.nagle_missed[index] += other.nagle_missed[index];
+            self.late_acks_refuted[index] += other.late_acks_refuted[index];
             self.buffer_missed[index] += other.buffer_missed[index];
             self.ceilings[index] += other.ceilings[index];
             self.clocked[index] += other.clocked[index];

@@ -343,6 +343,7 @@ impl Connection {
             let met = gap.ack_triggered();
             *(if met { &mut trouble.late_acks_met } else { &mut trouble.late_acks_missed }) += 1;
         }
+        half.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {
             self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }

@@ -2,6 +2,7 @@
 
 use super::copies::Copies;
 use super::losses::Stamp;
+use super::waits::Waits;
 use crate::cause::{Cause, Owner};
 use crate::tcp::exchange::Chain;
 use crate::tcp::gap::Recovery;
@@ -43,14 +44,17 @@ pub struct Held {
     nagle_ns: u64,
     /// By a full send buffer.
     buffer_ns: u64,
+    /// Until a late ACK.
+    late_ack_ns: u64,
 }
 
 impl Held {
-    /// What `owner` has of it, where that is one of the two.
+    /// What `owner` has of it, where that is one of them.
     pub fn of(&mut self, owner: Owner) -> Option<&mut u64> {
         match owner {
             Owner::NagleDelayedAck => Some(&mut self.nagle_ns),
             Owner::SendBuffer => Some(&mut self.buffer_ns),
+            Owner::DelayedAck => Some(&mut self.late_ack_ns),
             _ => None,
         }
     }
@@ -60,6 +64,7 @@ impl Held {
         match chain.cause {
             Cause::NagleDelayedAck => self.nagle_ns += chain.ns,
             Cause::SendBuffer => self.buffer_ns += chain.ns,
+            Cause::DelayedAck => self.late_ack_ns += chain.ns,
             _ => {}
         }
     }
@@ -130,6 +135,8 @@ pub struct Trouble {
     pub late_acks_met: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
     pub late_acks_missed: u32,
+    /// See [`Waits`].
+    pub waits: Waits,
     /// See [`Held`].
     pub held: Held,
     /// Greatest payload of one segment that was lost to a timer.
@@ -207,11 +214,12 @@ impl Trouble {
         nagle_refuted: 0,
         nagle_holds: 0,
         nagle_missed: 0,
-        held: Held { nagle_ns: 0, buffer_ns: 0 },
+        held: Held { nagle_ns: 0, buffer_ns: 0, late_ack_ns: 0 },
         idle_holds: [0; 2],
         own_pauses: 0,
         late_acks_met: 0,
         late_acks_missed: 0,
+        waits: Waits::NONE,
         timed_out_len_max: 0,
         full_bytes: 0,
         cut_down: false,
