@@ -54,6 +54,9 @@ pub struct Options {
     pub sites: Sites,
     /// Captures show the same packets with other addresses.
     pub is_translated: bool,
+    /// No segment goes the short way of what was expected. It takes longer, and changes nothing: there
+    /// is this choice so that tests can see that.
+    pub goes_long_way: bool,
 }
 
 impl Options {
@@ -157,6 +160,7 @@ impl Shard {
         let (tracker, accounts) = twin.map(|twin| (&mut twin.tracker, &mut twin.accounts)).unzip();
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
             tracker.shows_values = options.show_values;
+            tracker.go_long_way(options.goes_long_way);
             tracker.tell_of(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);

@@ -54,6 +54,13 @@ impl<T> Queue<T> {
         self.front.as_mut()
     }
 
+    /// The only one there is.
+    #[inline]
+    pub fn only(&self) -> Option<&T> {
+        let alone = self.rest.as_ref().is_none_or(|rest| rest.is_empty());
+        self.front.as_ref().filter(|_| alone)
+    }
+
     /// The newest.
     pub fn back(&self) -> Option<&T> {
         self.rest.as_ref().and_then(|rest| rest.back()).or(self.front.as_ref())

@@ -72,7 +72,13 @@ fn withheld(gap: &Gap) -> bool {
 /// Whether a silence that the application seems to own is long enough for a loss before the
 /// vantage to be behind it.
 pub fn may_be_timer(gap: &Gap) -> bool {
-    gap.retransmission.is_none() && gap.len_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
+    gap.retransmission.is_none() && is_time_for_timer(gap.len_ns(), gap.rtt_base_ns)
+}
+
+/// The same of a silence of that length on a path of that round trip, ns.
+#[inline]
+pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
+    silent_ns >= UNSEEN_FLOOR_NS.max(2 * rtt_base_ns)
 }
 
 /// New data in the middle of a recovery: the sender was held back by it.

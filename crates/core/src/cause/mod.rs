@@ -48,7 +48,7 @@ pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
-pub use loss::{may_be_timer, overtaken, timed_out};
+pub use loss::{is_time_for_timer, may_be_timer, overtaken, timed_out};
 pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
@@ -150,6 +150,16 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
     (Asked::Within, flight::recognise),
     (Asked::Within, pacing::recognise),
 ];
+
+/// The same as [`judge`] for the answer to a question of which nothing was lost, late or held back: the
+/// way, and its sender's application.
+#[inline]
+pub fn judge_answer(gap: &Gap) -> Slices {
+    let mut slices = Slices::new(gap.len_ns());
+    slices.take(Slice::plain(Owner::Path, gap.way_ns));
+    slices.take(application::busy(gap.sender, slices.rest_ns));
+    slices
+}
 
 /// Cuts a silence into slices with their owners.
 pub fn judge(gap: &Gap) -> Slices {

@@ -127,6 +127,12 @@ impl PendingAcks {
         self.0.pop_front().map(|kept| kept.ack(near))
     }
 
+    /// The only one there is; its position is within 2 GiB of `near`.
+    #[inline]
+    pub fn only(&self, near: u64) -> Option<Ack> {
+        self.0.only().map(|kept| kept.ack(near))
+    }
+
     /// Whether an ACK of `position` is on its way to the sender: it passed the vantage by
     /// `seen_ns`, and only the estimate of the round trip says that it has not arrived.
     pub fn covers(&self, position: u64, seen_ns: u64) -> bool {

@@ -5,6 +5,7 @@ mod asked;
 mod blocked;
 mod doubt;
 mod ending;
+mod expected;
 mod feed;
 mod icmp;
 mod opening;
@@ -189,6 +190,9 @@ impl Connection {
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
+        }
+        if self.takes_expected(side, segment, payload, shared) {
+            return self.hand_over(shared, sink);
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let goes_on = self.timeline.active == Some(side);

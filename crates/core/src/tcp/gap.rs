@@ -26,7 +26,7 @@ pub enum Recovery {
 }
 
 /// The ACK that came last before the silence ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckTrigger {
     /// The frame.
     pub frame: FrameId,

@@ -4,6 +4,7 @@ mod bulk;
 mod copies;
 mod departure;
 mod effect;
+mod expected;
 mod losses;
 mod marks;
 mod pacer;

@@ -49,6 +49,18 @@ impl Reassembly {
         self.next.map_or(position, NonZeroU64::get)
     }
 
+    /// Whether what begins at `start` comes next, and nothing waits.
+    #[inline]
+    pub fn is_next(&self, start: u64) -> bool {
+        self.waiting.is_none() && self.next.map(NonZeroU64::get) == Some(start)
+    }
+
+    /// The framer was given everything up to `end`.
+    #[inline]
+    pub fn pass(&mut self, end: u64) {
+        self.next = NonZeroU64::new(end);
+    }
+
     /// Takes `len` bytes of stream at `start`, of which `bytes` were captured.
     #[inline]
     pub fn push(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {

@@ -13,6 +13,8 @@ pub struct Shared {
     pub known: KnownHeaders,
     /// The time told of: what lies outside is followed, and not counted.
     pub window: Window,
+    /// Everything goes the long way, which the short one has to agree with.
+    pub goes_long_way: bool,
     /// Room of exchanges that are over.
     pub(super) spare: Spare,
     /// What the sides of connections say they are.

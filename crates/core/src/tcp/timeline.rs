@@ -1,10 +1,11 @@
 //! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
 
 mod asked;
+mod expected;
 mod pauses;
 mod unasked;
 
-use crate::app::{Mark, Side};
+use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Leg, Owner, Slice, Slices};
 use crate::queue::Queue;

@@ -62,6 +62,11 @@ impl Tracker {
         self.shared.window = window;
     }
 
+    /// Whether no segment goes the short way of what was expected.
+    pub fn go_long_way(&mut self, always: bool) {
+        self.shared.goes_long_way = always;
+    }
+
     /// Looks at the connections that `segments` are about to change, without waiting for one before
     /// asking for the next: with many open, each has to come from memory, in many pieces.
     pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {

@@ -310,25 +310,33 @@ impl Half {
         }
         if una > una_seen {
             self.marks.note(Marks::ACKED_ALONE, pure && !ends && self.unique_bytes > 0);
-            let timed = self.times(pure && !ends);
-            if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
-                let rtt_ns = segment.time_ns.saturating_sub(self.timed_ns);
-                self.timed_ns = 0;
-                if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
-                    bulk.rtt_clocked_ns = rtt_ns;
-                }
-                if timed {
-                    let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
-                    self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
-                }
-                sample = Some(rtt_ns);
-            }
-            self.una_seen = una as u32;
-            self.una_seen_ns = segment.time_ns;
+            sample = self.move_seen(segment.time_ns, una, self.times(pure && !ends));
         } else if repeated && segment.window == self.acked_window && !ends {
             self.trouble_mut().duplicate_acks += 1;
         }
         self.acked_window = segment.window;
+        sample
+    }
+
+    /// An ACK up to `una`, beyond the last one, passed here: `timed` when what it covers arrived.
+    /// Answers the round-trip sample that it gave, ns.
+    #[inline]
+    pub(super) fn move_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
+        let mut sample = None;
+        if self.timed_ns > 0 && una >= widen(self.timed_end, una) {
+            let rtt_ns = now_ns.saturating_sub(self.timed_ns);
+            self.timed_ns = 0;
+            if let Some(bulk) = self.bulk.as_mut().filter(|_| timed && una < self.nxt) {
+                bulk.rtt_clocked_ns = rtt_ns;
+            }
+            if timed {
+                let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
+                self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
+            }
+            sample = Some(rtt_ns);
+        }
+        self.una_seen = una as u32;
+        self.una_seen_ns = now_ns;
         sample
     }
 

@@ -1,0 +1,142 @@
+//! The short way of what is expected: a client with all of its answer asks again, and its server
+//! answers, in one small segment each, on a connection with which nothing was ever wrong. Most of
+//! what servers do is that. It leaves what the long way leaves.
+
+use super::*;
+
+/// The flags of the last segment of a message that has nothing special.
+const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
+
+impl Connection {
+    /// Takes `segment` of `side`, if it is what was expected. Answers whether it was; else nothing was
+    /// done.
+    #[inline]
+    pub(super) fn takes_expected(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) -> bool {
+        let plain = segment.flags.0 == PLAIN
+            && segment.sack_count == 0
+            && segment.payload_len > 0
+            && segment.captured_len == segment.payload_len;
+        let calm = self.rare.is_none()
+            && self.setup.confirmed
+            && self.pure_acks
+            && !self.mid_stream
+            && !shared.goes_long_way;
+        plain
+            && calm
+            && Side::ALL.into_iter().all(|side| self.path.knows(side))
+            && match side {
+                Side::Client => self.asks_next(segment, payload, shared),
+                Side::Server => self.answers_at_once(segment, payload, shared),
+            }
+    }
+
+    /// The client acknowledges the whole response and asks again.
+    #[inline]
+    fn asks_next(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> bool {
+        let [client, server] = &self.halves;
+        let (start, answered) = (client.nxt, server.nxt);
+        let acked_ns = segment.time_ns.saturating_sub(server.last.time_ns);
+        let expected = client.goes_on_with(segment, self.path.rtt_ns(Side::Client))
+            && server.is_cleared_by(segment)
+            && acked_ns <= DELAYED_ACK_MAX_NS
+            && self.timeline.is_answered_up_to(answered)
+            && self.setup.claimed
+            && self.streams[Side::Client as usize].is_next(start);
+        if !expected {
+            return false;
+        }
+        let Some(Mark::Request { kind, .. }) =
+            self.framer.whole(Side::Client, payload, 0, &shared.known)
+        else {
+            return false;
+        };
+        let Self { halves: [client, server], path, timeline, streams, .. } = self;
+        server.take_clearing(segment);
+        let (rtt_ns, rtt_peer_ns) = (path.rtt_ns(Side::Client), path.rtt_ns(Side::Server));
+        timeline.retire_only(rtt_ns);
+        client.clear(rtt_ns, rtt_peer_ns);
+        client.depart_alone(segment);
+        streams[Side::Client as usize].pass(client.nxt);
+        let seen = Sighting::of(Side::Client, segment);
+        timeline.ask_next(seen, [start, answered], kind, &mut shared.spare);
+        true
+    }
+
+    /// The server answers with a whole response what it was asked, and before a timer may be behind that.
+    #[inline]
+    fn answers_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> bool {
+        let [client, server] = &self.halves;
+        let start = server.nxt;
+        let rtt_ns = self.path.rtt_ns(Side::Server);
+        let silent_ns = segment.time_ns.saturating_sub(self.timeline.cursor_ns);
+        let expected = server.goes_on_with(segment, rtt_ns)
+            && client.is_cleared_by(segment)
+            && server.queued_ns() == 0
+            && !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns())
+            && self.timeline.is_just_asked()
+            && self.streams[Side::Server as usize].is_next(start);
+        if !expected {
+            return false;
+        }
+        let answer = self.framer.whole(Side::Server, payload, 0, &shared.known);
+        if !matches!(answer, Some(Mark::Response { .. })) {
+            return false;
+        }
+        self.halves[Side::Client as usize].take_clearing(segment);
+        let gap = self.expected_silence(segment);
+        let server = &mut self.halves[Side::Server as usize];
+        server.depart_alone(segment);
+        let end = server.nxt;
+        self.streams[Side::Server as usize].pass(end);
+        self.timeline.answer(&gap, &cause::judge_answer(&gap), end, &mut shared.spare);
+        true
+    }
+
+    /// The silence of the server that `segment` ends, with nothing in it but its answer.
+    #[inline]
+    fn expected_silence(&mut self, segment: &Segment) -> Gap {
+        let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
+        let opens_from = match self.timeline.front() {
+            Some(front) if front.idle_ns >= IDLE_NS => front.began_at[Side::Server as usize],
+            _ => ORIGIN,
+        };
+        let [client, server] = &mut self.halves;
+        let cleared = server.clear(rtt_server_ns, rtt_client_ns);
+        let last = client.last_seen();
+        Gap {
+            sender: Side::Server,
+            turn: Turn::Answers,
+            start_ns: self.timeline.cursor_ns,
+            end_ns: segment.time_ns,
+            last,
+            next: Sighting::of(Side::Server, segment),
+            next_len: segment.payload_len.into(),
+            next_pushed: true,
+            rtt_sender_ns: rtt_server_ns,
+            way_ns: rtt_server_ns,
+            rtt_base_ns: rtt_client_ns + rtt_server_ns,
+            smss: server.smss(),
+            last_small: client.last.small,
+            small_acked: server.small_acked_of(cleared.flight),
+            window_opened: server
+                .window_opened_by((server.nxt - cleared.flight).saturating_sub(opens_from)),
+            first_ack_ns: Some(cleared.trigger.effect_ns),
+            ack: Some(cleared.trigger),
+            acks: 1,
+            flight_first: cleared.flight,
+            flight_before: cleared.flight,
+            room_before: Some(cleared.room),
+            window_before: Some(cleared.window),
+            flight_reached: server.flight_reached(),
+            drained: server.drained(),
+            steps: server.steps(),
+            ..Gap::default()
+        }
+    }
+}
