@@ -27,10 +27,14 @@ fn testdata() -> PathBuf {
 }
 
 fn diagnose(path: &Path) -> Report {
+    diagnose_with(path, Options::default())
+}
+
+fn diagnose_with(path: &Path, options: Options) -> Report {
     let bytes = std::fs::read(path).expect("a capture of testdata");
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut capture = CaptureSet::new(vec![Source::memory(name, bytes)]).expect("a capture");
-    let mut analysis = Analysis::new(Options::default());
+    let mut analysis = Analysis::new(options);
     analysis.run(&mut capture, &mut |_| true).expect("a readable capture");
     analysis.finish(capture.inputs())
 }
@@ -105,6 +109,20 @@ fn kinds_apart(report: &Report) -> Vec<String> {
         .filter(|endpoint| endpoint.kinds[0].latency != endpoint.latency)
         .map(|endpoint| format!("`{}` takes other times than its server", endpoint.kinds[0].kind))
         .collect()
+}
+
+#[test]
+fn the_short_way_of_what_was_expected_changes_nothing() {
+    let truth = std::fs::read(testdata().join("truth.json")).expect("truth.json");
+    let truth: Vec<Value> = serde_json::from_slice(&truth).expect("a list of captures");
+    for one in &truth {
+        let file = one["file"].as_str().expect("a file name");
+        let path = testdata().join("captures").join(file);
+        let [short, long] = [false, true].map(|goes_long_way| {
+            diagnose_with(&path, Options { goes_long_way, ..Options::default() })
+        });
+        assert_eq!(format!("{short:?}"), format!("{long:?}"), "{file}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
+mod expected;
+
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use std::thread;

@@ -1,0 +1,215 @@
+//! Segments that were expected go a short way: it has to leave what the long way leaves, whatever comes
+//! between them.
+
+use super::report_with;
+use etherparse::{PacketBuilder, TcpOptionElement};
+use proptest::prelude::*;
+use tcpwhy_core::pipeline::Options;
+
+const REQUEST: &[u8] = b"GET /items HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// What happens in a request and its response, beside the usual.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Plain,
+    /// The request is acknowledged before the response comes.
+    AckedFirst,
+    /// So is the response, before the next request.
+    AckedAlone,
+    /// Of one byte more.
+    Longer,
+    /// In two segments.
+    InTwo,
+    /// Not captured.
+    RequestMissing,
+    ResponseMissing,
+    /// Sent again.
+    RequestAgain,
+    ResponseAgain,
+    /// Captured twice.
+    Copied,
+    /// With this window in the request.
+    Window(u16),
+    /// Without PSH.
+    Unpushed,
+    /// The number of the response's packet is out of turn.
+    Misnumbered,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    turn: Turn,
+    /// How long the server takes, and how long the client did before, ns.
+    think_ns: u32,
+    idle_ns: u32,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use Turn::*;
+    let turn = prop_oneof![
+        24 => Just(Plain),
+        1 => prop::sample::select(vec![
+            AckedFirst, AckedAlone, Longer, InTwo, RequestMissing, ResponseMissing, RequestAgain,
+            ResponseAgain, Copied, Window(0), Window(1), Window(60_000), Unpushed, Misnumbered,
+        ]),
+    ];
+    let think_ns = prop_oneof![8 => 20_000..400_000_u32, 1 => 0..60_000_000_u32];
+    let idle_ns = prop_oneof![8 => 20_000..400_000_u32, 1 => 0..600_000_000_u32];
+    (turn, think_ns, idle_ns).prop_map(|(turn, think_ns, idle_ns)| Step { turn, think_ns, idle_ns })
+}
+
+/// A capture of one connection in the making.
+struct Line {
+    bytes: Vec<u8>,
+    time_ns: u64,
+    /// By side, client first: the next sequence number and packet number.
+    next: [u32; 2],
+    numbers: [u16; 2],
+    path_ns: u64,
+}
+
+/// A packet, client's or server's.
+#[derive(Clone, Copy)]
+struct Sent<'a> {
+    side: usize,
+    seq: u32,
+    payload: &'a [u8],
+    flags: &'a str,
+    window: u16,
+}
+
+impl Line {
+    fn begin(path_ns: u64) -> Self {
+        let mut bytes = Vec::new();
+        for word in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        let mut line = Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], path_ns };
+        for (side, flags) in [(0, "S"), (1, "SA"), (0, "A")] {
+            let seq = line.next[side];
+            line.time_ns += if side == 1 { path_ns } else { 3_000 };
+            line.put(Sent { side, seq, payload: b"", flags, window: 60_000 });
+            line.next[side] = 1;
+        }
+        line
+    }
+
+    /// Writes a packet as it is.
+    fn put(&mut self, sent: Sent<'_>) {
+        let Sent { side, seq, payload, flags, window } = sent;
+        let addresses = [[10, 0, 0, 1], [10, 0, 0, 2]];
+        let (source, destination) = (addresses[side], addresses[1 - side]);
+        let ports = if side == 0 { (20_000, 80) } else { (80, 20_000) };
+        let mut ip =
+            etherparse::Ipv4Header::new(0, 64, 6.into(), source, destination).expect("a header");
+        ip.identification = self.numbers[side];
+        let builder = PacketBuilder::ethernet2([1; 6], [2; 6])
+            .ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
+        let mut tcp = builder.tcp(ports.0, ports.1, seq, window);
+        let ticks = (self.time_ns / 1_000_000) as u32;
+        let mut options = vec![TcpOptionElement::Timestamp(5_000 + ticks, 5_000 + ticks)];
+        for flag in flags.chars() {
+            tcp = match flag {
+                'S' => {
+                    options.push(TcpOptionElement::MaximumSegmentSize(1_460));
+                    options.push(TcpOptionElement::WindowScale(7));
+                    tcp.syn()
+                }
+                'P' => tcp.psh(),
+                'F' => tcp.fin(),
+                _ => tcp.ack(self.next[1 - side]),
+            };
+        }
+        let tcp = tcp.options(&options).expect("few options");
+        let mut frame = Vec::new();
+        tcp.write(&mut frame, payload).expect("a packet in memory");
+        let len = frame.len() as u32;
+        let seconds = 1 + (self.time_ns / 1_000_000_000) as u32;
+        for word in [seconds, (self.time_ns % 1_000_000_000) as u32, len, len] {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&frame);
+        self.numbers[side] = self.numbers[side].wrapping_add(1);
+    }
+
+    /// `side` sends `payload`, of which nothing is captured if it is `missing`.
+    fn send(&mut self, side: usize, payload: &[u8], flags: &str, window: u16, missing: bool) {
+        let seq = self.next[side];
+        if missing {
+            self.numbers[side] = self.numbers[side].wrapping_add(1);
+        } else {
+            self.put(Sent { side, seq, payload, flags, window });
+        }
+        self.next[side] = seq.wrapping_add(payload.len() as u32);
+    }
+
+    /// The last `len` bytes of `payload` once more.
+    fn again(&mut self, side: usize, payload: &[u8], after_ns: u64) {
+        self.time_ns += after_ns;
+        let seq = self.next[side].wrapping_sub(payload.len() as u32);
+        self.put(Sent { side, seq, payload, flags: "AP", window: 60_000 });
+    }
+
+    fn turn(&mut self, Step { turn, think_ns, idle_ns }: &Step) {
+        let body = [7; 600];
+        let len = if matches!(turn, Turn::Longer) { 501 } else { 500 };
+        let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
+        let response = [header.as_bytes(), &body[..len]].concat();
+        let flags = if matches!(turn, Turn::Unpushed) { "A" } else { "AP" };
+        let window = if let Turn::Window(window) = turn { *window } else { 60_000 };
+        self.time_ns += 2_000 + u64::from(*idle_ns);
+        if matches!(turn, Turn::AckedAlone) {
+            self.send(0, b"", "A", 60_000, false);
+            self.time_ns += 50_000;
+        }
+        let start = self.bytes.len();
+        self.send(0, REQUEST, flags, window, matches!(turn, Turn::RequestMissing));
+        if matches!(turn, Turn::Copied) {
+            self.bytes.extend_from_within(start..);
+        }
+        if matches!(turn, Turn::RequestAgain) {
+            self.again(0, REQUEST, 230_000_000);
+        }
+        self.time_ns += self.path_ns;
+        if matches!(turn, Turn::AckedFirst) {
+            self.send(1, b"", "A", 60_000, false);
+        }
+        self.time_ns += u64::from(*think_ns);
+        if matches!(turn, Turn::Misnumbered) {
+            self.numbers[1] = self.numbers[1].wrapping_add(3);
+        }
+        if matches!(turn, Turn::InTwo) {
+            self.send(1, &response[..200], "AP", 60_000, false);
+            self.time_ns += 40_000;
+            self.send(1, &response[200..], "AP", 60_000, false);
+        } else {
+            self.send(1, &response, "AP", 60_000, matches!(turn, Turn::ResponseMissing));
+        }
+        if matches!(turn, Turn::ResponseAgain) {
+            self.again(1, &response, 230_000_000);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn the_short_way_leaves_what_the_long_one_does(
+        steps in prop::collection::vec(step(), 1..40),
+        path_ns in prop_oneof![Just(5_000_u64), Just(2_000_000), Just(30_000_000)],
+        closes: bool,
+    ) {
+        let mut line = Line::begin(path_ns);
+        steps.iter().for_each(|step| line.turn(step));
+        if closes {
+            line.time_ns += 1_000_000;
+            line.send(0, b"", "AF", 60_000, false);
+        }
+        let [short, long] = [false, true].map(|goes_long_way| {
+            report_with(&line.bytes, 0, 1 << 20, Options { goes_long_way, ..Options::default() })
+        });
+        prop_assert!(long.totals.exchanges > 0);
+        prop_assert_eq!(format!("{short:?}"), format!("{long:?}"));
+    }
+}
