@@ -37,11 +37,11 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if !(ack.pure || gap.after_handshake) || !(other_holds || mixed) {
         return None;
     }
-    if gap.ack_triggered() {
+    if gap.released() {
         return Some(of_hold(rest_ns));
     }
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
-    let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+    let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
 }
 
@@ -113,7 +113,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if more_before {
         proof.fact("flight_max_bytes", Fact::Bytes(most));
     }
-    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ServerThink, "follows_ack", gap.released());
     proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
     proof.not(Cause::DelayedAck, "held_small", gap.next_small());
     proof.not(Cause::CongestionWindow, "cwnd_open", more_before);

@@ -13,10 +13,10 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         return None;
     }
     let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
-    if gap.ack_triggered() {
+    if gap.released() {
         return fills_window(gap).then(|| of_window(rest_ns));
     }
-    let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+    let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let held = gap.window_met && gap.window_limited() && 2 * held_ns >= rest_ns;
     held.then(|| of_window(held_ns))
 }
@@ -52,5 +52,5 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     proof.not(Cause::SendBuffer, "flight_equals_window", gap.window_limited());
     proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
     proof.not(Cause::SlowStart, "flight_constant", matches!(gap.shape, Shape::Ceiling { .. }));
-    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
+    proof.not(Cause::ServerThink, "ack_clocked", gap.released());
 }

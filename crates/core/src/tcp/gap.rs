@@ -223,6 +223,19 @@ impl Gap {
         self.ack.is_some() && self.after_ack_ns() <= self.trigger_tolerance_ns()
     }
 
+    /// From the last ACK's effect to when what ended it was sent, as far as its timestamp tells, ns: a
+    /// path whose delay varies shows it that much later.
+    pub fn sent_after_ack_ns(&self) -> u64 {
+        let late_ns = if self.turn == Turn::Continues { self.queue_ns } else { 0 };
+        self.after_ack_ns().saturating_sub(late_ns)
+    }
+
+    /// Whether an ACK let go what ended it, though a path whose delay varies may show it later: the same as
+    /// [`Self::ack_triggered`] where a sender has so little under way that it fills no queue itself.
+    pub fn released(&self) -> bool {
+        self.ack.is_some() && self.sent_after_ack_ns() <= self.trigger_tolerance_ns()
+    }
+
     /// Whether a duplicate ACK ended it: what that tells to have arrived is under way no more, so that as
     /// much may follow (RFC 3042, RFC 6675 §4), though it acknowledges nothing.
     pub fn duplicate_triggered(&self) -> bool {
@@ -270,7 +283,7 @@ impl Gap {
             && self.next_small()
             && ack_of_all
             && self.flight_before > 0
-            && !self.ack_triggered()
+            && !self.released()
     }
 
     /// Whether it looks like a sender that waits, in the middle of a message, for the ACK of small
@@ -283,7 +296,7 @@ impl Gap {
             && self.next_small()
             && self.flight_before > 0
             && !self.flight_free()
-            && self.ack_triggered()
+            && self.released()
     }
 
     /// Whether it ended with something that the client had not said before.
