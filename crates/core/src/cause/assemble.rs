@@ -6,8 +6,8 @@ use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, costs, delayed_ack, facts, lookup_proof, overflow, refusals, room,
-    standing, steps, syn_flood,
+    Cause, Class, Owner, Role, costs, delayed_ack, facts, granted, lookup_proof, overflow,
+    refusals, room, standing, steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -42,6 +42,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     standing::settle(&mut tally);
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
+    granted::settle(&mut tally);
     settle_buffers(&mut tally);
     delayed_ack::settle(&mut tally);
     settle_set_up(&mut tally);

@@ -158,6 +158,9 @@ fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Facts {
             if rtt_ns > 0 && round_trips > 0 {
                 facts.insert("round_trips", Fact::Count(round_trips));
             }
+            if endpoint.granted > 0 {
+                facts.insert("granted", Fact::Count(endpoint.granted));
+            }
             if endpoint.connects > 0 {
                 facts.insert("connects", Fact::Count(endpoint.connects));
             }

@@ -16,6 +16,7 @@ mod facts;
 mod fallback;
 mod flight;
 mod forwarded;
+mod granted;
 mod http_100_continue;
 mod id;
 mod lookup_proof;

@@ -298,7 +298,7 @@ impl Connection {
         let near_rtt_ns = near.then(|| self.path.base_rtt_ns());
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;
-        if let Some(rtt_ns) = self.halves[peer].acked(segment, near_rtt_ns).filter(|_| prompt) {
+        if let Some(rtt_ns) = self.take_ack(side, segment, near_rtt_ns).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         if !self.pure_acks && !is_ack_alone(segment) {

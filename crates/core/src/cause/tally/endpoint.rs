@@ -95,6 +95,11 @@ pub struct EndpointTally {
     pub drained: u64,
     /// What senders met that a finding may tell of, by who sends.
     pub noticed: [Noticed; 2],
+    /// How often senders whose flight had ended went on as words of the peer had come, and how often with
+    /// an ACK, by who sends.
+    pub went_on: [[u64; 2]; 2],
+    /// Of what looked like a small buffer, how often it was the peer's application that granted no more.
+    pub granted: u64,
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
     pub ceilings: [u64; 2],
     /// Of them those whose sender went on by a clock of its own.
@@ -155,6 +160,10 @@ impl EndpointTally {
                 *sum += count;
             }
             self.late_acks_refuted[side as usize] += u64::from(trouble.waits.are_chance());
+            let went_on = bulk.map_or([0; 2], |bulk| bulk.went_on);
+            for (sum, count) in self.went_on[side as usize].iter_mut().zip(went_on) {
+                *sum += u64::from(count);
+            }
             self.noticed[side as usize].merge(&Noticed::of(half));
             if half.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
@@ -250,11 +259,15 @@ impl EndpointTally {
         }
         self.connects += other.connects;
         self.drained += other.drained;
+        self.granted += other.granted;
         self.protocol = self.protocol.max(other.protocol);
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.rates[index].merge(&other.rates[index]);
             for (mine, theirs) in self.repeats[index].iter_mut().zip(other.repeats[index]) {
+                *mine += theirs;
+            }
+            for (mine, theirs) in self.went_on[index].iter_mut().zip(other.went_on[index]) {
                 *mine += theirs;
             }
             self.noticed[index].merge(&other.noticed[index]);

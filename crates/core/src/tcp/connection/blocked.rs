@@ -1,10 +1,13 @@
 //! A sender whose buffer was full: it had nothing more to send until an ACK made room, and then its
-//! application wrote on.
+//! application wrote on. Or one that only seems so, and waits for words of its peer.
 
 use super::*;
 
 /// What follows so many times sooner than the wait before it took was not waited for.
 const AT_ONCE: u64 = 8;
+
+/// A sender that was silent for a smaller part of a round trip went on within a train of ACKs.
+const STOP_PART: u64 = 4;
 
 /// A wait for an ACK that ended with less than a segment: all that was left in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -58,5 +61,35 @@ impl Connection {
         bulk.was_full(&gap);
         let is = Slice::of(Owner::SendBuffer, Cause::SendBuffer, slice.ns);
         self.timeline.revise(side, gap.next.frame, slice, is);
+    }
+
+    /// An ACK of what `side.peer()` sent passes with `segment`. Answers what [`Half::acked`] does; of a
+    /// sender of bulk it is kept which words of its peer it acknowledged last.
+    pub(super) fn take_ack(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        near_rtt_ns: Option<u64>,
+    ) -> Option<u64> {
+        let (sample, said_ns) = self.halves[side.peer() as usize].acked(segment, near_rtt_ns);
+        if said_ns > 0
+            && let Some(bulk) = &mut self.halves[side as usize].bulk
+        {
+            bulk.answered_ns = (segment.time_ns, said_ns);
+        }
+        sample
+    }
+
+    /// The sender of `gap`, which it waited out with a flight under way, goes on: notes whether what
+    /// its peer had said had just come to it.
+    pub(super) fn note_grant(&mut self, gap: &Gap) {
+        if STOP_PART * gap.len_ns() < gap.rtt_base_ns {
+            return;
+        }
+        let Some(bulk) = &mut self.halves[gap.sender as usize].bulk else { return };
+        let (at_ns, said_ns) = bulk.answered_ns;
+        let heard_ns = said_ns + gap.rtt_sender_ns;
+        let at_once = heard_ns + gap.trigger_tolerance_ns() >= gap.end_ns;
+        bulk.went_on[usize::from(!(at_once && at_ns >= gap.start_ns))] += 1;
     }
 }

@@ -321,6 +321,7 @@ impl Connection {
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.confirm_ceiling();
+            self.note_grant(gap);
         }
         self.note_blocked(gap, slices);
         let half = &mut self.halves[gap.sender as usize];

@@ -37,6 +37,11 @@ pub struct Bulk {
     /// often some time after it.
     prompt_stands: u32,
     late_stands: u32,
+    /// How often it went on, after a flight that was held up, as words of its peer had come, and how often
+    /// with an ACK.
+    pub went_on: [u32; 2],
+    /// When it last acknowledged words of its peer, and when these had passed, ns.
+    pub answered_ns: (u64, u64),
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),

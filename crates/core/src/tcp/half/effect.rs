@@ -261,8 +261,9 @@ impl Half {
     }
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
-    /// vantage and the receiver, if it gave one, ns.
-    pub fn acked(&mut self, segment: &Segment, near_rtt_ns: Option<u64>) -> Option<u64> {
+    /// vantage and the receiver, if it gave one, and when the last of what it newly covers had passed
+    /// (0 where that is not remembered), ns.
+    pub fn acked(&mut self, segment: &Segment, near_rtt_ns: Option<u64>) -> (Option<u64>, u64) {
         let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
@@ -315,7 +316,7 @@ impl Half {
             self.trouble_mut().duplicate_acks += 1;
         }
         self.acked_window = segment.window;
-        sample
+        (sample, sent_ns)
     }
 
     /// An ACK up to `una`, beyond the last one, passed here: `timed` when what it covers arrived.
