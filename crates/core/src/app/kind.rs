@@ -52,6 +52,12 @@ impl Label {
         self.len == 0
     }
 
+    /// A few bits of it.
+    #[inline]
+    pub fn mixed(&self) -> u8 {
+        self.len ^ self.as_bytes().last().copied().unwrap_or(0)
+    }
+
     /// A number for it in place of its text (FNV-1a).
     pub fn digest(&self) -> u64 {
         self.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| {

@@ -152,16 +152,6 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
     (Asked::Within, pacing::recognise),
 ];
 
-/// The same as [`judge`] for the answer to a question of which nothing was lost, late or held back: the
-/// way, and its sender's application.
-#[inline]
-pub fn judge_answer(gap: &Gap) -> Slices {
-    let mut slices = Slices::new(gap.len_ns());
-    slices.take(Slice::plain(Owner::Path, gap.way_ns));
-    slices.take(application::busy(gap.sender, slices.rest_ns));
-    slices
-}
-
 /// Cuts a silence into slices with their owners.
 pub fn judge(gap: &Gap) -> Slices {
     let mut slices = Slices::new(gap.len_ns());

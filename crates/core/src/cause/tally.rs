@@ -5,12 +5,14 @@ mod culprits;
 mod endings;
 mod endpoint;
 mod queues;
+mod runs;
 
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use queues::{Queues, Small, Transfer};
+use runs::Runs;
 
 use super::fallback::{self, Unanswered};
 use super::notes::Notes;
@@ -114,6 +116,8 @@ pub struct Tally {
     pub spoken: Vec<Spoken>,
     /// Who may have stood in a queue, and who kept it filled.
     pub queues: Queues,
+    /// Exchanges that are counted together, see [`Tally::settle`].
+    runs: Runs,
     /// The connections that lost most.
     pub worst: Worst,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
@@ -129,12 +133,16 @@ impl Sink for Tally {
             self.spoken(connection, exchange);
             return;
         }
+        self.queues.exchange(connection, exchange);
+        if self.runs.take(connection, exchange) {
+            return;
+        }
         let place = self.place(server);
         self.endpoints.entry_ref(&place).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);
         }
-        self.queues.exchange(connection, exchange);
+        self.runs.begin(connection, exchange);
         if exchange.connects {
             self.first(connection, exchange);
         }
@@ -277,7 +285,9 @@ impl Tally {
     }
 
     /// Adds all of another shard.
-    pub fn merge(&mut self, other: Self) {
+    pub fn merge(&mut self, mut other: Self) {
+        self.settle();
+        other.settle();
         for (endpoint, theirs) in other.endpoints {
             self.endpoints.entry(endpoint).or_default().merge(*theirs);
         }

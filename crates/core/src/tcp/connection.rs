@@ -36,6 +36,7 @@ use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use ending::Ending;
+use expected::Expected;
 pub use icmp::Told;
 use rare::Rare;
 pub use rare::TraceFaults;
@@ -191,8 +192,10 @@ impl Connection {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
             self.set_up(side, segment);
         }
-        if self.takes_expected(side, segment, payload, shared) {
-            return self.hand_over(shared, sink);
+        match self.take_expected(side, segment, payload, shared) {
+            Expected::Nothing => {}
+            Expected::Taken(None) => return,
+            Expected::Taken(Some(arrived)) => return self.hand(arrived, shared, sink),
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let goes_on = self.timeline.active == Some(side);

@@ -21,6 +21,8 @@ pub struct Shared {
     pub(super) names: Names,
     /// The silence that a departure just ended.
     pub(super) silence: Gap,
+    /// The same of an answer that was expected.
+    pub(super) answered: Gap,
 }
 
 impl Shared {

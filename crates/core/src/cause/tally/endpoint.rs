@@ -31,7 +31,8 @@ pub struct Group {
 }
 
 impl Group {
-    fn add(&mut self, exchange: &Exchange) {
+    #[inline]
+    pub(super) fn add(&mut self, exchange: &Exchange) {
         self.exchanges += 1;
         self.ledger.take(&exchange.ledger);
         self.latency.record(exchange.wall_ns());
@@ -195,7 +196,7 @@ impl EndpointTally {
     }
 
     /// The group of a kind of request.
-    fn kind(&mut self, kind: &Label) -> &mut Group {
+    pub(super) fn kind(&mut self, kind: &Label) -> &mut Group {
         let full = self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(kind);
         let other;
         let kind = if full {

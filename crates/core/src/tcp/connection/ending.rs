@@ -153,32 +153,41 @@ impl Connection {
             return;
         }
         self.halves.iter_mut().for_each(Half::shrink);
-        while let Some(mut exchange) = self.timeline.done.pop_front() {
-            let revised = |chain: &Chain| REVISED & 1 << chain.cause as u64 != 0;
-            let is_revised = exchange.connects || exchange.repeated_setup_ns > 0;
-            if is_revised || exchange.chains.iter().any(revised) {
-                self.settle(&mut exchange);
-            }
-            let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
-            if !exchange.counts() || !told {
-                shared.spare.keep(exchange);
-                continue;
-            }
-            self.totals.exchanges += 1;
-            self.totals.ledger.merge(&exchange.ledger);
-            for chain in &exchange.chains {
-                let is_fault = chain.cause.class() == Class::Fault;
-                self.totals.lost_ns += if is_fault { chain.ns } else { 0 };
-                self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
-                let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
-                if held.contains(&chain.cause) {
-                    self.halves[chain.sender as usize].trouble_mut().held.add(chain);
-                }
-            }
-            sink.exchange(self, &exchange);
-            shared.spare.keep(exchange);
+        while let Some(exchange) = self.timeline.done.pop_front() {
+            self.hand(exchange, shared, sink);
         }
         self.timeline.shrink();
+    }
+
+    /// Hands one that is over to the sink.
+    #[inline]
+    pub(super) fn hand(
+        &mut self,
+        mut exchange: Box<Exchange>,
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) {
+        let revised = |chain: &Chain| REVISED & 1 << chain.cause as u64 != 0;
+        let is_revised = exchange.connects || exchange.repeated_setup_ns > 0;
+        if is_revised || exchange.chains.iter().any(revised) {
+            self.settle(&mut exchange);
+        }
+        let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
+        if !exchange.counts() || !told {
+            return shared.spare.keep(exchange);
+        }
+        self.totals.exchanges += 1;
+        self.totals.ledger.merge(&exchange.ledger);
+        for chain in &exchange.chains {
+            let is_fault = chain.cause.class() == Class::Fault;
+            self.totals.lost_ns += if is_fault { chain.ns } else { 0 };
+            self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
+            if matches!(chain.cause, Cause::NagleDelayedAck | Cause::SendBuffer) {
+                self.halves[chain.sender as usize].trouble_mut().held.add(chain);
+            }
+        }
+        sink.exchange(self, &exchange);
+        shared.spare.keep(exchange);
     }
 
     /// What only the end of an exchange can tell.

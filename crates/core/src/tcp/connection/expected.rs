@@ -7,17 +7,24 @@ use super::*;
 /// The flags of the last segment of a message that has nothing special.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
+/// Whether a segment was what was expected.
+pub(super) enum Expected {
+    /// It was not, and nothing was done.
+    Nothing,
+    /// It was, and it showed that the response to this request had arrived.
+    Taken(Option<Box<Exchange>>),
+}
+
 impl Connection {
-    /// Takes `segment` of `side`, if it is what was expected. Answers whether it was; else nothing was
-    /// done.
+    /// Takes `segment` of `side`, if it is what was expected.
     #[inline]
-    pub(super) fn takes_expected(
+    pub(super) fn take_expected(
         &mut self,
         side: Side,
         segment: &Segment,
         payload: &[u8],
         shared: &mut Shared,
-    ) -> bool {
+    ) -> Expected {
         let plain = segment.flags.0 == PLAIN
             && segment.sack_count == 0
             && segment.payload_len > 0
@@ -27,18 +34,18 @@ impl Connection {
             && self.pure_acks
             && !self.mid_stream
             && !shared.goes_long_way;
-        plain
-            && calm
-            && Side::ALL.into_iter().all(|side| self.path.knows(side))
-            && match side {
-                Side::Client => self.asks_next(segment, payload, shared),
-                Side::Server => self.answers_at_once(segment, payload, shared),
-            }
+        if !plain || !calm || !Side::ALL.into_iter().all(|side| self.path.knows(side)) {
+            return Expected::Nothing;
+        }
+        match side {
+            Side::Client => self.ask_next(segment, payload, shared),
+            Side::Server => self.answer_at_once(segment, payload, shared),
+        }
     }
 
     /// The client acknowledges the whole response and asks again.
     #[inline]
-    fn asks_next(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> bool {
+    fn ask_next(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> Expected {
         let [client, server] = &self.halves;
         let (start, answered) = (client.nxt, server.nxt);
         let acked_ns = segment.time_ns.saturating_sub(server.last.time_ns);
@@ -49,28 +56,33 @@ impl Connection {
             && self.setup.claimed
             && self.streams[Side::Client as usize].is_next(start);
         if !expected {
-            return false;
+            return Expected::Nothing;
         }
         let Some(Mark::Request { kind, .. }) =
             self.framer.whole(Side::Client, payload, 0, &shared.known)
         else {
-            return false;
+            return Expected::Nothing;
         };
         let Self { halves: [client, server], path, timeline, streams, .. } = self;
         server.take_clearing(segment);
         let (rtt_ns, rtt_peer_ns) = (path.rtt_ns(Side::Client), path.rtt_ns(Side::Server));
-        timeline.retire_only(rtt_ns);
+        let arrived = timeline.retire_only(rtt_ns);
         client.clear(rtt_ns, rtt_peer_ns);
         client.depart_alone(segment);
         streams[Side::Client as usize].pass(client.nxt);
         let seen = Sighting::of(Side::Client, segment);
         timeline.ask_next(seen, [start, answered], kind, &mut shared.spare);
-        true
+        Expected::Taken(arrived)
     }
 
     /// The server answers with a whole response what it was asked, and before a timer may be behind that.
     #[inline]
-    fn answers_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> bool {
+    fn answer_at_once(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) -> Expected {
         let [client, server] = &self.halves;
         let start = server.nxt;
         let rtt_ns = self.path.rtt_ns(Side::Server);
@@ -82,25 +94,26 @@ impl Connection {
             && self.timeline.is_just_asked()
             && self.streams[Side::Server as usize].is_next(start);
         if !expected {
-            return false;
+            return Expected::Nothing;
         }
         let answer = self.framer.whole(Side::Server, payload, 0, &shared.known);
         if !matches!(answer, Some(Mark::Response { .. })) {
-            return false;
+            return Expected::Nothing;
         }
         self.halves[Side::Client as usize].take_clearing(segment);
-        let gap = self.expected_silence(segment);
+        let gap = self.expected_silence(segment, &mut shared.answered);
         let server = &mut self.halves[Side::Server as usize];
         server.depart_alone(segment);
         let end = server.nxt;
         self.streams[Side::Server as usize].pass(end);
-        self.timeline.answer(&gap, &cause::judge_answer(&gap), end, &mut shared.spare);
-        true
+        self.timeline.answer(gap, end, &mut shared.spare);
+        Expected::Taken(None)
     }
 
-    /// The silence of the server that `segment` ends, with nothing in it but its answer.
+    /// The silence of the server that `segment` ends, with nothing in it but its answer: `gap` is that of
+    /// another one, or of none, and what is not set here has no part in any.
     #[inline]
-    fn expected_silence(&mut self, segment: &Segment) -> Gap {
+    fn expected_silence<'a>(&mut self, segment: &Segment, gap: &'a mut Gap) -> &'a Gap {
         let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
         let opens_from = match self.timeline.front() {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[Side::Server as usize],
@@ -108,35 +121,23 @@ impl Connection {
         };
         let [client, server] = &mut self.halves;
         let cleared = server.clear(rtt_server_ns, rtt_client_ns);
-        let last = client.last_seen();
-        Gap {
-            sender: Side::Server,
-            turn: Turn::Answers,
-            start_ns: self.timeline.cursor_ns,
-            end_ns: segment.time_ns,
-            last,
-            next: Sighting::of(Side::Server, segment),
-            next_len: segment.payload_len.into(),
-            next_pushed: true,
-            rtt_sender_ns: rtt_server_ns,
-            way_ns: rtt_server_ns,
-            rtt_base_ns: rtt_client_ns + rtt_server_ns,
-            smss: server.smss(),
-            last_small: client.last.small,
-            small_acked: server.small_acked_of(cleared.flight),
-            window_opened: server
-                .window_opened_by((server.nxt - cleared.flight).saturating_sub(opens_from)),
-            first_ack_ns: Some(cleared.trigger.effect_ns),
-            ack: Some(cleared.trigger),
-            acks: 1,
-            flight_first: cleared.flight,
-            flight_before: cleared.flight,
-            room_before: Some(cleared.room),
-            window_before: Some(cleared.window),
-            flight_reached: server.flight_reached(),
-            drained: server.drained(),
-            steps: server.steps(),
-            ..Gap::default()
-        }
+        gap.sender = Side::Server;
+        gap.turn = Turn::Answers;
+        (gap.start_ns, gap.end_ns) = (self.timeline.cursor_ns, segment.time_ns);
+        (gap.last, gap.last_small) = (client.last_seen(), client.last.small);
+        gap.end_with(segment);
+        (gap.rtt_sender_ns, gap.way_ns) = (rtt_server_ns, rtt_server_ns);
+        gap.rtt_base_ns = rtt_client_ns + rtt_server_ns;
+        gap.smss = server.smss();
+        gap.small_acked = server.small_acked_of(cleared.flight);
+        let begun = (server.nxt - cleared.flight).saturating_sub(opens_from);
+        gap.window_opened = server.window_opened_by(begun);
+        gap.first_ack_ns = Some(cleared.trigger.effect_ns);
+        (gap.ack, gap.acks) = (Some(cleared.trigger), 1);
+        (gap.flight_first, gap.flight_before) = (cleared.flight, cleared.flight);
+        (gap.room_before, gap.window_before) = (Some(cleared.room), Some(cleared.window));
+        gap.flight_reached = server.flight_reached();
+        (gap.drained, gap.steps) = (server.drained(), server.steps());
+        gap
     }
 }

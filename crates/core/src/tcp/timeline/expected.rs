@@ -1,6 +1,7 @@
 //! Exchanges of one segment each way, where nothing else is under way.
 
 use super::*;
+use crate::cause;
 
 impl Timeline {
     /// Whether all that is under way is a response that ends at `end`, on its way to its client.
@@ -50,20 +51,25 @@ impl Timeline {
 
     /// The last leg of the response that has arrived.
     #[inline]
-    pub fn retire_only(&mut self, rtt_client_ns: u64) {
-        self.retire_front(rtt_client_ns, Outcome::Complete);
+    pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
+        let mut exchange = self.open.pop_front()?;
+        exchange.outcome = Outcome::Complete;
+        exchange.ledger.add(Owner::Path, rtt_client_ns);
+        Some(exchange)
     }
 
     /// The response to the request of [`is_just_asked`](Self::is_just_asked) came whole, up to `end`,
-    /// after the silence `gap`, which was cut into `slices`.
+    /// after the silence `gap`: the way, and its server's application.
     #[inline]
-    pub fn answer(&mut self, gap: &Gap, slices: &Slices, end: u64, spare: &mut Spare) {
+    pub fn answer(&mut self, gap: &Gap, end: u64, spare: &mut Spare) {
         self.pass(Side::Server, gap.end_ns);
         self.request_began = false;
         self.retire_at = self.retire_at.min(end);
         if let Some(exchange) = self.open.front_mut() {
             spare.lend(exchange);
-            slices.iter().for_each(|slice| exchange.own(slice, gap));
+            let way_ns = gap.way_ns.min(gap.len_ns());
+            exchange.ledger.add(Owner::Path, way_ns);
+            exchange.own(&cause::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
             exchange.response_seen = true;
             exchange.answered_ns = gap.end_ns;
