@@ -54,11 +54,16 @@ impl<T> Queue<T> {
         self.front.as_mut()
     }
 
-    /// The only one there is.
+    /// The only one there is, and no room for more.
     #[inline]
     pub fn only(&self) -> Option<&T> {
-        let alone = self.rest.as_ref().is_none_or(|rest| rest.is_empty());
-        self.front.as_ref().filter(|_| alone)
+        if self.rest.is_none() { self.front.as_ref() } else { None }
+    }
+
+    /// Whether there is none, and no room for more than one.
+    #[inline]
+    pub fn is_unused(&self) -> bool {
+        self.front.is_none() && self.rest.is_none()
     }
 
     /// The newest.

@@ -127,6 +127,12 @@ impl PendingAcks {
         self.0.pop_front().map(|kept| kept.ack(near))
     }
 
+    /// Whether there is none, and no room for more than one.
+    #[inline]
+    pub fn is_unused(&self) -> bool {
+        self.0.is_unused()
+    }
+
     /// The only one there is; its position is within 2 GiB of `near`.
     #[inline]
     pub fn only(&self, near: u64) -> Option<Ack> {

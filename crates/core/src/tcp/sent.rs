@@ -85,6 +85,12 @@ impl SentLog {
         (longest, sent_ns)
     }
 
+    /// Whether one segment is remembered, and there is no room for more.
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        self.0.only().is_some()
+    }
+
     /// Length of the segment that carried position `start`; 0 if it is not remembered.
     pub fn len_of(&self, start: u64) -> u32 {
         self.of(start).map_or(0, |sent| sent.len.get())

@@ -51,6 +51,8 @@ impl Half {
     pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
         self.is_plain()
             && self.window_scale.is_some()
+            && self.sent.is_one()
+            && self.pending.is_unused()
             && segment.window > 0
             && self.una_seen() < self.nxt
             && self.sequence.position(segment.ack, self.nxt) == self.nxt
