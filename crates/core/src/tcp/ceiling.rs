@@ -58,6 +58,8 @@ pub struct Rounds {
     spent_rounds: u32,
     /// Consecutive blocked rounds far below it.
     low_rounds: u32,
+    /// Of them those at the height of the one before.
+    low_level_rounds: u32,
     /// Rounds in all, and round trips spent opening.
     pub rounds: u32,
 }
@@ -139,6 +141,7 @@ impl Rounds {
         let tolerance = (2 * mss).max(self.reference / 8);
         let grew = self.peak * 5 >= self.previous * 7 && self.peak > self.previous + tolerance;
         let opens = self.previous > 0 && grew;
+        let stands = self.peak.abs_diff(self.previous) <= tolerance;
         self.previous = self.peak;
         self.growths = if opens { self.growths + 1 } else { 0 };
         self.follow_greatest(tolerance);
@@ -154,14 +157,16 @@ impl Rounds {
             self.level_rounds = 0;
         } else {
             // A low round is the end of a message or a pause; several are a new height.
+            let again = self.low_rounds > 0 && stands;
             self.low_rounds += 1;
+            self.low_level_rounds += u32::from(again);
             if self.low_rounds > LOW_ROUNDS {
                 self.reference = self.peak;
-                self.level_rounds = 0;
-                self.low_rounds = 0;
+                self.level_rounds = self.low_level_rounds;
+                (self.low_rounds, self.low_level_rounds) = (0, 0);
             }
             return;
         }
-        self.low_rounds = 0;
+        (self.low_rounds, self.low_level_rounds) = (0, 0);
     }
 }
