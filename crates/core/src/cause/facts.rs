@@ -1,5 +1,6 @@
 //! The values that go into a finding's words, and how sure it is.
 
+use super::scene::AMID;
 use super::tally::{CauseTally, EndpointTally, Key};
 use super::{Cause, fallback, overflow, room};
 use crate::app::Side;
@@ -73,6 +74,12 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
                 facts.insert("kinds", Fact::Text(kinds));
             }
             facts.extend(few_long(&cause.waits));
+            if 2 * cause.shown.count(AMID) > cause.exchanges {
+                facts.insert(
+                    "where",
+                    Fact::Text("in the midst of a response that has begun".into()),
+                );
+            }
         }
         _ => {}
     }

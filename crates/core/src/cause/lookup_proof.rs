@@ -21,7 +21,8 @@ pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
     if lookup.conntrack_race_suspected {
         shown.add("pairs", 1);
     }
-    if matches!(lookup.outcome, Outcome::Failure { .. }) {
+    // Whoever asks for the name of an address goes on without one.
+    if matches!(lookup.outcome, Outcome::Failure { .. }) && !lookup.is_reverse {
         shown.add(FAILED, 1);
     }
     for query in &lookup.queries {

@@ -215,8 +215,9 @@ fn blame(
     let parts = lookup.split(rtt_ns.map(|rtt_ns| rtt_ns + unseen_ns));
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
         // What failed, failed, however quickly that was said.
-        let failed =
-            cause == Cause::DnsFailure && matches!(lookup.outcome, Outcome::Failure { .. });
+        let failed = cause == Cause::DnsFailure
+            && matches!(lookup.outcome, Outcome::Failure { .. })
+            && !lookup.is_reverse;
         if ns == 0 && !failed {
             continue;
         }

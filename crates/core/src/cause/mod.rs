@@ -7,6 +7,7 @@
 
 mod application;
 mod assemble;
+mod behind;
 mod bufferbloat;
 mod costs;
 mod culprit;

@@ -11,7 +11,7 @@ use super::{
 use crate::app::Side;
 use crate::histogram::Histogram;
 use crate::report::{Evidence, Fact, RuledOut};
-use crate::tcp::{Chain, Connection, Exchange, Gap, Half, Sighting};
+use crate::tcp::{Chain, Connection, Exchange, Gap, Half, Sighting, Turn};
 use std::collections::BTreeMap;
 
 /// A sender this far from the vantage is worth a word where times are read.
@@ -19,6 +19,9 @@ const FAR_NS: u64 = 1_000_000;
 
 /// An ACK that was kept back for less than this part of a wait is not late.
 const LATE_PART: u64 = 8;
+
+/// Exchanges whose longest silence came when their response had begun.
+pub(super) const AMID: &str = "amid";
 
 /// A cause's part in one exchange, with what surrounds it.
 pub(super) struct Scene<'a> {
@@ -133,6 +136,7 @@ impl Scene<'_> {
             Cause::RetransmissionTimeout => shown.add("tail", self.chain.tails.into()),
             Cause::SynRetransmit | Cause::AcceptQueueOverflow => set_up::add_up(self, shown),
             Cause::ZeroWindow => zero_window::add_up(self, shown),
+            Cause::ServerThink if self.gap().turn == Turn::Continues => shown.add(AMID, 1),
             Cause::SpuriousRetransmission => {
                 shown.add("dsack", self.sender().trouble().dsacks.into())
             }
@@ -211,6 +215,12 @@ impl Proof {
         }
         self.ruled_out.clear();
         self.not(Cause::RetransmissionTimeout, "dsack", true);
+    }
+
+    /// From when to when its frames passed, ns.
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
+        let times = || self.links.iter().map(|(at_ns, _)| *at_ns);
+        times().min().zip(times().max())
     }
 
     /// The frames in the order they passed.
