@@ -262,9 +262,14 @@ impl Framer {
                 }
                 // The first message is always tried, later ones while a protocol is looked for.
                 Machine::Turns if may_sniff && self.last != Some(from) => {
-                    self.machine = Machine::Sniff(Box::new(Sniffer::new(from)));
                     self.last = Some(from);
                     feed.anticipate(from);
+                    if feed.known.tell_http(from, feed.rest()) {
+                        self.protocol = Protocol::Http1;
+                        self.machine = Machine::Http(Http::after(known));
+                        continue;
+                    }
+                    self.sniff(Sniffer::new(from), bytes, &mut pos, known, on);
                     continue;
                 }
                 // Behind a hole, too, the end of a TLS connection is no part of an exchange.
@@ -285,8 +290,9 @@ impl Framer {
                     self.become_turns();
                     continue;
                 }
-                Machine::Sniff(_) => {
-                    self.sniff(from, bytes, &mut pos, known, on);
+                Machine::Sniff(sniffer) => {
+                    let sniffer = **sniffer;
+                    self.sniff(sniffer, bytes, &mut pos, known, on);
                     continue;
                 }
                 machine if gap => machine.gap(from, &mut feed),
@@ -327,39 +333,45 @@ impl Framer {
     /// Gives the sniffer bytes until it has decided; then the parser gets what was held back.
     fn sniff(
         &mut self,
-        from: Side,
+        mut sniffer: Sniffer,
         bytes: &[u8],
         pos: &mut usize,
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
+        let from = sniffer.from;
         let hint = Hint { server_port: self.server_port, mid_stream: self.hunting };
-        let Machine::Sniff(sniffer) = &mut self.machine else {
+        let decided = bytes.get(*pos..).unwrap_or_default().iter().find_map(|&byte| {
+            *pos += 1;
+            sniffer.decide(byte, hint)
+        });
+        let Some(protocol) = decided else {
+            self.machine = Machine::Sniff(Box::new(sniffer));
             return;
         };
-        while let Some(&byte) = bytes.get(*pos) {
-            *pos += 1;
-            let Some(protocol) = sniffer.decide(byte, hint) else {
-                continue;
-            };
-            let sniffer = **sniffer;
-            self.machine = self.machine_for(protocol, &sniffer);
-            if matches!(self.machine, Machine::Turns) {
-                self.exchanges.forget_anticipated();
-                let exchanges = &mut self.exchanges;
-                Feed { bytes, pos: *pos, pinned: None, exchanges, known, on }.turn(from);
-            } else {
-                self.protocol = protocol;
-                let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
-                self.run(from, sniffer.prefix(), 0, Some(pinned), known, on);
-            }
+        self.machine = self.machine_for(protocol, &sniffer, known);
+        if matches!(self.machine, Machine::Turns) {
+            self.exchanges.forget_anticipated();
+            let exchanges = &mut self.exchanges;
+            Feed { bytes, pos: *pos, pinned: None, exchanges, known, on }.turn(from);
             return;
         }
+        self.protocol = protocol;
+        // What tells HTTP ends nothing that is marked: where all of it is at hand its parser gets
+        // the header in one piece.
+        if protocol == Protocol::Http1
+            && let Some(begin) = pos.checked_sub(sniffer.prefix().len())
+        {
+            *pos = begin;
+            return;
+        }
+        let pinned = u32::try_from(*pos).unwrap_or(u32::MAX);
+        self.run(from, sniffer.prefix(), 0, Some(pinned), known, on);
     }
 
-    fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer) -> Machine {
+    fn machine_for(&self, protocol: Protocol, sniffer: &Sniffer, known: &KnownHeaders) -> Machine {
         match protocol {
-            Protocol::Http1 => Machine::Http(Http::default()),
+            Protocol::Http1 => Machine::Http(Http::after(known)),
             Protocol::Tls => {
                 let client_hello = sniffer.from == Side::Client && sniffer.is_handshake_record();
                 let expected = client_hello && !self.exchanges.is_handshake_over();

@@ -10,9 +10,9 @@ use super::known::{Known, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
 use super::mark::{Mark, Side};
+use super::sniff::begins_http;
 
 /// Both directions of a connection that speaks HTTP/1.x.
-#[derive(Default)]
 pub(super) struct Http {
     halves: [Half; 2],
 }
@@ -49,6 +49,12 @@ enum State {
 }
 
 impl Http {
+    /// One that expects the headers that came last on another connection.
+    pub fn after(known: &KnownHeaders) -> Self {
+        let half = |from| Half { last: known.last(from), ..Half::default() };
+        Self { halves: Side::ALL.map(half) }
+    }
+
     /// Bytes of memory beside the struct itself, but for lines that are in pieces.
     pub fn heap_bytes(&self) -> usize {
         let unfinished = self.halves.iter().flat_map(|half| &half.unfinished);
@@ -185,13 +191,14 @@ impl Half {
                 _ => {
                     if let Some((start, start_end)) = start {
                         let bytes = &window[..begin];
-                        self.last = feed.known.keep(bytes, || Known {
+                        self.last = feed.known.keep(from, bytes, || Known {
                             from,
                             bytes: bytes.into(),
                             start,
                             start_end,
                             software,
                             header,
+                            tells_protocol: begins_http(from, bytes),
                             plain: header.extent(from, start_end, bytes.len()),
                         });
                     }

@@ -33,6 +33,8 @@ pub(super) struct Known {
     /// The line that says what its sender is.
     pub software: Option<Range<usize>>,
     pub header: Header,
+    /// It is recognised as HTTP where it comes first on a connection.
+    pub tells_protocol: bool,
     /// Of a message that is no special case and says how long it is: where its parts end.
     pub plain: Option<Extent>,
 }
@@ -40,17 +42,33 @@ pub(super) struct Known {
 /// Headers that came before on any of the connections that share them. What is framed does not
 /// depend on them.
 #[derive(Default)]
-pub struct KnownHeaders(Vec<Option<Box<Known>>>);
+pub struct KnownHeaders {
+    slots: Vec<Option<Box<Known>>>,
+    /// By side: where the header is that was kept last.
+    last: [Slot; 2],
+}
 
 /// Where a header that came last may be found again.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot(u8);
 
 impl KnownHeaders {
+    /// Where the header is that `from` sent last, on any of the connections.
+    pub(super) fn last(&self, from: Side) -> Slot {
+        self.last[from as usize]
+    }
+
+    /// Whether `rest` begins with the header that `from` sent last on any of the connections, and that
+    /// tells that it is HTTP.
+    #[inline]
+    pub(super) fn tell_http(&self, from: Side, rest: &[u8]) -> bool {
+        self.get(self.last(from), from, rest).is_some_and(|known| known.tells_protocol)
+    }
+
     /// The header at `slot` if `rest` begins with it and `from` sent it.
     #[inline]
     pub(super) fn get(&self, slot: Slot, from: Side, rest: &[u8]) -> Option<&Known> {
-        let known = self.0.get(usize::from(slot.0))?.as_deref()?;
+        let known = self.slots.get(usize::from(slot.0))?.as_deref()?;
         (known.from == from && rest.starts_with(&known.bytes)).then_some(known)
     }
 
@@ -58,32 +76,33 @@ impl KnownHeaders {
     #[inline]
     pub(super) fn take(&mut self, slot: Slot, from: Side, rest: &[u8]) -> Option<Box<Known>> {
         self.get(slot, from, rest)?;
-        self.0.get_mut(usize::from(slot.0))?.take()
+        self.slots.get_mut(usize::from(slot.0))?.take()
     }
 
     /// Puts back what was taken.
     #[inline]
     pub(super) fn put(&mut self, slot: Slot, known: Box<Known>) {
-        if let Some(place) = self.0.get_mut(usize::from(slot.0)) {
+        if let Some(place) = self.slots.get_mut(usize::from(slot.0)) {
             *place = Some(known);
         }
     }
 
     /// Keeps a header, unless it is too long, and says where.
-    pub(super) fn keep(&mut self, bytes: &[u8], known: impl FnOnce() -> Known) -> Slot {
+    pub(super) fn keep(&mut self, from: Side, bytes: &[u8], known: impl FnOnce() -> Known) -> Slot {
         let slot = Slot::of(bytes);
         if bytes.len() > HEADER_MAX {
             return slot;
         }
-        if self.0.is_empty() {
-            self.0.resize_with(SLOTS, || None);
+        if self.slots.is_empty() {
+            self.slots.resize_with(SLOTS, || None);
         }
-        let place = self.0.get_mut(usize::from(slot.0));
+        let place = self.slots.get_mut(usize::from(slot.0));
         if let Some(place) = place
             && place.as_ref().is_none_or(|other| *other.bytes != *bytes)
         {
             *place = Some(Box::new(known()));
         }
+        self.last[from as usize] = slot;
         slot
     }
 }

@@ -89,6 +89,19 @@ impl Sniffer {
     }
 }
 
+/// Whether `bytes`, which `from` sends, are recognised as HTTP/1.x wherever a message may be of any
+/// protocol. What is asked before, and whether it is so, does not depend on a [`Hint`].
+pub(super) fn begins_http(from: Side, bytes: &[u8]) -> bool {
+    let prefix = &bytes[..bytes.len().min(PREFIX_BYTES)];
+    let hint = Hint { server_port: 0, mid_stream: false };
+    match from {
+        Side::Client => {
+            http2_preface(prefix, hint) == Verdict::No && http_request(prefix, hint) == Verdict::Yes
+        }
+        Side::Server => http_response(prefix, hint) == Verdict::Yes,
+    }
+}
+
 /// Whether `prefix` begins with `text`, as far as both go.
 fn begins(prefix: &[u8], text: &[u8]) -> Verdict {
     let common = prefix.len().min(text.len());
