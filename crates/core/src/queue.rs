@@ -7,13 +7,47 @@ use std::collections::VecDeque;
 pub struct Queue<T> {
     front: Option<T>,
     /// What comes after the front; empty where there is none.
-    #[expect(clippy::box_collection, reason = "mostly there is none: a quarter of the memory")]
-    rest: Option<Box<VecDeque<T>>>,
+    rest: Option<Box<Rest<T>>>,
+}
+
+/// Few have more than a second.
+#[derive(Clone, Debug)]
+struct Rest<T> {
+    second: Option<T>,
+    /// What comes after the second; empty where there is none.
+    more: VecDeque<T>,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self { front: None, rest: None }
+    }
+}
+
+impl<T> Default for Rest<T> {
+    fn default() -> Self {
+        Self { second: None, more: VecDeque::new() }
+    }
+}
+
+impl<T> Rest<T> {
+    fn push_back(&mut self, item: T) {
+        if self.second.is_none() {
+            self.second = Some(item);
+        } else {
+            self.more.push_back(item);
+        }
+    }
+
+    fn push_front(&mut self, item: T) {
+        if let Some(third) = self.second.replace(item) {
+            self.more.push_front(third);
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<T> {
+        let next = self.more.pop_front();
+        std::mem::replace(&mut self.second, next)
     }
 }
 
@@ -68,28 +102,34 @@ impl<T> Queue<T> {
 
     /// The newest.
     pub fn back(&self) -> Option<&T> {
-        self.rest.as_ref().and_then(|rest| rest.back()).or(self.front.as_ref())
+        let newest = self.rest.as_ref().and_then(|rest| rest.more.back().or(rest.second.as_ref()));
+        newest.or(self.front.as_ref())
     }
 
     /// The newest, to be changed.
     pub fn back_mut(&mut self) -> Option<&mut T> {
-        let newest = self.rest.as_mut().and_then(|rest| rest.back_mut());
+        let newest =
+            self.rest.as_mut().and_then(|rest| rest.more.back_mut().or(rest.second.as_mut()));
         newest.or(self.front.as_mut())
     }
 
     /// All, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.front.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()))
+        let rest = self.rest.iter().flat_map(|rest| rest.second.iter().chain(&rest.more));
+        self.front.iter().chain(rest)
     }
 
     /// All, oldest first, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.front.iter_mut().chain(self.rest.iter_mut().flat_map(|rest| rest.iter_mut()))
+        let rest = self.rest.iter_mut();
+        let rest = rest.flat_map(|rest| rest.second.iter_mut().chain(&mut rest.more));
+        self.front.iter_mut().chain(rest)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        usize::from(self.front.is_some()) + self.rest.as_ref().map_or(0, |rest| rest.len())
+        let behind = |rest: &Rest<T>| usize::from(rest.second.is_some()) + rest.more.len();
+        usize::from(self.front.is_some()) + self.rest.as_deref().map_or(0, behind)
     }
 
     /// Whether there is none.
@@ -106,7 +146,7 @@ impl<T> Queue<T> {
     /// Gives back memory that is not in use. It is kept until then, because queues that were
     /// long once are soon long again.
     pub fn shrink(&mut self) {
-        if self.rest.as_ref().is_some_and(|rest| rest.is_empty()) {
+        if self.rest.as_ref().is_some_and(|rest| rest.second.is_none()) {
             self.rest = None;
         }
     }
@@ -115,7 +155,7 @@ impl<T> Queue<T> {
     pub fn heap_bytes(&self) -> usize {
         self.rest
             .as_ref()
-            .map_or(0, |rest| size_of::<VecDeque<T>>() + rest.capacity() * size_of::<T>())
+            .map_or(0, |rest| size_of::<Rest<T>>() + rest.more.capacity() * size_of::<T>())
     }
 }
 

@@ -117,6 +117,16 @@ impl PendingAcks {
         self.0.push_back(Kept::new(ack));
     }
 
+    /// Whether `ack` says what the last one on its way says, and no more: it has no effect of its own.
+    #[inline]
+    pub fn repeats(&self, ack: &Ack) -> bool {
+        let alike = |last: &Kept| {
+            let word = Kept::new(ack).window.get();
+            last.una == ack.una as u32 && (last.window.get() ^ word) & WINDOW == 0
+        };
+        self.0.back().is_some_and(alike) && !ack.duplicate && !ack.paced
+    }
+
     /// The oldest ACK if it passed the vantage at or before `seen_ns`; its position is within
     /// 2 GiB of `near`.
     #[inline]
@@ -176,6 +186,31 @@ impl PendingAcks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_ack_that_says_the_same_again_repeats_the_last() {
+        let ack = Ack {
+            seen_ns: 5,
+            frame: FrameId::new(0, 4),
+            una: 70,
+            offer: Offer::Edge(1_070),
+            payload_bytes: 0,
+            duplicate: false,
+            paced: false,
+        };
+        let mut pending = PendingAcks::default();
+        assert!(!pending.repeats(&ack));
+        pending.push(&Ack { offer: Offer::Edge(2_000), ..ack });
+        pending.push(&ack);
+        assert!(pending.repeats(&Ack { seen_ns: 6, payload_bytes: 9, ..ack }));
+        let others = [
+            Ack { una: 71, offer: Offer::Edge(1_071), ..ack },
+            Ack { offer: Offer::Edge(1_071), ..ack },
+            Ack { duplicate: true, ..ack },
+            Ack { paced: true, ..ack },
+        ];
+        assert!(others.iter().all(|other| !pending.repeats(other)));
+    }
 
     #[test]
     fn an_ack_comes_out_as_it_went_in() {

@@ -455,6 +455,17 @@ impl Half {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_a_fin_takes_of_the_stream_is_no_hole() {
+        let mut half = Half::default();
+        let start = half.position(100);
+        half.finish(start);
+        half.announce(&Segment { seq: 101, ..Segment::default() });
+        assert!(half.nxt == start + 1 && !half.is_troubled());
+        half.announce(&Segment { seq: 103, ..Segment::default() });
+        assert!(half.nxt == start + 3 && half.is_troubled());
+    }
+
     /// One that is sent for hours in one direction of which no ACK is captured.
     #[test]
     fn positions_stay_right_far_beyond_what_32_bits_hold() {

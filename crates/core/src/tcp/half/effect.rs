@@ -292,7 +292,7 @@ impl Half {
         };
         // A RST opens no window (RFC 9293 §3.10.7.4), whatever it says.
         if !segment.flags.has(TcpFlags::RST) {
-            self.pending.push(&Ack {
+            let ack = Ack {
                 seen_ns: segment.time_ns,
                 frame,
                 una,
@@ -300,7 +300,11 @@ impl Half {
                 payload_bytes: segment.payload_len,
                 duplicate: repeated || segment.sack_count > u8::from(dsack),
                 paced,
-            });
+            };
+            let again = una == una_seen || self.marks.has(Marks::FINISHED);
+            if !(again && self.changes_nothing(&ack)) {
+                self.pending.push(&ack);
+            }
         }
         let mut sample = None;
         if segment.sack_count > 0 || self.trouble.is_some() {
@@ -317,6 +321,19 @@ impl Half {
         }
         self.acked_window = segment.window;
         (sample, sent_ns)
+    }
+
+    /// Whether `ack`, on its way to the sender, changes nothing there: where nothing was ever wrong, it
+    /// repeats the one before with a window that is wide open, or tells that a FIN has arrived,
+    /// after which there is nothing to send.
+    fn changes_nothing(&self, ack: &Ack) -> bool {
+        let calm = self.trouble.is_none() && self.since.is_none() && self.bulk.is_none();
+        let open = match ack.offer {
+            Offer::Edge(edge) => edge - ack.una >= 2 * self.smss(),
+            Offer::Field(_) => false,
+        };
+        let ended = self.fin().is_some_and(|fin| ack.una > fin);
+        calm && open && (ended || self.pending.repeats(ack))
     }
 
     /// An ACK up to `una`, beyond the last one, passed here: `timed` when what it covers arrived.

@@ -248,10 +248,12 @@ impl Half {
     }
 
     /// A segment without data says how far its sender has got: data before it that was not seen
-    /// was lost, or overtaken, before the vantage.
+    /// was lost, or overtaken, before the vantage. The position that a FIN takes is none.
     pub fn announce(&mut self, segment: &Segment) {
         let position = self.sequence.position(segment.seq, self.nxt);
-        if self.started() && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+        if position == self.nxt + 1 && self.fin() == Some(self.nxt) {
+            self.go_to(position);
+        } else if self.started() && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
             self.reach(segment, position, position);
         }
     }
