@@ -70,14 +70,30 @@ impl Tracker {
     /// Looks at the connections that `segments` are about to change, without waiting for one before
     /// asking for the next: with many open, each has to come from memory, in many pieces.
     pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
-        // Those that are closed are kept for a while, and hardly ever looked at again.
-        if self.table.len().saturating_sub(self.closed.len()) <= CACHED_MAX {
+        if self.table.len() <= CACHED_MAX {
             return;
         }
-        let find = |segment: &Segment| {
-            self.table.find(place(segment.flow_hash), |connection| connection.key == segment.flow)
+        // Those that are closed are kept for a while, and looked at again by who takes their ports,
+        // and when they are let go.
+        let many = self.table.len().saturating_sub(self.closed.len()) > CACHED_MAX;
+        let begins =
+            |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
+        let look = |hash: u64, key: &FlowKey| {
+            let found = self.table.find(place(hash), |connection| connection.key == *key);
+            found.map_or(0, |connection| connection.glance())
         };
-        let seen = segments.filter_map(find).fold(0, |seen, it| seen ^ it.glance());
+        let (mut seen, mut until_ns) = (0, None);
+        for segment in segments {
+            let begins = begins(segment);
+            if begins {
+                until_ns = Some(segment.time_ns);
+            }
+            if many || begins {
+                seen ^= look(segment.flow_hash, &segment.flow);
+            }
+        }
+        let over = self.closed.iter().take_while(|(at_ns, ..)| Some(*at_ns) <= until_ns);
+        seen = over.fold(seen, |seen, (_, hash, key)| seen ^ look(*hash, key));
         std::hint::black_box(seen);
     }
 

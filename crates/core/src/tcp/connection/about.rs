@@ -15,7 +15,7 @@ impl Connection {
 
     /// How it ended, as far as it has.
     pub fn ending(&self) -> Ending {
-        self.rare(|rare| &rare.ending).copied().unwrap_or_default()
+        self.ended().copied().unwrap_or_default()
     }
 
     /// Limits of the trace.
@@ -63,7 +63,7 @@ impl Connection {
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) != TcpFlags::SYN {
             return false;
         }
-        let over = self.rare(|rare| &rare.ending).is_some();
+        let over = self.ended().is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
         // Some try again after a RST, with the same number.
         let reset = self.ending().reset;
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Whether both sides said they are done, or a RST did.
     pub fn is_over(&self) -> bool {
-        self.rare(|rare| &rare.ending).is_some_and(|ending| {
+        self.ended().is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
     }
@@ -92,7 +92,7 @@ impl Connection {
 
     /// When the last segment passed that was expected, ns, if it has.
     pub fn over_ns(&self) -> Option<u64> {
-        self.rare(|rare| &rare.ending)?.over_ns
+        self.ended()?.over_ns
     }
 
     /// Nothing more is expected after `now_ns`.
@@ -104,7 +104,7 @@ impl Connection {
     pub fn glance(&self) -> u64 {
         let halves = self.halves.iter().map(Half::glance).fold(0, |all, half| all ^ half);
         let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.glance();
-        halves ^ parts ^ self.path.base_rtt_ns()
+        halves ^ parts ^ self.path.base_rtt_ns() ^ self.over_ns().unwrap_or(0)
     }
 
     /// Bytes of memory it holds, without what it shares with others and what only its end and

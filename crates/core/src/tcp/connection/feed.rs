@@ -49,9 +49,7 @@ impl Connection {
             rtt_server_ns: self.path.rtt_ns(Side::Server),
             open_ended: self.timeline.open_ended,
             positions: self.halves.each_ref().map(|half| half.nxt),
-            client_left: self
-                .rare(|rare| &rare.ending)
-                .is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
+            client_left: self.ended().is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         };
         let Self { streams, framer, timeline, setup, software, .. } = self;
         (streams, Feed { framer, timeline, setup, software, shared, at })

@@ -9,7 +9,7 @@ type Echoes = [Option<(u32, u64)>; 2];
 #[derive(Default)]
 pub(super) struct Rare {
     /// How it ended, once it begins to.
-    pub ending: Option<Box<Ending>>,
+    pub ending: Option<Ending>,
     /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
     /// only where the handshake was not captured.
     pub echoes: Option<Box<Echoes>>,
@@ -68,6 +68,12 @@ impl Connection {
     #[inline]
     pub(super) fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
         self.rare.as_ref().and_then(|rare| part(rare).as_deref())
+    }
+
+    /// How it ended, once it begins to.
+    #[inline]
+    pub(super) fn ended(&self) -> Option<&Ending> {
+        self.rare.as_ref()?.ending.as_ref()
     }
 
     /// Whether there is a silence of which what follows may tell more.
