@@ -37,6 +37,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         return;
     }
     let firsts = tally.take_firsts();
+    if lookups.is_empty() {
+        tally.firsts = firsts;
+        return;
+    }
     let known = Known { answering, forwarded, distances: Distances::of(&firsts) };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);

@@ -110,6 +110,8 @@ pub struct Tally {
     pub vantages: HashMap<u8, u64>,
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
+    /// When and where the last of them begins, once later ones were dropped.
+    last_first: Option<(u64, FrameId)>,
     /// SYNs that came to nothing, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
     /// Exchanges that are look-ups.
@@ -170,11 +172,11 @@ impl Sink for Tally {
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
         for side in Side::ALL {
-            for &cause in Cause::ALL {
-                if connection.totals.causes[side as usize] & 1 << cause as u64 != 0 {
-                    let key = Key::of(cause, side, connection).within(place);
-                    self.causes.at(&key).connections += 1;
-                }
+            let mut left = connection.totals.causes[side as usize];
+            while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
+                let key = Key::of(cause, side, connection).within(place);
+                self.causes.at(&key).connections += 1;
+                left &= left - 1;
             }
         }
     }
@@ -195,6 +197,9 @@ impl Tally {
     /// Keeps the first exchange of a connection.
     #[inline(never)]
     fn first(&mut self, connection: &Connection, exchange: &Exchange) {
+        if self.last_first.is_some_and(|last| (exchange.start_ns, exchange.first.frame) > last) {
+            return;
+        }
         self.firsts.push(First {
             client: connection.client().address,
             server: connection.server(),
@@ -229,8 +234,9 @@ impl Tally {
     /// rarely sorted.
     fn bound_firsts(&mut self) {
         if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
-            self.firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
+            self.firsts.sort_by_cached_key(|first| (first.start_ns, first.frame));
             self.firsts.truncate(FIRSTS_MAX);
+            self.last_first = self.firsts.last().map(|last| (last.start_ns, last.frame));
         }
     }
 
@@ -238,7 +244,7 @@ impl Tally {
     /// in.
     pub(super) fn take_firsts(&mut self) -> Vec<First> {
         let mut firsts = std::mem::take(&mut self.firsts);
-        firsts.sort_unstable_by_key(|first| (first.start_ns, first.frame));
+        firsts.sort_by_cached_key(|first| (first.start_ns, first.frame));
         firsts.truncate(FIRSTS_MAX);
         firsts
     }

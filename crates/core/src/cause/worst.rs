@@ -69,7 +69,7 @@ impl Worst {
     }
 
     fn shrink(&mut self) {
-        self.kept.sort_unstable_by_key(|one| rank(&one.report));
+        self.kept.sort_by_cached_key(|one| rank(&one.report));
         self.kept.truncate(self.limit);
         if self.kept.len() == self.limit {
             self.bar = self.kept.last().map(|one| rank(&one.report));
