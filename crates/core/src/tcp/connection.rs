@@ -304,21 +304,21 @@ impl Connection {
         if let Some(rtt_ns) = self.take_ack(side, segment, near_rtt_ns).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
+        let una_now = self.halves[peer].una_seen();
         if !self.pure_acks && !is_ack_alone(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
-            let covered = self.halves[peer].una_seen() - una;
+            let covered = una_now - una;
             let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.halves[peer].smss();
             if last_ns > 0 && covered > 0 && overdue {
                 self.faults_mut().missing_acks += 1;
             }
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        let advances = self.halves[peer].una_seen() > una;
-        self.settle_suspended(side, segment, [dsack, advances]);
+        self.settle_suspended(side, segment, [dsack, una_now > una]);
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.miss(missing, side.peer(), segment, shared);
         }
-        if side == Side::Client && self.halves[peer].una_seen() >= self.timeline.retire_at {
+        if side == Side::Client && una_now >= self.timeline.retire_at {
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
             let overtaken_ns = self.halves[peer].trouble().hole_filled_ns;
             let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
@@ -332,7 +332,7 @@ impl Connection {
                 rtt_base_ns: self.path.base_rtt_ns(),
                 rate: bulk.and_then(|bulk| bulk.pipe.rate()),
             };
-            self.timeline.acknowledged(self.halves[peer].una_seen(), rtt_client_ns, &leg);
+            self.timeline.acknowledged(una_now, rtt_client_ns, &leg);
         }
     }
 

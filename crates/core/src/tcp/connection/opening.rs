@@ -21,10 +21,14 @@ impl Connection {
     }
 
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
-        let before = self.setup.samples();
+        let sampled = self.setup.established_ns().is_some() && !segment.flags.has(TcpFlags::SYN);
+        let before = if sampled { Default::default() } else { self.setup.samples() };
         match side {
             Side::Client => self.setup.client(segment),
             Side::Server => self.setup.server(segment),
+        }
+        if sampled {
+            return;
         }
         let (server, client) = self.setup.samples();
         if let Some(rtt_ns) = server.filter(|_| before.0.is_none()) {
