@@ -182,7 +182,8 @@ impl Connection {
             let is_fault = chain.cause.class() == Class::Fault;
             self.totals.lost_ns += if is_fault { chain.ns } else { 0 };
             self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
-            if matches!(chain.cause, Cause::NagleDelayedAck | Cause::SendBuffer) {
+            let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
+            if held.contains(&chain.cause) {
                 self.halves[chain.sender as usize].trouble_mut().held.add(chain);
             }
         }
