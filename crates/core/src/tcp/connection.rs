@@ -8,6 +8,7 @@ mod ending;
 mod expected;
 mod feed;
 mod icmp;
+mod limits;
 mod opening;
 mod rare;
 mod roles;
@@ -238,38 +239,6 @@ impl Connection {
         self.hand_over(shared, sink);
     }
 
-    /// What few packets have: cut headers, marks of congestion.
-    #[cold]
-    fn note_facts(&mut self, side: Side, segment: &Segment) {
-        if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            self.faults_mut().cut_headers += 1;
-        }
-        let [own, peer] = [side, side.peer()].map(|side| side as usize);
-        if segment.facts.has(SegmentFlags::ECN_CE) {
-            self.halves[own].trouble_mut().ecn_marked += 1;
-        }
-        // On a SYN it says that marks are understood (RFC 3168 §6.1.1).
-        if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
-            self.halves[peer].trouble_mut().ecn_echoed += 1;
-        }
-    }
-
-    fn stepped_ns(&self) -> u64 {
-        self.rare(|rare| &rare.faults).map_or(0, |faults| faults.stepped_ns)
-    }
-
-    /// The segment by a clock that does not go backward. After a step of the capture's clock
-    /// durations are right again; that across the step is lost.
-    fn steady(&mut self, segment: &Segment) -> Segment {
-        let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
-        let back_ns = self.last.time_ns.saturating_sub(time_ns);
-        if back_ns >= STEP_NS {
-            self.faults_mut().stepped_ns += back_ns;
-            self.halves.iter_mut().for_each(Half::clock_stepped);
-        }
-        Segment { time_ns: time_ns.max(self.last.time_ns), ..*segment }
-    }
-
     /// Zero-length probes repeat the position before what was acknowledged last.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let half = &mut self.halves[side as usize];
@@ -489,15 +458,5 @@ impl Connection {
         let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         self.halves[side as usize].advance(since, segment.time_ns, rtt_ns, rtt_peer_ns);
         rtt_ns
-    }
-
-    fn note_limits(&mut self, side: Side, segment: &Segment) {
-        let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.halves[side as usize].segment_max();
-        if truncated || longer {
-            let faults = self.faults_mut();
-            faults.truncated += u64::from(truncated);
-            faults.super_packets += u64::from(longer);
-        }
     }
 }
