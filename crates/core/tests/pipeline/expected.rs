@@ -6,7 +6,44 @@ use etherparse::{PacketBuilder, TcpOptionElement};
 use proptest::prelude::*;
 use tcpwhy_core::pipeline::Options;
 
-const REQUEST: &[u8] = b"GET /items HTTP/1.1\r\nHost: a\r\n\r\n";
+/// What is spoken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speech {
+    Http,
+    Redis,
+    /// Nothing that is known.
+    Other,
+}
+
+impl Speech {
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Redis => 6_379,
+            Self::Other => 9_000,
+        }
+    }
+
+    fn request(self, number: u8) -> Vec<u8> {
+        match self {
+            Self::Http => format!("GET /items/{number} HTTP/1.1\r\nHost: a\r\n\r\n"),
+            Self::Redis => format!("*2\r\n$3\r\nGET\r\n$5\r\nkey{number:02}\r\n"),
+            Self::Other => format!("\u{1}?{number}"),
+        }
+        .into_bytes()
+    }
+
+    fn response(self, number: u8) -> Vec<u8> {
+        let body = vec![b'x'; 500 + usize::from(number)];
+        let header = match self {
+            Self::Http => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()),
+            Self::Redis => format!("${}\r\n", body.len()),
+            Self::Other => String::new(),
+        };
+        let end: &[u8] = if self == Self::Redis { b"\r\n" } else { b"" };
+        [header.as_bytes(), &body, end].concat()
+    }
+}
 
 /// What happens in a request and its response, beside the usual.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +53,11 @@ enum Turn {
     AckedFirst,
     /// So is the response, before the next request.
     AckedAlone,
-    /// Of one byte more.
-    Longer,
+    /// The request is another one, or in two segments; or the response is, or has no end.
+    OtherRequest(u8),
+    RequestInTwo,
+    OtherResponse(u8),
+    Cut,
     /// In two segments.
     InTwo,
     /// Not captured.
@@ -49,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     let turn = prop_oneof![
         24 => Just(Plain),
         1 => prop::sample::select(vec![
-            AckedFirst, AckedAlone, Longer, InTwo, RequestMissing, ResponseMissing, RequestAgain,
+            AckedFirst, AckedAlone, InTwo, RequestInTwo, Cut, OtherRequest(1), OtherRequest(2), OtherResponse(1), OtherResponse(2), RequestMissing, ResponseMissing, RequestAgain,
             ResponseAgain, Copied, Window(0), Window(1), Window(60_000), Unpushed, Misnumbered,
         ]),
     ];
@@ -66,6 +106,7 @@ struct Line {
     next: [u32; 2],
     numbers: [u16; 2],
     path_ns: u64,
+    speech: Speech,
 }
 
 /// A packet, client's or server's.
@@ -79,12 +120,13 @@ struct Sent<'a> {
 }
 
 impl Line {
-    fn begin(path_ns: u64) -> Self {
+    fn begin(path_ns: u64, speech: Speech) -> Self {
         let mut bytes = Vec::new();
         for word in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        let mut line = Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], path_ns };
+        let mut line =
+            Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], path_ns, speech };
         for (side, flags) in [(0, "S"), (1, "SA"), (0, "A")] {
             let seq = line.next[side];
             line.time_ns += if side == 1 { path_ns } else { 3_000 };
@@ -99,7 +141,8 @@ impl Line {
         let Sent { side, seq, payload, flags, window } = sent;
         let addresses = [[10, 0, 0, 1], [10, 0, 0, 2]];
         let (source, destination) = (addresses[side], addresses[1 - side]);
-        let ports = if side == 0 { (20_000, 80) } else { (80, 20_000) };
+        let port = self.speech.port();
+        let ports = if side == 0 { (20_000, port) } else { (port, 20_000) };
         let mut ip =
             etherparse::Ipv4Header::new(0, 64, 6.into(), source, destination).expect("a header");
         ip.identification = self.numbers[side];
@@ -151,10 +194,13 @@ impl Line {
     }
 
     fn turn(&mut self, Step { turn, think_ns, idle_ns }: &Step) {
-        let body = [7; 600];
-        let len = if matches!(turn, Turn::Longer) { 501 } else { 500 };
-        let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n");
-        let response = [header.as_bytes(), &body[..len]].concat();
+        let of_request = if let Turn::OtherRequest(number) = turn { *number } else { 0 };
+        let of_response = if let Turn::OtherResponse(number) = turn { *number } else { 0 };
+        let (request, mut response) =
+            (self.speech.request(of_request), self.speech.response(of_response));
+        if matches!(turn, Turn::Cut) {
+            response.truncate(300);
+        }
         let flags = if matches!(turn, Turn::Unpushed) { "A" } else { "AP" };
         let window = if let Turn::Window(window) = turn { *window } else { 60_000 };
         self.time_ns += 2_000 + u64::from(*idle_ns);
@@ -163,12 +209,19 @@ impl Line {
             self.time_ns += 50_000;
         }
         let start = self.bytes.len();
-        self.send(0, REQUEST, flags, window, matches!(turn, Turn::RequestMissing));
+        if matches!(turn, Turn::RequestInTwo) {
+            let (first, second) = request.split_at(2);
+            self.send(0, first, flags, window, false);
+            self.time_ns += 30_000;
+            self.send(0, second, flags, window, false);
+        } else {
+            self.send(0, &request, flags, window, matches!(turn, Turn::RequestMissing));
+        }
         if matches!(turn, Turn::Copied) {
             self.bytes.extend_from_within(start..);
         }
         if matches!(turn, Turn::RequestAgain) {
-            self.again(0, REQUEST, 230_000_000);
+            self.again(0, &request, 230_000_000);
         }
         self.time_ns += self.path_ns;
         if matches!(turn, Turn::AckedFirst) {
@@ -192,15 +245,16 @@ impl Line {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
     fn the_short_way_leaves_what_the_long_one_does(
         steps in prop::collection::vec(step(), 1..40),
+        speech in prop::sample::select(vec![Speech::Http, Speech::Redis, Speech::Other]),
         path_ns in prop_oneof![Just(5_000_u64), Just(2_000_000), Just(30_000_000)],
         closes: bool,
     ) {
-        let mut line = Line::begin(path_ns);
+        let mut line = Line::begin(path_ns, speech);
         steps.iter().for_each(|step| line.turn(step));
         if closes {
             line.time_ns += 1_000_000;

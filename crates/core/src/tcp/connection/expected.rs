@@ -1,6 +1,6 @@
 //! The short way of what is expected: a client with all of its answer asks again, and its server
 //! answers, in one small segment each, on a connection with which nothing was ever wrong. Most of
-//! what servers do is that. It leaves what the long way leaves.
+//! what servers do begins so. It leaves what the long way leaves.
 
 use super::*;
 
@@ -33,6 +33,7 @@ impl Connection {
             && self.setup.confirmed
             && self.pure_acks
             && !self.mid_stream
+            && !self.framer.is_open_ended()
             && !shared.goes_long_way;
         if !plain || !calm || !Side::ALL.into_iter().all(|side| self.path.knows(side)) {
             return Expected::Nothing;
@@ -58,24 +59,25 @@ impl Connection {
         if !expected {
             return Expected::Nothing;
         }
-        let Some(Mark::Request { kind, .. }) =
-            self.framer.whole(Side::Client, payload, 0, &shared.known)
-        else {
-            return Expected::Nothing;
-        };
-        let Self { halves: [client, server], path, timeline, streams, .. } = self;
+        let Self { halves: [client, server], path, timeline, .. } = self;
         server.take_clearing(segment);
         let (rtt_ns, rtt_peer_ns) = (path.rtt_ns(Side::Client), path.rtt_ns(Side::Server));
         let arrived = timeline.retire_only(rtt_ns);
         client.clear(rtt_ns, rtt_peer_ns);
         client.depart_alone(segment);
-        streams[Side::Client as usize].pass(client.nxt);
-        let seen = Sighting::of(Side::Client, segment);
-        timeline.ask_next(seen, [start, answered], kind, &mut shared.spare);
+        timeline.pass(Side::Client, segment.time_ns);
+        match self.framer.whole(Side::Client, payload, 0, &shared.known) {
+            Some(Mark::Request { kind, .. }) => {
+                self.streams[Side::Client as usize].pass(client.nxt);
+                let seen = Sighting::of(Side::Client, segment);
+                timeline.ask(seen, [start, answered], kind, &mut shared.spare);
+            }
+            _ => self.read(Side::Client, start, segment, payload, shared),
+        }
         Expected::Taken(arrived)
     }
 
-    /// The server answers with a whole response what it was asked, and before a timer may be behind that.
+    /// The server answers what it was asked, and before a timer may be behind that.
     #[inline]
     fn answer_at_once(
         &mut self,
@@ -96,18 +98,35 @@ impl Connection {
         if !expected {
             return Expected::Nothing;
         }
-        let answer = self.framer.whole(Side::Server, payload, 0, &shared.known);
-        if !matches!(answer, Some(Mark::Response { .. })) {
-            return Expected::Nothing;
-        }
         self.halves[Side::Client as usize].take_clearing(segment);
         let gap = self.expected_silence(segment, &mut shared.answered);
         let server = &mut self.halves[Side::Server as usize];
         server.depart_alone(segment);
         let end = server.nxt;
-        self.streams[Side::Server as usize].pass(end);
-        self.timeline.answer(gap, end, &mut shared.spare);
+        self.timeline.wait(gap, &mut shared.spare);
+        self.timeline.pass(Side::Server, segment.time_ns);
+        match self.framer.whole(Side::Server, payload, 0, &shared.known) {
+            Some(Mark::Response { .. }) => {
+                self.streams[Side::Server as usize].pass(end);
+                self.timeline.answer(segment.time_ns, end);
+            }
+            _ => self.read(Side::Server, start, segment, payload, shared),
+        }
         Expected::Taken(None)
+    }
+
+    /// Gives what was expected, and is no known message, to its stream.
+    #[inline(never)]
+    fn read(
+        &mut self,
+        side: Side,
+        start: u64,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) {
+        self.stream(side, start, segment, payload, shared);
+        self.timeline.touch(Sighting::of(side, segment));
     }
 
     /// The silence of the server that `segment` ends, with nothing in it but its answer: `gap` is that of

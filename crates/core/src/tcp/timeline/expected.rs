@@ -1,4 +1,4 @@
-//! Exchanges of one segment each way, where nothing else is under way.
+//! Requests and answers that begin with one segment, where nothing else is under way.
 
 use super::*;
 use crate::cause;
@@ -29,17 +29,19 @@ impl Timeline {
     }
 
     /// The response of [`is_answered_up_to`](Self::is_answered_up_to) has arrived, without having been
-    /// kept up, and with the ACK of it came a request of that `kind`, whole.
+    /// kept up.
     #[inline]
-    pub fn ask_next(
-        &mut self,
-        seen: Sighting,
-        positions: [u64; 2],
-        kind: &Label,
-        spare: &mut Spare,
-    ) {
+    pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
+        let mut exchange = self.open.pop_front()?;
+        exchange.outcome = Outcome::Complete;
+        exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.retire_at = u64::MAX;
-        self.pass(Side::Client, seen.time_ns);
+        Some(exchange)
+    }
+
+    /// With the ACK of the last response came a request of that `kind`, whole.
+    #[inline]
+    pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label, spare: &mut Spare) {
         self.request_began = true;
         let mut exchange = spare.room();
         exchange.begin(seen, seen.time_ns);
@@ -49,39 +51,36 @@ impl Timeline {
         self.open.push_back(exchange);
     }
 
-    /// The last leg of the response that has arrived.
+    /// The request of [`is_just_asked`](Self::is_just_asked) has waited for its answer in `gap`: for the
+    /// way, and its server's application.
     #[inline]
-    pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
-        let mut exchange = self.open.pop_front()?;
-        exchange.outcome = Outcome::Complete;
-        exchange.ledger.add(Owner::Path, rtt_client_ns);
-        Some(exchange)
-    }
-
-    /// The response to the request of [`is_just_asked`](Self::is_just_asked) came whole, up to `end`,
-    /// after the silence `gap`: the way, and its server's application.
-    #[inline]
-    pub fn answer(&mut self, gap: &Gap, end: u64, spare: &mut Spare) {
-        self.pass(Side::Server, gap.end_ns);
-        self.request_began = false;
-        self.retire_at = self.retire_at.min(end);
+    pub fn wait(&mut self, gap: &Gap, spare: &mut Spare) {
         if let Some(exchange) = self.open.front_mut() {
             spare.lend(exchange);
             let way_ns = gap.way_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, way_ns);
             exchange.own(&cause::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
+        }
+    }
+
+    /// The response came whole at `now_ns`, up to `end`.
+    #[inline]
+    pub fn answer(&mut self, now_ns: u64, end: u64) {
+        self.retire_at = self.retire_at.min(end);
+        if let Some(exchange) = self.open.front_mut() {
             exchange.response_seen = true;
-            exchange.answered_ns = gap.end_ns;
+            exchange.answered_ns = now_ns;
             exchange.response_end = NonZeroU64::new(end);
         }
     }
 
     /// `side` sent what was waited for, and nothing of it is in doubt.
     #[inline]
-    fn pass(&mut self, side: Side, now_ns: u64) {
+    pub fn pass(&mut self, side: Side, now_ns: u64) {
         self.move_to(now_ns);
         self.active = Some(side);
         (self.open_ended, self.paused_now, self.rests) = (false, false, false);
+        self.request_began = false;
     }
 }
