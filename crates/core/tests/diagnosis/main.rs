@@ -13,5 +13,6 @@ mod language;
 mod memory;
 mod names;
 mod network;
+mod together;
 mod traces;
 mod vantages;

@@ -5,11 +5,11 @@ use crate::language::parse;
 use crate::network::{EPOCH_NS, capture, packets};
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType, Source};
 use tcpwhy_core::cause::Tally;
-use tcpwhy_core::tcp::Tracker;
+use tcpwhy_core::tcp::{Sink, Tracker};
 use tcpwhy_core::wire::{FlowHasher, Packet, Segment, decode};
 
 /// A tracker that has seen these frames.
-fn track(tracker: &mut Tracker, tally: &mut Tally, frames: &[(u64, Vec<u8>)]) {
+pub fn track(tracker: &mut Tracker, tally: &mut impl Sink, frames: &[(u64, Vec<u8>)]) {
     let hasher = FlowHasher::new(7);
     let mut segment = Segment::default();
     for (index, (time_ns, bytes)) in frames.iter().enumerate() {
@@ -28,7 +28,7 @@ fn track(tracker: &mut Tracker, tally: &mut Tally, frames: &[(u64, Vec<u8>)]) {
     }
 }
 
-fn frames(text: &str, after_ns: u64, port: u16) -> Vec<(u64, Vec<u8>)> {
+pub fn frames(text: &str, after_ns: u64, port: u16) -> Vec<(u64, Vec<u8>)> {
     packets(&parse(text), Place::Client)
         .into_iter()
         .map(|(time_ns, mut packet)| {

@@ -65,7 +65,7 @@ fn way(exchange: &Exchange) -> Way {
 }
 
 impl Runs {
-    /// Counts `exchange` with those like it, if there are some that show more than it does. Answers
+    /// Counts `exchange` with those like it, if one of them is a clearer instance. Answers
     /// whether it was counted.
     #[inline]
     pub fn take(&mut self, connection: &Connection, exchange: &Exchange) -> bool {
@@ -80,6 +80,7 @@ impl Runs {
         }
         run.group.add(exchange);
         run.think.add(exchange, chain);
+        Scene { connection, exchange, chain }.add_to(&mut run.think.shown);
         true
     }
 
