@@ -272,6 +272,8 @@ fn verify(finding: &Finding) -> String {
     let at = at.unwrap_or(finding.culprit.endpoint);
     let port = if at.port == 0 { port } else { at.port };
     let what = match port {
+        // Many servers that are told together.
+        _ if finding.culprit.endpoint == Endpoint::default() => "tcp".into(),
         0 => format!("host {}", at.ip()),
         _ => format!("host {} and port {port}", at.ip()),
     };

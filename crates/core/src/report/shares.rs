@@ -136,12 +136,6 @@ impl Shares {
     pub fn merge(&mut self, other: &Self) {
         match &other.all {
             Some(all) => all.iter().for_each(|(owner, ns)| self.add(owner, ns)),
-            // The same owners in the same places.
-            None if self.places == other.places && self.has_room_for(other) => {
-                for (mine, theirs) in self.few.iter_mut().zip(&other.few) {
-                    mine.0 += theirs.ns();
-                }
-            }
             None => {
                 for share in &other.few {
                     let Some(number) = share.number() else { return };
@@ -152,14 +146,6 @@ impl Shares {
                 }
             }
         }
-    }
-
-    /// Whether no sum of theirs, place by place, is too much for one.
-    #[inline]
-    fn has_room_for(&self, other: &Self) -> bool {
-        let pairs = self.few.iter().zip(&other.few);
-        self.all.is_none()
-            && pairs.fold(0, |all, (mine, theirs)| all | mine.ns() | theirs.ns()) <= NS_MAX / 2
     }
 
     /// The same as a ledger.

@@ -435,12 +435,18 @@ impl Timeline {
         self.retire_all(rtt_client_ns, outcome);
     }
 
-    /// The last leg to the client was not seen: it is the path's, as estimated.
     fn retire_front(&mut self, rtt_client_ns: u64, outcome: Outcome) {
-        let Some(mut exchange) = self.open.pop_front() else { return };
+        if let Some(exchange) = self.take_front(rtt_client_ns, outcome) {
+            self.done.push_back(exchange);
+        }
+    }
+
+    /// The oldest is over. The last leg to the client was not seen: it is the path's, as estimated.
+    fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
+        let mut exchange = self.open.pop_front()?;
         exchange.outcome = outcome;
         exchange.ledger.add(Owner::Path, rtt_client_ns);
-        self.done.push_back(exchange);
+        Some(exchange)
     }
 
     /// Gives back memory that is not in use.

@@ -170,14 +170,11 @@ impl Tracker {
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
         while self.half_open.len() > HALF_OPEN_MAX {
             let Some((hash, key)) = self.half_open.pop_front() else { return };
-            let half_open = self
-                .table
-                .find(hash, |connection| connection.key == key)
-                .is_some_and(|connection| connection.setup.half_open());
-            if half_open {
-                self.evicted += 1;
-                self.remove(hash, &key, sink);
-            }
+            let found = self.table.find(hash, |connection| connection.key == key);
+            let Some(connection) = found.filter(|it| it.setup.half_open()) else { continue };
+            // What was refused is over, and only kept for what may come late.
+            self.evicted += u64::from(!connection.setup.refused);
+            self.remove(hash, &key, sink);
         }
     }
 

@@ -32,11 +32,8 @@ impl Timeline {
     /// kept up.
     #[inline]
     pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
-        let mut exchange = self.open.pop_front()?;
-        exchange.outcome = Outcome::Complete;
-        exchange.ledger.add(Owner::Path, rtt_client_ns);
         self.retire_at = u64::MAX;
-        Some(exchange)
+        self.take_front(rtt_client_ns, Outcome::Complete)
     }
 
     /// With the ACK of the last response came a request of that `kind`, whole.
