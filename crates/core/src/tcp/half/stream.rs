@@ -162,9 +162,11 @@ impl Half {
         let end = start + len;
         self.count_again(segment, kind, end);
         match kind {
-            Kind::Retransmission(_) if arrived && self.last.time_ns > 0 => {
+            Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.time_no_more(start);
-                self.keep_since(*since);
+                let by_timer = recovery == Recovery::Timer;
+                let repeated_ns = if by_timer { segment.time_ns } else { since.repeated_ns };
+                self.keep_since(SinceDeparture { repeated_ns, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
             }
