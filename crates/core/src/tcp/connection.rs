@@ -324,6 +324,10 @@ impl Connection {
         let mut since = SinceDeparture::default();
         self.halves[index].take_since(&mut since);
         self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
+        if side == Side::Server && self.timeline.is_interrupted() {
+            let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
+            self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
+        }
         let end = start + u64::from(segment.payload_len);
         if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
             && !self.mid_stream
@@ -412,6 +416,9 @@ impl Connection {
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
+        if maybe_idle && side == Side::Client && kind == Kind::New {
+            self.look_amid(segment);
+        }
         if moves {
             self.move_cursor(side, segment.time_ns);
         }
@@ -419,6 +426,7 @@ impl Connection {
             self.timeline.go_on();
         }
         self.stream(side, start, segment, payload, shared);
+        self.timeline.has_spoken_amid();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
         }

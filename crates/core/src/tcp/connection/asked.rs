@@ -16,6 +16,18 @@ impl Connection {
             && self.faults().missing_bytes == 0
     }
 
+    /// The client says something that nobody can read: perhaps amid the answer to what it had asked.
+    pub(super) fn look_amid(&mut self, segment: &Segment) {
+        if self.timeline.is_interrupted()
+            || !matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
+        {
+            return;
+        }
+        let server = &self.halves[Side::Server as usize];
+        let (stream, rtt_ns) = ([server.una_seen(), server.nxt], self.path.rtt_ns(Side::Server));
+        self.timeline.speaks_amid(segment.time_ns, stream, server.last.time_ns, rtt_ns);
+    }
+
     /// The way of a question to the server, ns, that was still on it when the server had spoken last,
     /// at `from_ns`: what came before answered another one.
     pub(super) fn question_under_way_ns(&self, from_ns: u64) -> Option<u64> {

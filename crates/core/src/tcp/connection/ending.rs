@@ -149,7 +149,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     pub(super) fn hand_over(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
+        if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
             return;
         }
         self.halves.iter_mut().for_each(Half::shrink);
