@@ -221,6 +221,9 @@ impl Connection {
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             self.halves[side as usize].announce(segment);
+            if side == Side::Server && self.halves[side as usize].is_troubled() {
+                self.miss_greeting(segment, shared);
+            }
         }
         if segment.flags.has(TcpFlags::FIN) {
             let ending = self.ending_mut();

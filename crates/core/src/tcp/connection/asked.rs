@@ -16,6 +16,20 @@ impl Connection {
             && self.faults().missing_bytes == 0
     }
 
+    /// The server has spoken first, by what it acknowledges, and nothing of that has come.
+    #[inline(never)]
+    pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
+        let server = &self.halves[Side::Server as usize];
+        if self.timeline.has_spoken() || self.mid_stream || server.unseen_bytes() == 0 {
+            return;
+        }
+        let begins = server.in_order();
+        let (_, feed) = self.feed(Side::Server, segment, shared);
+        let mut at = feed.at;
+        at.positions[Side::Server as usize] = begins;
+        feed.timeline.await_greeting(&at, feed.setup, &mut feed.shared.spare);
+    }
+
     /// The client says something that nobody can read: perhaps amid the answer to what it had asked.
     pub(super) fn look_amid(&mut self, segment: &Segment) {
         if self.timeline.is_interrupted()

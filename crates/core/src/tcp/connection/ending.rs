@@ -295,7 +295,7 @@ impl Connection {
             let one_way = self.is_one_way();
             let unanswered = !one_way
                 && self.timeline.front().is_some_and(|exchange| {
-                    exchange.request_seen && (!exchange.response_seen || cut_short)
+                    cut_short || exchange.request_seen && !exchange.response_seen
                 });
             if let Some(fin) = self.ending().fin[Side::Client as usize].filter(|_| unanswered) {
                 self.accrue_to(Side::Server, fin.time_ns, fin);
