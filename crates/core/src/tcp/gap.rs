@@ -144,7 +144,7 @@ pub struct Gap {
     pub drained: bool,
     /// The capture has a hole in it: what was sent last may not have been seen.
     pub holed: bool,
-    /// When the sender's timer last repeated in it what had arrived, ns; 0 if it did not.
+    /// When the sender's timer last repeated in it what had been acknowledged, ns; 0 if it did not.
     pub repeated_ns: u64,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
@@ -250,8 +250,9 @@ impl Gap {
         self.paced && !self.ack_triggered()
     }
 
-    /// Whether the answer to a repetition by timer ended it: its sender went on a round trip after that,
-    /// though what it repeated had arrived. So the ACKs that said so had not come to it, and it had waited.
+    /// Whether the answer to a repetition by timer ended it: its sender went on a round trip after
+    /// that, though what it repeated had been acknowledged. So the ACKs that said so had not come
+    /// to it, and it had waited.
     pub fn repetition_triggered(&self) -> bool {
         let after_ns = self.end_ns.saturating_sub(self.repeated_ns);
         let early_ns = self.rtt_base_ns - self.rtt_base_ns / 8;

@@ -164,8 +164,9 @@ impl Half {
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.time_no_more(start);
-                let by_timer = recovery == Recovery::Timer;
-                let repeated_ns = if by_timer { segment.time_ns } else { since.repeated_ns };
+                // What was not acknowledged yet waits for its receiver's ACK, and none was lost.
+                let unheard = recovery == Recovery::Timer && end <= self.una_seen();
+                let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
                 self.keep_since(SinceDeparture { repeated_ns, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
