@@ -371,6 +371,10 @@ impl Connection {
         if kind == Kind::New && self.goes_on(side, segment) {
             self.take_up(side, segment, segment.time_ns, shared);
         }
+        let amid_request = side == Side::Server && kind == Kind::New && self.answers_amid();
+        if side == Side::Client && kind == Kind::New {
+            self.goes_on_asking(segment);
+        }
         let moves = self.moves_cursor(side, kind, arrived, start);
         let waits = moves && self.timeline.accrues();
         let explains =
@@ -401,7 +405,8 @@ impl Connection {
             && self.timeline.may_be_over()
             && !self.timeline.is_ready()
             || self.timeline.rests
-            || unasked;
+            || unasked
+            || amid_request;
         match silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);
@@ -419,15 +424,15 @@ impl Connection {
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
-        if maybe_idle && side == Side::Client && kind == Kind::New {
-            self.look_amid(segment);
-        }
+        let amid = amid_request
+            || maybe_idle && side == Side::Client && kind == Kind::New && self.speaks_amid(segment);
         if moves {
             self.move_cursor(side, segment.time_ns);
         }
         if side == Side::Client && kind == Kind::New {
             self.timeline.go_on();
         }
+        self.framer.set_amid(amid);
         self.stream(side, start, segment, payload, shared);
         self.timeline.has_spoken_amid();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {

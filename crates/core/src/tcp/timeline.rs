@@ -16,7 +16,7 @@ use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
 use crate::tcp::sent::Sighting;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
-pub use amid::Amid;
+pub use amid::{Amid, Passed};
 use std::num::NonZeroU64;
 
 /// Requests in flight on one connection beyond this count are one exchange.
@@ -282,7 +282,7 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        if self.amid == Amid::Surely {
+        if self.amid == Amid::GoesOn {
             return;
         }
         let after_handshake = self.is_ready() && !self.rests;

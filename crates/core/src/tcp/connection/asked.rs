@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cause::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use crate::tcp::timeline::Passed;
 
 impl Connection {
     /// Whether `side` says something that none of the exchanges under way waits for: their requests
@@ -30,16 +31,38 @@ impl Connection {
         feed.timeline.await_greeting(&at, feed.setup, &mut feed.shared.spare);
     }
 
-    /// The client says something that nobody can read: perhaps amid the answer to what it had asked.
-    pub(super) fn look_amid(&mut self, segment: &Segment) {
-        if self.timeline.is_interrupted()
-            || !matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
-        {
-            return;
+    /// Whether nobody can read what is said here.
+    fn is_unreadable(&self) -> bool {
+        matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
+    }
+
+    fn passed(&self, side: Side) -> Passed {
+        let half = &self.halves[side as usize];
+        Passed { sent: half.nxt, acked: half.una_seen() }
+    }
+
+    /// The client says something that nobody can read, when it may have had all of an answer. Answers
+    /// whether that is amid the answer.
+    pub(super) fn speaks_amid(&mut self, segment: &Segment) -> bool {
+        if self.timeline.is_interrupted() || !self.is_unreadable() {
+            return false;
         }
-        let server = &self.halves[Side::Server as usize];
-        let (stream, rtt_ns) = ([server.una_seen(), server.nxt], self.path.rtt_ns(Side::Server));
-        self.timeline.speaks_amid(segment.time_ns, stream, server.last.time_ns, rtt_ns);
+        let (passed, rtt_ns) = (self.passed(Side::Server), self.path.rtt_ns(Side::Server));
+        let last_ns = self.halves[Side::Server as usize].last.time_ns;
+        self.timeline.speaks_amid(segment.time_ns, passed, last_ns, rtt_ns)
+    }
+
+    /// Whether the server says something that nobody can read amid a request.
+    pub(super) fn answers_amid(&self) -> bool {
+        self.timeline.answers_amid(self.passed(Side::Client)) && self.is_unreadable()
+    }
+
+    /// The client says something that nobody can read: perhaps more of its request.
+    pub(super) fn goes_on_asking(&mut self, segment: &Segment) {
+        if self.is_unreadable() {
+            let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
+            self.timeline.goes_on_asking(segment.time_ns, passed, rtt_ns);
+        }
     }
 
     /// The way of a question to the server, ns, that was still on it when the server had spoken last,
