@@ -320,6 +320,16 @@ impl Half {
         self.started() && position >= self.una_seen() && position < self.nxt
     }
 
+    /// The timestamp of its ACK `segment`, if what its peer sends from then on echoes it, or a later
+    /// one: it carries nothing, and all before it was acknowledged (RFC 7323 §4.3); else 0.
+    #[inline]
+    pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
+        let alone = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
+        let settled = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if alone && settled && stamped { segment.tsval } else { 0 }
+    }
+
     /// Time to live of its last packet that was no RST; 0 if there was none.
     pub fn ttl(&self) -> u8 {
         self.last_packet.ttl
@@ -483,7 +493,7 @@ mod tests {
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, None);
+        half.acked(&segment, None, 0);
         assert_eq!(half.una_seen(), half.nxt);
     }
 }

@@ -135,14 +135,14 @@ impl Connection {
     /// closed a window.
     fn catch_up(&mut self, now_ns: u64) {
         for side in Side::ALL {
-            let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+            let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let half = &mut self.halves[side as usize];
             if half.trouble().zero_window_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
             half.take_since(&mut since);
-            half.advance(&mut since, now_ns, rtt_ns, rtt_peer_ns);
+            half.advance(&mut since, now_ns, rtts_ns, None);
             half.keep_since(since);
         }
     }
