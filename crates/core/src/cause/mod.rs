@@ -11,6 +11,7 @@ mod behind;
 mod bufferbloat;
 mod costs;
 mod culprit;
+mod cut_off;
 mod delayed_ack;
 mod distance;
 mod facts;

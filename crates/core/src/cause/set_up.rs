@@ -105,6 +105,7 @@ pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
+    shown.add("others", u64::from(setup.met_others() > 0));
     shown.add("ignored", u64::from(setup.ignored(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
 }

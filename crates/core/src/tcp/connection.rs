@@ -191,6 +191,10 @@ impl Connection {
             self.note_facts(side, segment);
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
+            if self.is_of_another(side, segment) {
+                self.setup.meet_another();
+                return;
+            }
             self.set_up(side, segment);
         }
         match self.take_expected(side, segment, payload, shared) {

@@ -330,6 +330,13 @@ impl Half {
         if alone && settled && stamped { segment.tsval } else { 0 }
     }
 
+    /// Whether what comes before this number may have been sent, or a little that was not seen: no more
+    /// than a window as it is before its scale is agreed on (RFC 7323 §2.2).
+    pub fn may_have_sent(&self, seq: u32) -> bool {
+        let position = self.sequence.position(seq, self.nxt);
+        (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
+    }
+
     /// Time to live of its last packet that was no RST; 0 if there was none.
     pub fn ttl(&self) -> u8 {
         self.last_packet.ttl
