@@ -3,7 +3,7 @@
 
 use super::assemble::Part;
 use super::tally::CauseTally;
-use super::{Cause, Role};
+use super::{Cause, Role, set_up};
 use crate::report::{Culprit, Fact};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
@@ -35,10 +35,11 @@ impl CutOff {
     }
 }
 
-/// Nobody says that it keeps the attempts back.
-fn is_unreached((key, _): &Part<'_>) -> bool {
+/// Nobody says that it keeps the attempts back, nor are they answered with what is left of others.
+fn is_unreached((key, cause): &Part<'_>) -> bool {
     let at_server = key.culprit.role == Role::Network && key.culprit.endpoint == key.server;
-    key.cause == Cause::SynRetransmit && at_server
+    let unheard = 2 * cause.shown.count(set_up::OTHERS) <= cause.exchanges;
+    key.cause == Cause::SynRetransmit && at_server && unheard
 }
 
 /// The client of the clearest instance.

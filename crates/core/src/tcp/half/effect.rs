@@ -30,7 +30,7 @@ fn is_dsack(segment: &Segment) -> bool {
 impl Half {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
     /// to what is known `since` the last departure. What leaves then `echoes` a timestamp, if it is known
-    /// what leaves: an ACK that it does not echo had not arrived, however long the way was thought to be.
+    /// what leaves.
     #[inline(always)]
     pub fn advance(
         &mut self,
@@ -41,14 +41,14 @@ impl Half {
     ) {
         let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
-        while !self.is_unheard(echoes)
-            && let Some(ack) = self.pending.pop_until(until_ns, self.nxt)
-        {
+        while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
             self.marks.note(Marks::ECHOES, echoes.is_some_and(|it| ack.is_echoed_by(it)));
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimate of the round trip may still be too long: where something was sent after
-        // a silence and nothing explains it, the next ACK may have come a little sooner.
+        // a silence and nothing explains it, the next ACK may have come a little sooner, unless what
+        // was sent does not echo it. (What should have come long before and is not echoed does not
+        // tell that the way is longer: what was sent may have stood in a queue since.)
         let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
         if silent_ns > UNEXPLAINED_NS && !self.is_unheard(echoes) {
