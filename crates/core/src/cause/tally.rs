@@ -94,6 +94,9 @@ const SPOKEN_MAX: usize = 1 << 12;
 /// Servers told apart per shard.
 const ENDPOINTS_MAX: usize = 1 << 10;
 
+/// With them, hosts whose other ports are told together.
+const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
+
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
@@ -224,10 +227,16 @@ impl Tally {
     }
 
     /// Where what concerns `server` is added up: a capture may name more servers than memory has room
-    /// for, and those that come last are told together.
+    /// for, and those that come last are told together: those of one host under its port 0, and once
+    /// there are too many hosts as well, all of them.
     pub(super) fn place(&self, server: Endpoint) -> Endpoint {
-        let full = self.endpoints.len() >= ENDPOINTS_MAX && !self.endpoints.contains_key(&server);
-        if full { Endpoint::default() } else { server }
+        let known = self.endpoints.len();
+        if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
+            return server;
+        }
+        let host = Endpoint { port: 0, ..server };
+        let room = known < PLACES_MAX || self.endpoints.contains_key(&host);
+        if room { host } else { Endpoint::default() }
     }
 
     /// Drops the first exchanges that are too many, once there are a quarter more: so they are
