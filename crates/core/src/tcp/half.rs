@@ -26,7 +26,7 @@ pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use since::SinceDeparture;
 pub(super) use stream::Rtts;
-pub use stream::tail_probe_ns;
+pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
 use crate::app::Side;
 use crate::report::DirectionReport;
