@@ -49,7 +49,10 @@ impl Connection {
             let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
-                self.accrue_to(side, segment.time_ns, Sighting::of(side, segment));
+                // Whoever had closed waits no more.
+                let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
+                let left = left.filter(|_| side == Side::Client);
+                self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
