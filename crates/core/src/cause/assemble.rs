@@ -8,7 +8,7 @@ use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
     Cause, Class, Owner, Role, costs, cut_off, delayed_ack, facts, granted, lookup_proof, overflow,
-    refusals, room, standing, steps, syn_flood,
+    refusals, room, shared_link, standing, steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -44,6 +44,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
     granted::settle(&mut tally);
+    shared_link::settle(&mut tally);
     settle_buffers(&mut tally);
     delayed_ack::settle(&mut tally);
     settle_set_up(&mut tally);

@@ -35,6 +35,7 @@ mod resets;
 mod room;
 mod scene;
 mod set_up;
+mod shared_link;
 mod small_writes;
 mod standing;
 mod steps;

@@ -4,6 +4,7 @@ mod causes;
 mod culprits;
 mod endings;
 mod endpoint;
+mod flows;
 mod queues;
 mod runs;
 
@@ -11,6 +12,7 @@ pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
+pub use flows::{Flow, Flows};
 pub use queues::{Queues, Small, Transfer};
 use runs::Runs;
 
@@ -121,6 +123,8 @@ pub struct Tally {
     pub spoken: Vec<Spoken>,
     /// Who may have stood in a queue, and who kept it filled.
     pub queues: Queues,
+    /// Who sent much.
+    pub flows: Flows,
     /// Exchanges that are counted together, see [`Tally::settle`].
     runs: Runs,
     /// The connections that lost most.
@@ -171,6 +175,7 @@ impl Sink for Tally {
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.queues.connection(connection);
+        self.flows.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
@@ -299,6 +304,20 @@ impl Tally {
         }
     }
 
+    /// What waited under `key` waited for no such thing: its time, and that of its owner `from` which no
+    /// cause was told of, is of `into`. Answers what it was.
+    pub(super) fn take_back(
+        &mut self,
+        key: &Key,
+        (from, into): (Owner, Owner),
+    ) -> Option<CauseTally> {
+        let cause = self.causes.remove(key)?;
+        let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
+        let held = self.endpoints.get(&key.server).map_or(0, |it| it.all.ledger.of(from));
+        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, false);
+        Some(cause)
+    }
+
     /// Adds all of another shard.
     pub fn merge(&mut self, mut other: Self) {
         self.settle();
@@ -315,6 +334,7 @@ impl Tally {
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.queues.merge(other.queues);
+        self.flows.merge(other.flows);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;

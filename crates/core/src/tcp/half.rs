@@ -256,6 +256,11 @@ impl Half {
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
+    /// Payload sent, each byte counted once.
+    pub fn sent_bytes(&self) -> u64 {
+        self.unique_bytes
+    }
+
     /// Whether any packet of this direction was seen.
     pub fn seen(&self) -> bool {
         self.packets > 0
