@@ -10,6 +10,7 @@ mod marks;
 mod pacer;
 mod packet_count;
 mod pieces;
+mod positions;
 mod restart;
 mod scale;
 mod since;
@@ -26,7 +27,7 @@ pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use since::SinceDeparture;
 pub(super) use stream::Rtts;
-pub use stream::tail_probe_ns;
+pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
 use crate::app::Side;
 use crate::report::DirectionReport;
@@ -232,23 +233,6 @@ impl Half {
         }
     }
 
-    /// Position of its FIN, if one was sent.
-    pub fn fin(&self) -> Option<u64> {
-        self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
-    }
-
-    /// A FIN was sent, at `position`.
-    pub fn finish(&mut self, position: u64) {
-        self.marks.note(Marks::FINISHED, true);
-        self.fin = position as u32;
-    }
-
-    /// Position up to which everything was seen here.
-    pub fn in_order(&self) -> u64 {
-        let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
-        trouble.map_or(self.nxt, |trouble| trouble.in_order)
-    }
-
     /// Reads a word of each of its parts, so that all of them come from memory at once.
     pub fn glance(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
@@ -256,14 +240,14 @@ impl Half {
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
+    /// Payload sent, each byte counted once.
+    pub fn sent_bytes(&self) -> u64 {
+        self.unique_bytes
+    }
+
     /// Whether any packet of this direction was seen.
     pub fn seen(&self) -> bool {
         self.packets > 0
-    }
-
-    /// Whether it is known where its stream stands.
-    pub fn started(&self) -> bool {
-        self.marks.has(Marks::STARTED)
     }
 
     /// Whether it has waited for the ACKs of full segments one or two at a time.
@@ -281,43 +265,19 @@ impl Half {
         self.acked_len_max.into()
     }
 
-    /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
-    pub fn flight(&self) -> u64 {
-        self.nxt.saturating_sub(self.una())
-    }
-
-    /// Highest position acknowledged as seen here.
-    #[inline]
-    pub fn una_seen(&self) -> u64 {
-        widen(self.una_seen, self.nxt)
-    }
-
     /// When that ACK passed here, ns.
     pub fn una_seen_ns(&self) -> u64 {
         self.una_seen_ns
     }
 
-    /// Highest position acknowledged as the sender knows (SND.UNA).
+    /// The timestamp of its ACK `segment`, if what its peer sends from then on echoes it, or a later
+    /// one: it carries nothing, and all before it was acknowledged (RFC 7323 §4.3); else 0.
     #[inline]
-    pub fn una(&self) -> u64 {
-        widen(self.una, self.nxt)
-    }
-
-    /// The position of a header's sequence number.
-    pub fn position(&mut self, seq: u32) -> u64 {
-        if !self.started() {
-            self.marks.note(Marks::STARTED, true);
-            self.sequence = Sequence::new(seq);
-            self.nxt = ORIGIN;
-            (self.una, self.una_seen) = (ORIGIN as u32, ORIGIN as u32);
-        }
-        self.sequence.position(seq, self.nxt)
-    }
-
-    /// Whether what begins with this number was sent and not acknowledged.
-    pub fn is_under_way(&self, seq: u32) -> bool {
-        let position = self.sequence.position(seq, self.nxt);
-        self.started() && position >= self.una_seen() && position < self.nxt
+    pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
+        let alone = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
+        let settled = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if alone && settled && stamped { segment.tsval } else { 0 }
     }
 
     /// Time to live of its last packet that was no RST; 0 if there was none.
@@ -377,35 +337,6 @@ impl Half {
     /// Whether it is not known to end messages without PSH, so that its absence says something.
     pub fn marks_ends(&self) -> bool {
         !self.marks.has(Marks::UNPUSHED_END)
-    }
-
-    /// The stream has come to `position`. What was acknowledged is not further behind than a window
-    /// can be, even if no ACK was captured.
-    fn go_to(&mut self, position: u64) {
-        let [una, una_seen] = [self.una(), self.una_seen()];
-        let right_edge = self.right_edge().unwrap_or(una);
-        self.nxt = position;
-        let least = position.saturating_sub(WINDOW_MAX_BYTES);
-        if una.min(una_seen).min(right_edge) < least {
-            self.una = una.max(least) as u32;
-            self.una_seen = una_seen.max(least) as u32;
-            self.right_edge = right_edge.max(least) as u32;
-        }
-    }
-
-    /// The stream's data begins at `position`, after the SYN.
-    pub fn begin_data(&mut self, position: u64) {
-        if position > self.nxt {
-            self.go_to(position);
-            if let Some(trouble) = &mut self.trouble {
-                trouble.in_order = position;
-            }
-        }
-    }
-
-    /// Header sequence number of the first segment seen.
-    pub fn first_number(&self) -> Option<u32> {
-        self.started().then_some(self.sequence.first)
     }
 
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
@@ -483,7 +414,7 @@ mod tests {
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, None);
+        half.acked(&segment, None, 0);
         assert_eq!(half.una_seen(), half.nxt);
     }
 }

@@ -80,7 +80,9 @@ impl Tally {
         // given up before any of it came.
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let heard = client_fin_ns.is_none_or(|at_ns| at_ns >= begun_ns);
+        let server_una = connection.halves[Side::Server as usize].una_seen();
+        let came = server_una > exchange.began_at[Side::Server as usize];
+        let heard = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
         let broken_off = heard && is_cut_short(connection, exchange);
         let content = fin_before && !broken_off || !exchange.response_seen;
         if by == Side::Client && !impatient && content {
@@ -93,7 +95,12 @@ impl Tally {
             return;
         }
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        if left && !(by == Side::Client && broken_off) {
+        // But one that gave up on a server that had forgotten it had waited in vain.
+        let in_vain = by == Side::Server
+            && connection.ending().forgotten
+            && exchange.wall_ns() >= PATIENCE_NS
+            && is_cut_short(connection, exchange);
+        if left && !(by == Side::Client && broken_off) && !in_vain {
             return;
         }
         // Nor one that answered its server's goodbye, which had reached it, with its own.

@@ -20,6 +20,9 @@ pub struct Ending {
     pub reset: Option<Sighting>,
     /// Time to live of the RST, and of its sender's other packets (0 if there were none).
     pub reset_ttls: [u8; 2],
+    /// The RST came from who had not closed, and acknowledges nothing: that host knows of no connection any
+    /// more (RFC 9293 §3.10.7.1).
+    pub forgotten: bool,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
     /// When nothing more was expected, ns.
@@ -34,6 +37,9 @@ impl Connection {
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
+        ending.forgotten = ending.fin_ns[side as usize].is_none()
+            && ending.fin_ns[side.peer() as usize].is_some()
+            && !segment.flags.has(TcpFlags::ACK);
         self.resume();
         if side == Side::Client {
             self.forget_goodbye(segment.time_ns);
@@ -49,7 +55,10 @@ impl Connection {
             let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
-                self.accrue_to(side, segment.time_ns, Sighting::of(side, segment));
+                // Whoever had closed waits no more.
+                let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
+                let left = left.filter(|_| side == Side::Client);
+                self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -135,14 +144,14 @@ impl Connection {
     /// closed a window.
     fn catch_up(&mut self, now_ns: u64) {
         for side in Side::ALL {
-            let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+            let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let half = &mut self.halves[side as usize];
             if half.trouble().zero_window_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
             half.take_since(&mut since);
-            half.advance(&mut since, now_ns, rtt_ns, rtt_peer_ns);
+            half.advance(&mut since, now_ns, rtts_ns, None);
             half.keep_since(since);
         }
     }
