@@ -172,8 +172,7 @@ impl Tracker {
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
         while self.half_open.len() > HALF_OPEN_MAX {
             let Some((hash, key, first)) = self.half_open.pop_front() else { return };
-            let is_it = |it: &Box<Connection>| it.key == key && it.first_frame == first;
-            let found = self.table.find(hash, is_it);
+            let found = self.table.find(hash, |it| it.key == key && it.first_frame == first);
             let Some(connection) = found.filter(|it| it.setup.half_open()) else { continue };
             // What was refused is over, and only kept for what may come late.
             self.evicted += u64::from(!connection.setup.refused);
