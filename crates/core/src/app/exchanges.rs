@@ -57,6 +57,8 @@ pub(super) struct Exchanges {
     responding: bool,
     response_header_given: bool,
     software_given: [bool; 2],
+    /// What is pushed comes amid a message of the other side, see [`super::Framer::set_amid`].
+    pub amid: bool,
     /// Of the push: something in it belongs to an exchange, and something to none.
     pub spoke: bool,
     pub set_aside: bool,
@@ -178,7 +180,7 @@ impl<'a> Feed<'a> {
     pub fn turn(&mut self, from: Side) {
         self.exchanges.spoke = true;
         // Its start has been marked; what comes next from this side is another.
-        if self.was_anticipated(from) {
+        if self.was_anticipated(from) || self.exchanges.amid {
             return;
         }
         let waiting = !self.exchanges.waiting.is_empty();

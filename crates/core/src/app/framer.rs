@@ -163,6 +163,13 @@ impl Framer {
         }
     }
 
+    /// Whether what is pushed from here on is a word amid what the other side says, which that side does not
+    /// stop for: where nobody can read it, it begins nothing and ends nothing.
+    #[inline]
+    pub fn set_amid(&mut self, amid: bool) {
+        self.exchanges.amid = amid;
+    }
+
     /// Whether what was pushed last belongs to no exchange: nobody asked for it or waits for it.
     pub fn is_set_aside(&self) -> bool {
         self.exchanges.set_aside && !self.exchanges.spoke

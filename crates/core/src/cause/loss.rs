@@ -44,6 +44,10 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     if missing {
         return Some(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
+    let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
+    if went_on && waited(UNSEEN_FLOOR_NS) {
+        return Some(timed_out(rest_ns));
+    }
     (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| timed_out(rest_ns))
 }
 

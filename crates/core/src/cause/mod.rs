@@ -159,6 +159,12 @@ const RECOGNISERS: &[(Asked, Recogniser)] = &[
 pub fn judge(gap: &Gap) -> Slices {
     let mut slices = Slices::new(gap.len_ns());
     if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
+        let held = gap.turn == Turn::Continues && gap.last_small;
+        if let Some(hold) =
+            held.then(|| nagle_delayed_ack::recognise(gap, slices.rest_ns)).flatten()
+        {
+            slices.take(hold);
+        }
         tls_handshake::split(gap).into_iter().for_each(|slice| slices.take(slice));
         return slices;
     }

@@ -28,6 +28,8 @@ pub struct Notes {
     unanswered: u64,
     /// What segments no finding tells of; known when all findings are.
     pub noticed: Noticed,
+    /// Streams without a known end that their receivers stopped by a RST.
+    pub stopped: u64,
     /// Names that were looked up and do not exist.
     pub nxdomain: u64,
     /// Connection attempts that were given up to keep memory bounded.
@@ -150,6 +152,7 @@ impl Notes {
         self.ecn_marked += other.ecn_marked;
         self.ecn_echoed += other.ecn_echoed;
         self.unanswered += other.unanswered;
+        self.stopped += other.stopped;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
         self.crowded += other.crowded;
@@ -191,6 +194,7 @@ impl Notes {
             ("zero_windows", "count", self.noticed.zero_windows),
             ("keep_alives", "count", self.keep_alives),
             ("unasked_messages", "count", self.unasked),
+            ("stopped_streams", "count", self.stopped),
             ("icmp_errors", "count", self.icmp_errors),
             ("ecn", "count", self.ecn_marked),
             ("unanswered_requests", "count", self.unanswered),

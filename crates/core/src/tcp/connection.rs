@@ -225,6 +225,9 @@ impl Connection {
             self.halves[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
             self.halves[side as usize].announce(segment);
+            if side == Side::Server && self.halves[side as usize].is_troubled() {
+                self.miss_greeting(segment, shared);
+            }
         }
         if segment.flags.has(TcpFlags::FIN) {
             let ending = self.ending_mut();
@@ -329,6 +332,10 @@ impl Connection {
         self.halves[index].take_since(&mut since);
         let echoes = segment.echoes();
         self.halves[index].advance(&mut since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
+        if side == Side::Server && self.timeline.is_interrupted() {
+            let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
+            self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
+        }
         let end = start + u64::from(segment.payload_len);
         if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
             && !self.mid_stream
@@ -369,6 +376,10 @@ impl Connection {
         if kind == Kind::New && self.goes_on(side, segment) {
             self.take_up(side, segment, segment.time_ns, shared);
         }
+        let amid_request = side == Side::Server && kind == Kind::New && self.answers_amid();
+        if side == Side::Client && kind == Kind::New {
+            self.goes_on_asking(segment);
+        }
         let moves = self.moves_cursor(side, kind, arrived, start);
         let waits = moves && self.timeline.accrues();
         let explains =
@@ -399,7 +410,8 @@ impl Connection {
             && self.timeline.may_be_over()
             && !self.timeline.is_ready()
             || self.timeline.rests
-            || unasked;
+            || unasked
+            || amid_request;
         match silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);
@@ -417,13 +429,17 @@ impl Connection {
         self.halves[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
+        let amid = amid_request
+            || maybe_idle && side == Side::Client && kind == Kind::New && self.speaks_amid(segment);
         if moves {
             self.move_cursor(side, segment.time_ns);
         }
         if side == Side::Client && kind == Kind::New {
             self.timeline.go_on();
         }
+        self.framer.set_amid(amid);
         self.stream(side, start, segment, payload, shared);
+        self.timeline.has_spoken_amid();
         if let Some(gap) = held.filter(|_| self.timeline.request_began) {
             self.hold(&gap);
         }

@@ -144,6 +144,8 @@ pub struct Gap {
     pub drained: bool,
     /// The capture has a hole in it: what was sent last may not have been seen.
     pub holed: bool,
+    /// When the sender's timer last repeated in it what had been acknowledged, ns; 0 if it did not.
+    pub repeated_ns: u64,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
     /// It has lost something earlier on this connection.
@@ -246,6 +248,16 @@ impl Gap {
     /// Whether it was its sender's pace, and no ACK, that ended it.
     pub fn spaced(&self) -> bool {
         self.paced && !self.ack_triggered()
+    }
+
+    /// Whether the answer to a repetition by timer ended it: its sender went on a round trip after
+    /// that, though what it repeated had been acknowledged. So the ACKs that said so had not come
+    /// to it, and it had waited.
+    pub fn repetition_triggered(&self) -> bool {
+        let after_ns = self.end_ns.saturating_sub(self.repeated_ns);
+        let early_ns = self.rtt_base_ns - self.rtt_base_ns / 8;
+        self.repeated_ns > self.start_ns
+            && (early_ns..=self.rtt_base_ns + self.trigger_tolerance_ns()).contains(&after_ns)
     }
 
     /// From the first ACK's effect to the end, ns; the whole length if there was none.

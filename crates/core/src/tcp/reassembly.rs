@@ -6,15 +6,33 @@ use std::num::NonZeroU64;
 /// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
 /// the framer as missing.
 const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Most segments kept.
+/// Most stretches kept: each ends at a hole, or where bytes are missing.
 const WAITING_MAX: usize = 256;
 
-/// A stretch of the stream that came before its turn.
+/// A stretch of the stream that came before its turn: segments that followed each other without a hole.
 #[derive(Debug)]
 struct Early {
     start: u64,
     len: u32,
-    bytes: Box<[u8]>,
+    /// Of its beginning; the rest was not captured, or found no room.
+    bytes: Vec<u8>,
+}
+
+impl Early {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// Whether `len` bytes of the stream at `start`, of which `kept` are kept, can be put behind it.
+    fn goes_on(&self, start: u64, len: u32, kept: &[u8]) -> bool {
+        let whole = self.bytes.len() == self.len as usize;
+        self.end() == start && self.len.checked_add(len).is_some() && (whole || kept.is_empty())
+    }
+
+    fn append(&mut self, len: u32, kept: &[u8]) {
+        self.len += len;
+        self.bytes.extend_from_slice(kept);
+    }
 }
 
 /// Puts one direction's payload in order.
@@ -155,21 +173,26 @@ impl Reassembly {
     /// Bytes of memory beside the struct itself.
     pub fn heap_bytes(&self) -> usize {
         self.waiting.as_ref().map_or(0, |waiting| {
-            size_of::<Waiting>() + waiting.bytes + waiting.early.capacity() * size_of::<Early>()
+            let bytes: usize = waiting.early.iter().map(|early| early.bytes.capacity()).sum();
+            size_of::<Waiting>() + bytes + waiting.early.capacity() * size_of::<Early>()
         })
     }
 }
 
 impl Waiting {
+    /// Keeps what came early. Without room for its bytes its length is kept all the same: what comes after
+    /// it has its place by that, and would else wait for ever behind a hole that was none.
     fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
-        if self.early.len() >= WAITING_MAX {
-            return;
-        }
         let room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
         let kept = &bytes[..bytes.len().min(room)];
-        self.bytes += kept.len();
         let index = self.early.partition_point(|early| early.start <= start);
-        self.early.insert(index, Early { start, len, bytes: kept.into() });
+        let is_full = self.early.len() >= WAITING_MAX;
+        match index.checked_sub(1).map(|before| &mut self.early[before]) {
+            Some(before) if before.goes_on(start, len, kept) => before.append(len, kept),
+            _ if is_full => return,
+            _ => self.early.insert(index, Early { start, len, bytes: kept.into() }),
+        }
+        self.bytes += kept.len();
     }
 }
 
@@ -210,5 +233,25 @@ mod tests {
     #[test]
     fn what_never_came_is_missing() {
         assert_eq!(run(&[(0, b"abc"), (6, b"ghi")]), b"abc???ghi");
+    }
+
+    #[test]
+    fn behind_a_hole_the_stream_goes_on_however_much_has_come_early() {
+        const SEGMENT: u32 = 1448;
+        let segments = 4 * WAITING_MAX as u64;
+        let position = |index: u64| ORIGIN + index * u64::from(SEGMENT);
+        let (mut reassembly, mut given, mut whole) = (Reassembly::default(), 0, 0);
+        reassembly.start(ORIGIN);
+        for index in (1..segments).chain([0, segments]) {
+            let on: Consumer<'_> = &mut |_, bytes, missing, end| {
+                whole += bytes.len();
+                given = end;
+                assert!(missing == 0 || index < segments, "all is told before what is next");
+            };
+            reassembly.push(Side::Server, position(index), SEGMENT, &[7; SEGMENT as usize], on);
+        }
+        assert_eq!(given, position(segments + 1));
+        assert_eq!(whole, WAITING_BYTES_MAX + 2 * SEGMENT as usize);
+        assert!(reassembly.is_next(given));
     }
 }

@@ -1,5 +1,6 @@
 //! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
 
+mod amid;
 mod asked;
 mod expected;
 mod pauses;
@@ -15,6 +16,7 @@ use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
 use crate::tcp::sent::Sighting;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
+pub use amid::{Amid, Passed};
 use std::num::NonZeroU64;
 
 /// Requests in flight on one connection beyond this count are one exchange.
@@ -66,6 +68,8 @@ pub struct Timeline {
     pub paused_now: bool,
     /// How the server answers.
     pub manner: Manner,
+    /// Whether what is being pushed comes amid the answer to what its client had asked.
+    pub amid: Amid,
     /// There was an exchange.
     spoken: bool,
     /// See [`Timeline::is_one_way`].
@@ -278,6 +282,9 @@ impl Timeline {
     }
 
     fn request_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
+        if self.amid == Amid::GoesOn {
+            return;
+        }
         let after_handshake = self.is_ready() && !self.rests;
         self.request_began = !after_handshake;
         if !after_handshake {
@@ -299,6 +306,9 @@ impl Timeline {
     /// Another request begins: what has been answered, for all that can be told, is over.
     fn retire_answered(&mut self, at: &At) {
         let position = at.positions[Side::Server as usize];
+        if self.interrupt() {
+            return;
+        }
         self.settle_pauses(Some(at.time_ns), at.rtt_client_ns, position);
         if at.open_ended {
             self.retire_all(at.rtt_client_ns, Outcome::Complete);
@@ -431,6 +441,9 @@ impl Timeline {
 
     /// Ends what is complete as complete and the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
+        if self.is_interrupted() {
+            self.settle_interrupted(None, [rtt_client_ns, 0]);
+        }
         self.retire_complete(rtt_client_ns);
         self.retire_all(rtt_client_ns, outcome);
     }

@@ -3,13 +3,16 @@
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
 use crate::cause::Cause;
-use crate::tcp::{Chain, Connection, Exchange};
+use crate::tcp::{Chain, Connection, Exchange, Standing};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// A server that closes sooner after it spoke has not waited for another request.
 const IDLE_NS: u64 = 250_000_000;
+
+/// A sender that pauses for longer than this beyond a round trip has stopped by itself.
+const FLOWS_NS: u64 = 20_000_000;
 
 /// Whether the server had waited for the request that it answered with a RST, before it closed if it
 /// did.
@@ -49,6 +52,21 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
     let http = is_http(connection, exchange) && is_whole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
+}
+
+/// Whether the receiver of a transfer has stopped it in full flow, by a RST of its own accord, where nothing
+/// tells how far it should have gone. So programs that measure a path end their stream, and who has
+/// read as much as he wanted: nobody has waited for more.
+fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
+    let sender = by.peer();
+    let half = &connection.halves[sender as usize];
+    let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
+    let flows = half.last.time_ns + connection.path.base_rtt_ns() + FLOWS_NS >= reset_ns;
+    let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
+    connection.protocol() == Protocol::Turns
+        && !connection.was_cut()
+        && sent_bytes > Standing::TRANSFER_BYTES
+        && flows
 }
 
 impl Tally {
@@ -98,6 +116,10 @@ impl Tally {
         let heard_ns = exchange.start_ns + connection.path.rtt_ns(Side::Server);
         let unheard = server_fin_ns.is_some_and(|at_ns| at_ns <= heard_ns);
         if unheard && unread && !exchange.response_seen && !was_idle(connection, exchange) {
+            return;
+        }
+        if is_stopped(connection, exchange, by) {
+            self.notes.stopped += 1;
             return;
         }
         let cause = match () {

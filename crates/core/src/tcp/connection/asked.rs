@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cause::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use crate::tcp::timeline::Passed;
 
 impl Connection {
     /// Whether `side` says something that none of the exchanges under way waits for: their requests
@@ -14,6 +15,54 @@ impl Connection {
             && !self.framer.is_open_ended()
             && self.halves[Side::Server as usize].seen()
             && self.faults().missing_bytes == 0
+    }
+
+    /// The server has spoken first, by what it acknowledges, and nothing of that has come.
+    #[inline(never)]
+    pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
+        let server = &self.halves[Side::Server as usize];
+        if self.timeline.has_spoken() || self.mid_stream || server.unseen_bytes() == 0 {
+            return;
+        }
+        let begins = server.in_order();
+        let (_, feed) = self.feed(Side::Server, segment, shared);
+        let mut at = feed.at;
+        at.positions[Side::Server as usize] = begins;
+        feed.timeline.await_greeting(&at, feed.setup, &mut feed.shared.spare);
+    }
+
+    /// Whether nobody can read what is said here.
+    fn is_unreadable(&self) -> bool {
+        matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
+    }
+
+    fn passed(&self, side: Side) -> Passed {
+        let half = &self.halves[side as usize];
+        Passed { sent: half.nxt, acked: half.una_seen() }
+    }
+
+    /// The client says something that nobody can read, when it may have had all of an answer. Answers
+    /// whether that is amid the answer.
+    pub(super) fn speaks_amid(&mut self, segment: &Segment) -> bool {
+        if self.timeline.is_interrupted() || !self.is_unreadable() {
+            return false;
+        }
+        let (passed, rtt_ns) = (self.passed(Side::Server), self.path.rtt_ns(Side::Server));
+        let last_ns = self.halves[Side::Server as usize].last.time_ns;
+        self.timeline.speaks_amid(segment.time_ns, passed, last_ns, rtt_ns)
+    }
+
+    /// Whether the server says something that nobody can read amid a request.
+    pub(super) fn answers_amid(&self) -> bool {
+        self.timeline.answers_amid(self.passed(Side::Client)) && self.is_unreadable()
+    }
+
+    /// The client says something that nobody can read: perhaps more of its request.
+    pub(super) fn goes_on_asking(&mut self, segment: &Segment) {
+        if self.is_unreadable() {
+            let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
+            self.timeline.goes_on_asking(segment.time_ns, passed, rtt_ns);
+        }
     }
 
     /// The way of a question to the server, ns, that was still on it when the server had spoken last,

@@ -62,7 +62,8 @@ impl Connection {
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
         let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
-        let seen = gap.missing_packets > 0 || self.path.ends_here(sender);
+        let seen =
+            gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
         if seen {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;

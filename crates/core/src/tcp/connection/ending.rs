@@ -158,7 +158,7 @@ impl Connection {
 
     /// Hands what is over to the sink.
     pub(super) fn hand_over(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        if self.timeline.done.is_empty() {
+        if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
             return;
         }
         self.halves.iter_mut().for_each(Half::shrink);
@@ -304,7 +304,7 @@ impl Connection {
             let one_way = self.is_one_way();
             let unanswered = !one_way
                 && self.timeline.front().is_some_and(|exchange| {
-                    exchange.request_seen && (!exchange.response_seen || cut_short)
+                    cut_short || exchange.request_seen && !exchange.response_seen
                 });
             if let Some(fin) = self.ending().fin[Side::Client as usize].filter(|_| unanswered) {
                 self.accrue_to(Side::Server, fin.time_ns, fin);

@@ -215,6 +215,7 @@ impl Connection {
             missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
             drained,
             holed: since.holed,
+            repeated_ns: since.repeated_ns,
             steps: half.steps(),
             shape,
             owes: self.framer.owes(side),

@@ -31,6 +31,8 @@ pub struct SinceDeparture {
     pub missing_packets: u32,
     /// The capture has a hole here.
     pub holed: bool,
+    /// When its timer last repeated what had been acknowledged, ns; 0 if it did not.
+    pub repeated_ns: u64,
 }
 
 impl SinceDeparture {

@@ -162,9 +162,12 @@ impl Half {
         let end = start + len;
         self.count_again(segment, kind, end);
         match kind {
-            Kind::Retransmission(_) if arrived && self.last.time_ns > 0 => {
+            Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.time_no_more(start);
-                self.keep_since(*since);
+                // What was not acknowledged yet waits for its receiver's ACK, and none was lost.
+                let unheard = recovery == Recovery::Timer && end <= self.una_seen();
+                let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
+                self.keep_since(SinceDeparture { repeated_ns, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
             }
