@@ -26,6 +26,41 @@ const HOST_NS: u64 = 500_000;
 /// A sender that has gone so many steps in pairs has a pace, up to [`u8::MAX`].
 const KNOWN_STEPS: u8 = 8;
 
+/// What is remembered of a pace; later steps count more, bytes.
+const PACE_BYTES: u64 = 32_768;
+
+/// Fewer segments show none.
+const PACE_SEGMENTS: u64 = 4;
+
+/// How fast a sender let go what it spaced by itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    bytes: u64,
+    ns: u64,
+}
+
+impl Pace {
+    /// `bytes` went before a step of `ns`.
+    fn note(&mut self, bytes: u64, ns: u64) {
+        (self.bytes, self.ns) = (self.bytes + bytes, self.ns + ns);
+        if self.bytes > PACE_BYTES {
+            (self.bytes, self.ns) = (self.bytes / 2, self.ns / 2);
+        }
+    }
+
+    /// Whether there were enough steps to know it.
+    fn is_known(&self, smss: u64) -> bool {
+        self.bytes >= PACE_SEGMENTS * smss
+    }
+
+    /// How long something takes at this pace that took `ns` at the other.
+    fn takes_ns(&self, ns: u64, other: &Self) -> u64 {
+        let times = |one: u64, other: u64| u128::from(one) * u128::from(other);
+        let this = u128::from(ns) * times(other.bytes, self.ns);
+        (this / times(self.bytes, other.ns).max(1)) as u64
+    }
+}
+
 /// The last silences of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
@@ -33,6 +68,10 @@ pub struct Pacer {
     silences: [(u64, u64); REMEMBERED],
     /// Steps of two full segments when nothing kept back the small end of what an application writes.
     steps: u8,
+    /// Its pace.
+    pace: Pace,
+    /// Before it lost anything, or since then where it went faster.
+    best: Pace,
 }
 
 impl Pacer {
@@ -40,6 +79,26 @@ impl Pacer {
     fn note(&mut self, position: u64, ns: u64) {
         self.silences.rotate_right(1);
         self.silences[0] = (position, ns);
+    }
+
+    /// It spaced `bytes` by that silence.
+    fn follow(&mut self, bytes: u64, gap: &Gap) {
+        self.pace.note(bytes, gap.len_ns());
+        let sure = self.best.ns > 0 && self.pace.bytes >= PACE_BYTES / 2;
+        let faster = || self.best.takes_ns(gap.len_ns(), &self.pace) > gap.len_ns();
+        if !gap.after_loss || sure && faster() {
+            self.best = self.pace;
+        }
+    }
+
+    /// What that silence would have lasted at its best pace, ns: all of it where it goes half as fast at
+    /// least, for its congestion control tries faster and slower ones anyhow.
+    fn own_ns(&self, gap: &Gap) -> u64 {
+        if !self.pace.is_known(gap.smss) || !self.best.is_known(gap.smss) {
+            return 0;
+        }
+        let best_ns = self.best.takes_ns(gap.len_ns(), &self.pace);
+        if 2 * best_ns >= gap.len_ns() { gap.len_ns() } else { best_ns }
     }
 
     /// What was sent at once before a silence of `ns` at `position`, bytes: from the last silence of
@@ -53,7 +112,7 @@ impl Pacer {
 impl Half {
     /// The silence `gap` ends at `position`.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64) {
-        let held = self.may_hold(gap, position);
+        let (held, nxt) = (self.may_hold(gap, position), self.nxt);
         let Some(bulk) = &mut self.bulk else { return };
         let pacer = &mut bulk.pacer;
         let at_once = pacer.sent_at_once(position, gap.len_ns());
@@ -64,7 +123,16 @@ impl Half {
         if gap.paced && gap.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
-        pacer.note(position, gap.len_ns());
+        // What comes one by one, or while the path is busy, may be spaced by the path.
+        let own = gap.spaced() && 2 * gap.busy_ns < gap.len_ns();
+        if let Some(bytes) = at_once.filter(|&it| own && it >= QUANTUM_SEGMENTS * gap.smss) {
+            pacer.follow(bytes, gap);
+        }
+        if gap.paced && gap.after_loss {
+            gap.own_pace_ns = pacer.own_ns(gap);
+        }
+        // What it repeats is no beginning of what it sends after that.
+        pacer.note(position.max(nxt), gap.len_ns());
     }
 
     /// Whether Nagle's algorithm may keep back, at `position`, the small end of what is written in
