@@ -124,7 +124,7 @@ impl Connection {
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
         let half = &mut self.halves[side as usize];
         if half.bulk.is_some() {
-            half.follow_pace(gap, start);
+            half.follow_pace(gap, start, began.map(|(position, _)| position));
         }
         if continues {
             half.follow_pieces(gap, start, began);

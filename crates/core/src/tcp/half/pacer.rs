@@ -14,6 +14,9 @@ const REMEMBERED: usize = 4;
 /// Silences of a quarter of another are its like; shorter ones are within what was sent at once.
 const LIKE: u64 = 4;
 
+/// No silence is longer than that before a message, ns.
+const BEFORE_NS: u64 = u64::MAX / LIKE;
+
 /// What is sent at once where the pace is slow, in segments.
 const QUANTUM_SEGMENTS: u64 = 2;
 
@@ -48,6 +51,12 @@ impl Pace {
         }
     }
 
+    /// Whether both steps are of one pace.
+    fn is_like(&self, other: &Self) -> bool {
+        let alike = |one: u64, other: u64| one <= 2 * other && other <= 2 * one;
+        alike(self.bytes, other.bytes) && alike(self.ns, other.ns)
+    }
+
     /// Whether there were enough steps to know it.
     fn is_known(&self, smss: u64) -> bool {
         self.bytes >= PACE_SEGMENTS * smss
@@ -68,8 +77,11 @@ pub struct Pacer {
     silences: [(u64, u64); REMEMBERED],
     /// Steps of two full segments when nothing kept back the small end of what an application writes.
     steps: u8,
-    /// Its pace.
+    /// The last silence that may have been a step of its pace.
+    step: Pace,
+    /// Its pace, since it lost something if it did.
     pace: Pace,
+    after_loss: bool,
     /// Before it lost anything, or since then where it went faster.
     best: Pace,
 }
@@ -81,8 +93,15 @@ impl Pacer {
         self.silences[0] = (position, ns);
     }
 
-    /// It spaced `bytes` by that silence.
+    /// It spaced `bytes` by that silence, if it was as before: a busy host pauses now and then.
     fn follow(&mut self, bytes: u64, gap: &Gap) {
+        if gap.after_loss && !self.after_loss {
+            (self.after_loss, self.pace) = (true, Pace::default());
+        }
+        let step = Pace { bytes, ns: gap.len_ns() };
+        if !std::mem::replace(&mut self.step, step).is_like(&step) {
+            return;
+        }
         self.pace.note(bytes, gap.len_ns());
         let sure = self.best.ns > 0 && self.pace.bytes >= PACE_BYTES / 2;
         let faster = || self.best.takes_ns(gap.len_ns(), &self.pace) > gap.len_ns();
@@ -91,10 +110,15 @@ impl Pacer {
         }
     }
 
+    /// Whether it has spaced what it sent.
+    pub fn spaces(&self) -> bool {
+        self.best.ns > 0 || self.pace.ns > 0
+    }
+
     /// What that silence would have lasted at its best pace, ns: all of it where it goes half as fast at
     /// least, for its congestion control tries faster and slower ones anyhow.
     fn own_ns(&self, gap: &Gap) -> u64 {
-        if !self.pace.is_known(gap.smss) || !self.best.is_known(gap.smss) {
+        if !self.after_loss || !self.pace.is_known(gap.smss) || !self.best.is_known(gap.smss) {
             return 0;
         }
         let best_ns = self.best.takes_ns(gap.len_ns(), &self.pace);
@@ -110,11 +134,14 @@ impl Pacer {
 }
 
 impl Half {
-    /// The silence `gap` ends at `position`.
-    pub fn follow_pace(&mut self, gap: &mut Gap, position: u64) {
+    /// The silence `gap` ends at `position`, in a message that `began` at this place of the stream.
+    pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
         let (held, nxt) = (self.may_hold(gap, position), self.nxt);
         let Some(bulk) = &mut self.bulk else { return };
         let pacer = &mut bulk.pacer;
+        if let Some(began) = began.filter(|&began| began > pacer.silences[0].0) {
+            pacer.note(began, BEFORE_NS);
+        }
         let at_once = pacer.sent_at_once(position, gap.len_ns());
         gap.in_pairs = at_once == Some(QUANTUM_SEGMENTS * gap.smss);
         let few = at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss);
@@ -123,8 +150,9 @@ impl Half {
         if gap.paced && gap.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
-        // What comes one by one, or while the path is busy, may be spaced by the path.
-        let own = gap.spaced() && 2 * gap.busy_ns < gap.len_ns();
+        // What comes one by one, or while the path is busy, may be spaced by the path; and a kernel sends at
+        // once what a millisecond of its pace is.
+        let own = gap.spaced() && gap.len_ns() >= HOST_NS.max(2 * gap.busy_ns);
         if let Some(bytes) = at_once.filter(|&it| own && it >= QUANTUM_SEGMENTS * gap.smss) {
             pacer.follow(bytes, gap);
         }
