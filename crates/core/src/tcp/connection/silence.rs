@@ -364,7 +364,9 @@ impl Connection {
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
-        let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
+        // What has all been sent, and is sent again, has not arrived.
+        let again = self.halves[Side::Server as usize].in_recovery();
+        let open = self.timeline.front().is_some_and(|exchange| again || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
         if !open || over && !self.unfinished() {
             return;
