@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::culprit::culprit;
+use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, costs, delayed_ack, facts, granted, lookup_proof, overflow,
-    refusals, room, standing, steps, syn_flood,
+    Cause, Class, Owner, Role, costs, cut_off, delayed_ack, facts, granted, lookup_proof, overflow,
+    refusals, room, shared_link, standing, steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -43,6 +44,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
     granted::settle(&mut tally);
+    shared_link::settle(&mut tally);
     settle_buffers(&mut tally);
     delayed_ack::settle(&mut tally);
     settle_set_up(&mut tally);
@@ -329,10 +331,11 @@ pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 /// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
 /// servers, and is to be changed once.
 fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let sweeps = refusals::Sweeps::of(faults);
+    let (sweeps, cut_off) = (refusals::Sweeps::of(faults), CutOff::of(faults));
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
-        let culprit = sweeps.culprit((key, cause));
+        let part = (key, cause);
+        let culprit = cut_off.culprit(part).unwrap_or_else(|| sweeps.culprit(part));
         groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
     let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));
@@ -367,6 +370,7 @@ pub(super) fn finding(
     let worst = cause.worst.as_ref();
     let mut facts = facts::facts(key, cause, endpoint);
     facts.extend(refusals::facts(parts));
+    facts.extend(cut_off::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
         let target = match parts.len() {
             1 => key.server.to_string(),

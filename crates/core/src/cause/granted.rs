@@ -22,13 +22,10 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut granted: Vec<_> = granted.map(|(key, _)| key.clone()).collect();
     granted.sort_unstable();
     for key in granted {
-        let Some(cause) = tally.causes.remove(&key) else { continue };
-        let is_last = !tally.causes.of(key.server).any(|(it, _)| it.cause == Cause::SendBuffer);
-        let Some(endpoint) = tally.endpoints.get_mut(&key.server) else { continue };
-        endpoint.granted += cause.count;
-        let held_ns = endpoint.all.ledger.of(Owner::SendBuffer);
-        let ns = if is_last { held_ns } else { cause.lost_ns };
-        tally.shift(&key, (Owner::SendBuffer, Owner::Path), ns, false);
+        let cause = tally.take_back(&key, (Owner::SendBuffer, Owner::Path));
+        if let Some((cause, endpoint)) = cause.zip(tally.endpoints.get_mut(&key.server)) {
+            endpoint.granted += cause.count;
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice, set_up};
 use crate::report::Fact;
-use crate::tcp::{Gap, Recovery, Turn};
+use crate::tcp::{Gap, RTO_MIN_NS, Recovery, Turn};
 
 /// Least silence before unseen packets count as repaired by timer: two delayed round trips of a
 /// tail-loss probe are longer, and so is every RTO.
@@ -56,10 +56,14 @@ fn timer_max_ns(gap: &Gap) -> u64 {
 
 /// The sender had more in its buffer (its last segment was full and not pushed, RFC 9293
 /// §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open. So it
-/// did send it, and it never came here.
+/// did send it, and it never came here. What comes in its place sooner than by an RTO is the probe for a
+/// lost tail (RFC 8985 §7.3), the last segment that there was: what goes on in the midst of a message was
+/// held up on its way, behind what others had sent.
 fn withheld(gap: &Gap) -> bool {
     let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
+    let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
     gap.more_queued
+        && by_timer
         && !gap.holed
         && gap.turn == Turn::Continues
         && !gap.last_small

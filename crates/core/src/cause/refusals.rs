@@ -89,7 +89,13 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
         return Vec::new();
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
-    let of = if hosts.len() > 1 { ("hosts", hosts.len()) } else { ("ports", parts.len()) };
+    // Those that are told together may be one port or many.
+    let apart = parts.iter().filter(|(key, _)| key.server.port > 0).count();
+    let of = match hosts.len() {
+        1 if apart == parts.len() => ("ports", apart),
+        1 => ("ports_least", apart),
+        hosts => ("hosts", hosts),
+    };
     let mut facts = vec![(of.0, Fact::Count(of.1 as u64))];
     let scanner = client(first).filter(|scanner| {
         let same = |(_, cause): &Part<'_>| {
@@ -141,6 +147,15 @@ mod tests {
         assert_eq!(names(&refused(100, |port| port as u8)), ["ports"]);
         assert_eq!(names(&refused(2, |_| 1)), ["ports"]);
         assert!(names(&refused(1, |_| 1)).is_empty());
+    }
+
+    #[test]
+    fn ports_that_are_told_together_are_not_counted() {
+        let mut parts = refused(100, |_| 1);
+        parts[0].0.server.port = 0;
+        assert_eq!(names(&parts), ["ports_least", "scanner"]);
+        let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
+        assert_eq!(facts(&parts)[0].1, Fact::Count(99));
     }
 
     #[test]

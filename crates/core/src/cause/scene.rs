@@ -226,7 +226,7 @@ impl Proof {
     /// The frames in the order they passed.
     pub fn evidence(&self) -> Vec<Evidence> {
         let mut links = self.links.clone();
-        links.sort_by_key(|(at_ns, _)| *at_ns);
+        links.sort_by_key(|(at_ns, link)| (*at_ns, link.frame));
         let first_ns = links.first().map_or(0, |(at_ns, _)| *at_ns);
         let times: Vec<u64> =
             std::iter::once(first_ns).chain(links.iter().map(|it| it.0)).collect();

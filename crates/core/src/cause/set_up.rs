@@ -7,6 +7,9 @@ use crate::report::Fact;
 use crate::tcp::{Setup, Told};
 use crate::wire::IcmpErrorKind;
 
+/// Attempts that met an older connection.
+pub(super) const OTHERS: &str = "others";
+
 fn see_handshake(setup: &Setup, proof: &mut Proof) {
     let frames = setup.frames();
     let client = [("syn", frames.syn), ("syn_again", frames.syn_again), ("ack", frames.ack)];
@@ -105,6 +108,7 @@ pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
 pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
     let (setup, path) = (&scene.connection.setup, &scene.connection.path);
     shown.add("unanswered", u64::from(setup.syn_acks == 0));
+    shown.add(OTHERS, u64::from(setup.met_others() > 0));
     shown.add("ignored", u64::from(setup.ignored(path)));
     shown.add("syn_ack_repeats", setup.syn_acks_after_ack(path).into());
 }

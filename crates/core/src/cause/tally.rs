@@ -4,6 +4,7 @@ mod causes;
 mod culprits;
 mod endings;
 mod endpoint;
+mod flows;
 mod queues;
 mod runs;
 
@@ -11,6 +12,7 @@ pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
+pub use flows::{Flow, Flows};
 pub use queues::{Queues, Small, Transfer};
 use runs::Runs;
 
@@ -94,6 +96,9 @@ const SPOKEN_MAX: usize = 1 << 12;
 /// Servers told apart per shard.
 const ENDPOINTS_MAX: usize = 1 << 10;
 
+/// With them, hosts whose other ports are told together.
+const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
+
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
@@ -118,6 +123,8 @@ pub struct Tally {
     pub spoken: Vec<Spoken>,
     /// Who may have stood in a queue, and who kept it filled.
     pub queues: Queues,
+    /// Who sent much.
+    pub flows: Flows,
     /// Exchanges that are counted together, see [`Tally::settle`].
     runs: Runs,
     /// The connections that lost most.
@@ -168,6 +175,7 @@ impl Sink for Tally {
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.queues.connection(connection);
+        self.flows.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
@@ -224,10 +232,16 @@ impl Tally {
     }
 
     /// Where what concerns `server` is added up: a capture may name more servers than memory has room
-    /// for, and those that come last are told together.
+    /// for, and those that come last are told together: those of one host under its port 0, and once
+    /// there are too many hosts as well, all of them.
     pub(super) fn place(&self, server: Endpoint) -> Endpoint {
-        let full = self.endpoints.len() >= ENDPOINTS_MAX && !self.endpoints.contains_key(&server);
-        if full { Endpoint::default() } else { server }
+        let known = self.endpoints.len();
+        if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
+            return server;
+        }
+        let host = Endpoint { port: 0, ..server };
+        let room = known < PLACES_MAX || self.endpoints.contains_key(&host);
+        if room { host } else { Endpoint::default() }
     }
 
     /// Drops the first exchanges that are too many, once there are a quarter more: so they are
@@ -290,6 +304,20 @@ impl Tally {
         }
     }
 
+    /// What waited under `key` waited for no such thing: its time, and that of its owner `from` which no
+    /// cause was told of, is of `into`. Answers what it was.
+    pub(super) fn take_back(
+        &mut self,
+        key: &Key,
+        (from, into): (Owner, Owner),
+    ) -> Option<CauseTally> {
+        let cause = self.causes.remove(key)?;
+        let is_last = !self.causes.of(key.server).any(|(other, _)| other.cause == key.cause);
+        let held = self.endpoints.get(&key.server).map_or(0, |it| it.all.ledger.of(from));
+        self.shift(key, (from, into), if is_last { held } else { cause.lost_ns }, false);
+        Some(cause)
+    }
+
     /// Adds all of another shard.
     pub fn merge(&mut self, mut other: Self) {
         self.settle();
@@ -306,6 +334,7 @@ impl Tally {
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.queues.merge(other.queues);
+        self.flows.merge(other.flows);
         self.connections += other.connections;
         for (vantage, count) in other.vantages {
             *self.vantages.entry(vantage).or_default() += count;

@@ -84,7 +84,8 @@ pub struct Words {
 /// A row of a manual's `## Fix` table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixRow {
-    /// When it applies: software, protocol and role names joined by `+`, or `any`.
+    /// When it applies: software, protocol and role names and facts that are not (`!fact`), joined by
+    /// `+`, or `any`.
     pub applies: &'static str,
     /// Where the change is made.
     pub place: &'static str,

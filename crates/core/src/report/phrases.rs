@@ -209,6 +209,8 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
     for term in row.applies.split('+') {
         sum += if term == "any" {
             0
+        } else if let Some(name) = term.strip_prefix('!') {
+            finding.facts.iter().all(|(known, _)| *known != name).then_some(0)?
         } else if let Some(role) = Role::from_id(term) {
             (role == finding.culprit.role).then_some(1)?
         } else if let Some(protocol) = protocol(term) {

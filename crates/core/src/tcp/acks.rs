@@ -33,9 +33,22 @@ pub struct Ack {
     pub duplicate: bool,
     /// Its distance from the one before is the sender's doing: it says nothing of the path's rate.
     pub paced: bool,
+    /// The timestamp that what is sent after its arrival echoes (RFC 7323 §4.3), or a later one; 0
+    /// where it may echo an earlier one as well.
+    pub tsval: u32,
+}
+
+/// Whether this timestamp is the other one or later, on a clock that wraps (RFC 7323 §5.2).
+fn is_since(tsval: u32, other: u32) -> bool {
+    tsval.wrapping_sub(other) as i32 >= 0
 }
 
 impl Ack {
+    /// Whether who echoes this timestamp tells that it had come to him.
+    pub fn is_echoed_by(&self, tsecr: u32) -> bool {
+        self.tsval != 0 && is_since(tsecr, self.tsval)
+    }
+
     /// The frame, which `from` sent.
     pub fn sighting(&self, from: Side) -> Sighting {
         let Self { frame, seen_ns: time_ns, payload_bytes, .. } = *self;
@@ -54,6 +67,7 @@ struct Kept {
     /// in high bits [`DUPLICATE`] and [`PACED`].
     window: NonZeroU32,
     payload_bytes: u32,
+    tsval: u32,
 }
 
 const PACED: u32 = 1 << 31;
@@ -78,6 +92,7 @@ impl Kept {
             una: ack.una as u32,
             window: window | duplicate | paced,
             payload_bytes: ack.payload_bytes,
+            tsval: ack.tsval,
         }
     }
 
@@ -97,6 +112,7 @@ impl Kept {
             payload_bytes: self.payload_bytes,
             duplicate: word & DUPLICATE != 0,
             paced: word & PACED != 0,
+            tsval: self.tsval,
         }
     }
 }
@@ -135,6 +151,13 @@ impl PendingAcks {
             return None;
         }
         self.0.pop_front().map(|kept| kept.ack(near))
+    }
+
+    /// Whether what echoes this timestamp left its sender before the oldest ACK came there, wherever
+    /// that stands.
+    #[inline]
+    pub fn is_unheard(&self, tsecr: u32) -> bool {
+        self.0.front().is_some_and(|kept| kept.tsval != 0 && !is_since(tsecr, kept.tsval))
     }
 
     /// Whether there is none, and no room for more than one.
@@ -197,6 +220,7 @@ mod tests {
             payload_bytes: 0,
             duplicate: false,
             paced: false,
+            tsval: 0,
         };
         let mut pending = PendingAcks::default();
         assert!(!pending.repeats(&ack));
@@ -226,7 +250,9 @@ mod tests {
             for (payload_bytes, duplicate) in [(0, false), (7, false), (0, true), (7, true)] {
                 let (una, frame) = (base, FrameId::new(3, 4));
                 let paced = !duplicate;
-                let ack = Ack { seen_ns: 5, frame, una, offer, payload_bytes, duplicate, paced };
+                let (seen_ns, tsval) = (5, 9);
+                let ack =
+                    Ack { seen_ns, frame, una, offer, payload_bytes, duplicate, paced, tsval };
                 let mut pending = PendingAcks::default();
                 pending.push(&ack);
                 assert!(pending.covers(una, 5) && !pending.covers(una + 1, 5));

@@ -191,6 +191,10 @@ impl Connection {
             self.note_facts(side, segment);
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
+            if self.is_of_another(side, segment) {
+                self.setup.meet_another();
+                return;
+            }
             self.set_up(side, segment);
         }
         match self.take_expected(side, segment, payload, shared) {
@@ -323,7 +327,8 @@ impl Connection {
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
         self.halves[index].take_since(&mut since);
-        self.halves[index].advance(&mut since, segment.time_ns, rtt_ns, rtt_peer_ns);
+        let echoes = segment.echoes();
+        self.halves[index].advance(&mut since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
         let end = start + u64::from(segment.payload_len);
         if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
             && !self.mid_stream
@@ -455,8 +460,9 @@ impl Connection {
         since: &mut SinceDeparture,
     ) -> u64 {
         self.path.sample(side, rtt_ns);
-        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        self.halves[side as usize].advance(since, segment.time_ns, rtt_ns, rtt_peer_ns);
-        rtt_ns
+        let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        let half = &mut self.halves[side as usize];
+        half.advance(since, segment.time_ns, rtts_ns, segment.echoes());
+        rtts_ns.0
     }
 }

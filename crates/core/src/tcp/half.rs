@@ -26,7 +26,7 @@ pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use since::SinceDeparture;
 pub(super) use stream::Rtts;
-pub use stream::tail_probe_ns;
+pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
 use crate::app::Side;
 use crate::report::DirectionReport;
@@ -256,6 +256,11 @@ impl Half {
         sent ^ known ^ self.since.as_ref().map_or(0, |since| since.closed_ns)
     }
 
+    /// Payload sent, each byte counted once.
+    pub fn sent_bytes(&self) -> u64 {
+        self.unique_bytes
+    }
+
     /// Whether any packet of this direction was seen.
     pub fn seen(&self) -> bool {
         self.packets > 0
@@ -318,6 +323,23 @@ impl Half {
     pub fn is_under_way(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
         self.started() && position >= self.una_seen() && position < self.nxt
+    }
+
+    /// The timestamp of its ACK `segment`, if what its peer sends from then on echoes it, or a later
+    /// one: it carries nothing, and all before it was acknowledged (RFC 7323 §4.3); else 0.
+    #[inline]
+    pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
+        let alone = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
+        let settled = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        if alone && settled && stamped { segment.tsval } else { 0 }
+    }
+
+    /// Whether what comes before this number may have been sent, or a little that was not seen: no more
+    /// than a window as it is before its scale is agreed on (RFC 7323 §2.2).
+    pub fn may_have_sent(&self, seq: u32) -> bool {
+        let position = self.sequence.position(seq, self.nxt);
+        (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
     }
 
     /// Time to live of its last packet that was no RST; 0 if there was none.
@@ -483,7 +505,7 @@ mod tests {
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, None);
+        half.acked(&segment, None, 0);
         assert_eq!(half.una_seen(), half.nxt);
     }
 }

@@ -40,7 +40,7 @@ pub use connection::{Connection, Told};
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub(crate) use half::Copies;
-pub use half::{Half, Held, tail_probe_ns};
+pub use half::{Half, Held, RTO_MIN_NS, tail_probe_ns};
 pub use path::Path;
 pub(crate) use reassembly::Reassembly;
 pub use sent::Sighting;

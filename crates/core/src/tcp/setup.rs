@@ -88,6 +88,8 @@ struct Again {
     ignored_data: u32,
     /// The last of them, ns.
     ignored_last_ns: u64,
+    /// Segments about an older connection of the same ports.
+    others: u32,
 }
 
 impl Setup {
@@ -206,6 +208,16 @@ impl Setup {
             None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
+    }
+
+    /// The server spoke of an older connection of the same ports.
+    pub fn meet_another(&mut self) {
+        self.again.get_or_insert_default().others += 1;
+    }
+
+    /// How often either side spoke of it.
+    pub fn met_others(&self) -> u32 {
+        self.again.as_ref().map_or(0, |again| again.others)
     }
 
     /// The handshake has not been completed by the client.

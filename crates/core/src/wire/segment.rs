@@ -201,6 +201,13 @@ impl Segment {
         self.window == 0 && self.flags.0 & (ends | TcpFlags::ACK) == TcpFlags::ACK
     }
 
+    /// The timestamp that it echoes, if it does: of the last segment in order that had come to its sender
+    /// (RFC 7323 §4.3).
+    pub fn echoes(&self) -> Option<u32> {
+        let echoes = self.facts.has(SegmentFlags::TIMESTAMPS) && self.flags.has(TcpFlags::ACK);
+        echoes.then_some(self.tsecr)
+    }
+
     /// Whether `flow.high` opened the connection, as far as this segment shows: only SYNs tell.
     pub fn is_client_high(&self) -> bool {
         match (self.flags.has(TcpFlags::SYN), self.flags.has(TcpFlags::ACK)) {

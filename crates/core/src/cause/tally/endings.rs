@@ -62,7 +62,9 @@ impl Tally {
         // given up before any of it came.
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let heard = client_fin_ns.is_none_or(|at_ns| at_ns >= begun_ns);
+        let server_una = connection.halves[Side::Server as usize].una_seen();
+        let came = server_una > exchange.began_at[Side::Server as usize];
+        let heard = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
         let broken_off = heard && is_cut_short(connection, exchange);
         let content = fin_before && !broken_off || !exchange.response_seen;
         if by == Side::Client && !impatient && content {

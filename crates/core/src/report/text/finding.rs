@@ -82,6 +82,9 @@ pub(super) fn culprit(finding: &Finding) -> String {
     match finding.culprit.role {
         // What a server had to repeat was lost on the way from it.
         Role::Network if repeated_by(finding) == Some(Side::Server) => format!("network from {at}"),
+        Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
+            format!("network of {at}")
+        }
         // A router, where it says so itself.
         Role::Network if endpoint.port == 0 && endpoint != Endpoint::default() => {
             format!("network at {at}")

@@ -71,7 +71,9 @@ impl Connection {
         segment: &Segment,
         near_rtt_ns: Option<u64>,
     ) -> Option<u64> {
-        let (sample, said_ns) = self.halves[side.peer() as usize].acked(segment, near_rtt_ns);
+        let tsval = self.halves[side as usize].stamp_echoed(segment);
+        let peer = &mut self.halves[side.peer() as usize];
+        let (sample, said_ns) = peer.acked(segment, near_rtt_ns, tsval);
         if said_ns > 0
             && let Some(bulk) = &mut self.halves[side as usize].bulk
         {

@@ -49,7 +49,10 @@ impl Connection {
             let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
-                self.accrue_to(side, segment.time_ns, Sighting::of(side, segment));
+                // Whoever had closed waits no more.
+                let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
+                let left = left.filter(|_| side == Side::Client);
+                self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.rtt_ns(Side::Client);
@@ -135,14 +138,14 @@ impl Connection {
     /// closed a window.
     fn catch_up(&mut self, now_ns: u64) {
         for side in Side::ALL {
-            let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+            let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
             let half = &mut self.halves[side as usize];
             if half.trouble().zero_window_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
             half.take_since(&mut since);
-            half.advance(&mut since, now_ns, rtt_ns, rtt_peer_ns);
+            half.advance(&mut since, now_ns, rtts_ns, None);
             half.keep_since(since);
         }
     }

@@ -20,6 +20,25 @@ impl Connection {
         echoes[side as usize].get_or_insert((segment.tsval, segment.time_ns));
     }
 
+    /// Whether `segment` is about an older connection of the same ports that the server still keeps: it
+    /// answers the SYN with the ACK of that, which the client resets (RFC 9293 §3.10.7.4, RFC 5961 §4.2).
+    pub(super) fn is_of_another(&self, side: Side, segment: &Segment) -> bool {
+        if self.mid_stream || self.setup.syns == 0 || self.setup.syn_acks > 0 {
+            return false;
+        }
+        let reset = segment.flags.has(TcpFlags::RST);
+        match side {
+            Side::Server => {
+                let acknowledges =
+                    segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::ACK;
+                !reset
+                    && acknowledges
+                    && !self.halves[Side::Client as usize].may_have_sent(segment.ack)
+            }
+            Side::Client => reset && self.setup.met_others() > 0,
+        }
+    }
+
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
         let sampled = self.setup.established_ns().is_some() && !segment.flags.has(TcpFlags::SYN);
         let before = if sampled { Default::default() } else { self.setup.samples() };

@@ -376,10 +376,10 @@ impl Connection {
             Some(active) if self.halves[active as usize].closed() => active,
             _ => side,
         };
-        let (rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
+        let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
         self.halves[side as usize].take_since(&mut since);
-        self.halves[side as usize].advance(&mut since, end_ns, rtt_ns, rtt_peer_ns);
+        self.halves[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
         let mut gap = Gap::default();

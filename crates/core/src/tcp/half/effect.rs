@@ -29,31 +29,41 @@ fn is_dsack(segment: &Segment) -> bool {
 
 impl Half {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
-    /// to what is known `since` the last departure.
+    /// to what is known `since` the last departure. What leaves then `echoes` a timestamp, if it is known
+    /// what leaves.
     #[inline(always)]
     pub fn advance(
         &mut self,
         since: &mut SinceDeparture,
         now_ns: u64,
-        rtt_sender_ns: u64,
-        rtt_receiver_ns: u64,
+        (rtt_sender_ns, rtt_receiver_ns): (u64, u64),
+        echoes: Option<u32>,
     ) {
         let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
+            self.marks.note(Marks::ECHOES, echoes.is_some_and(|it| ack.is_echoed_by(it)));
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimate of the round trip may still be too long: where something was sent after
-        // a silence and nothing explains it, the next ACK may have come a little sooner.
+        // a silence and nothing explains it, the next ACK may have come a little sooner, unless what
+        // was sent does not echo it. (What should have come long before and is not echoed does not
+        // tell that the way is longer: what was sent may have stood in a queue since.)
         let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
-        if silent_ns > UNEXPLAINED_NS {
+        if silent_ns > UNEXPLAINED_NS && !self.is_unheard(echoes) {
             let loose_ns = loose_ns(rtt_sender_ns, silent_ns);
             let until_ns = (now_ns + loose_ns).saturating_sub(rtt_sender_ns);
             if let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }
+    }
+
+    /// Whether what `echoes` this timestamp left its sender before the next ACK came there.
+    #[inline]
+    fn is_unheard(&self, echoes: Option<u32>) -> bool {
+        self.marks.has(Marks::ECHOES) && echoes.is_some_and(|it| self.pending.is_unheard(it))
     }
 
     /// Whether an ACK that reports a loss may have reached the sender by `now_ns`, a little sooner than
@@ -262,8 +272,14 @@ impl Half {
 
     /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
     /// vantage and the receiver, if it gave one, and when the last of what it newly covers had passed
-    /// (0 where that is not remembered), ns.
-    pub fn acked(&mut self, segment: &Segment, near_rtt_ns: Option<u64>) -> (Option<u64>, u64) {
+    /// (0 where that is not remembered), ns. `tsval` is what its sender's answers
+    /// to it echo, see [`Ack::tsval`].
+    pub fn acked(
+        &mut self,
+        segment: &Segment,
+        near_rtt_ns: Option<u64>,
+        tsval: u32,
+    ) -> (Option<u64>, u64) {
         let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
@@ -300,6 +316,7 @@ impl Half {
                 payload_bytes: segment.payload_len,
                 duplicate: repeated || segment.sack_count > u8::from(dsack),
                 paced,
+                tsval,
             };
             let again = una == una_seen || self.marks.has(Marks::FINISHED);
             if !(again && self.changes_nothing(&ack)) {

@@ -75,6 +75,7 @@ impl Half {
             payload_bytes: segment.payload_len,
             duplicate: false,
             paced: false,
+            tsval: 0,
         });
         self.acked_window = segment.window;
         self.move_seen(segment.time_ns, una, self.times(false));

@@ -21,6 +21,8 @@ impl Marks {
     /// A full segment that carried PSH was followed by more at once: Linux sets it in every burst
     /// that its card cuts up.
     pub const PUSHES_EARLY: u8 = 1 << 6;
+    /// What it sent echoed the timestamp of an ACK that had come to it, or a later one.
+    pub const ECHOES: u8 = 1 << 7;
 
     #[inline]
     pub fn has(self, mark: u8) -> bool {

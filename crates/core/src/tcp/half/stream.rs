@@ -13,7 +13,7 @@ pub struct Rtts {
 
 /// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), and the ACK of one segment may be late,
 /// less a little, ns.
-const RTO_MIN_NS: u64 = 180_000_000;
+pub const RTO_MIN_NS: u64 = 180_000_000;
 
 /// After this at the earliest Linux probes for the loss of a single segment, ns: two round trips and the
 /// longest that its receiver may keep the ACK back (RFC 8985 §7.2).

@@ -1,0 +1,115 @@
+//! Clients that do not reach one server after the other: what their attempts have in common is the
+//! way out of the client, and one report of it says more than one a server.
+
+use super::assemble::Part;
+use super::tally::CauseTally;
+use super::{Cause, Role, set_up};
+use crate::report::{Culprit, Fact};
+use crate::wire::Endpoint;
+use hashbrown::{HashMap, HashSet};
+
+/// So many hosts are not down, or behind filters of their own, at the same time.
+const UNREACHED_HOSTS: usize = 4;
+
+/// Clients of which connection attempts to many hosts had to be repeated.
+pub(super) struct CutOff(HashSet<[u8; 16]>);
+
+impl CutOff {
+    /// Those among `faults`.
+    pub(super) fn of(faults: &[Part<'_>]) -> Self {
+        let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
+        for &(key, cause) in faults.iter().filter(|part| is_unreached(part)) {
+            if let Some(client) = client(cause) {
+                hosts.entry(client.address).or_default().insert(key.server.address);
+            }
+        }
+        hosts.retain(|_, hosts| hosts.len() >= UNREACHED_HOSTS);
+        Self(hosts.into_keys().collect())
+    }
+
+    /// Whom a finding about this part blames, if that is the network of a client.
+    pub(super) fn culprit(&self, part: Part<'_>) -> Option<Culprit> {
+        let client = client(part.1).filter(|_| is_unreached(&part))?;
+        let endpoint = Endpoint { port: 0, ..client };
+        self.0.contains(&client.address).then_some(Culprit { role: Role::Network, endpoint })
+    }
+}
+
+/// Nobody says that it keeps the attempts back, nor are they answered with what is left of others.
+fn is_unreached((key, cause): &Part<'_>) -> bool {
+    let at_server = key.culprit.role == Role::Network && key.culprit.endpoint == key.server;
+    let unheard = 2 * cause.shown.count(set_up::OTHERS) <= cause.exchanges;
+    key.cause == Cause::SynRetransmit && at_server && unheard
+}
+
+/// The client of the clearest instance.
+fn client(cause: &CauseTally) -> Option<Endpoint> {
+    cause.worst.as_ref().map(|instance| instance.client)
+}
+
+/// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
+pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
+    let of_client = |part: &Part<'_>| {
+        let client = client(part.1).map(|client| client.address);
+        is_unreached(part) && client == Some(culprit.endpoint.address)
+    };
+    if culprit.role != Role::Network || !parts.iter().all(of_client) {
+        return Vec::new();
+    }
+    let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
+    let caller = culprit.endpoint.ip().to_string();
+    vec![("caller", Fact::Text(caller)), ("hosts", Fact::Count(hosts.len() as u64))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{Protocol, Side};
+    use crate::capture::FrameId;
+    use crate::cause::scene::Proof;
+    use crate::cause::tally::{Instance, Key};
+    use crate::report::Vantage;
+
+    /// So many hosts that one client did not reach.
+    fn unreached(hosts: u8, obstacle: Option<Endpoint>) -> Vec<(Key, CauseTally)> {
+        let part = |host: u8| {
+            let server = Endpoint { address: [host; 16], port: 443 };
+            let culprit = Culprit { role: Role::Network, endpoint: obstacle.unwrap_or(server) };
+            let key = Key { cause: Cause::SynRetransmit, sender: Side::Client, server, culprit };
+            let worst = Instance {
+                rank: ((false, false, 1), std::cmp::Reverse((1, FrameId::new(0, 1)))),
+                proof: Proof::default(),
+                client: Endpoint { address: [99; 16], port: 40_000 },
+                server,
+                vantage: Vantage::Client,
+                software: None,
+                protocol: Protocol::default(),
+            };
+            (key, CauseTally { worst: Some(worst), ..CauseTally::default() })
+        };
+        (1..=hosts).map(part).collect()
+    }
+
+    #[test]
+    fn a_client_that_reaches_none_of_many_hosts_is_cut_off() {
+        let all = unreached(5, None);
+        let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+        let cut_off = CutOff::of(&parts);
+        let at_client = Endpoint { address: [99; 16], port: 0 };
+        let culprit = Culprit { role: Role::Network, endpoint: at_client };
+        assert!(parts.iter().all(|&part| cut_off.culprit(part) == Some(culprit)));
+        let names: Vec<_> = facts(culprit, &parts).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["caller", "hosts"]);
+        assert!(facts(parts[0].0.culprit, &parts[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_few_hosts_or_an_obstacle_that_names_itself_are_told_by_themselves() {
+        let router = Endpoint { address: [50; 16], port: 0 };
+        for all in [unreached(3, None), unreached(9, Some(router))] {
+            let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+            let cut_off = CutOff::of(&parts);
+            assert!(parts.iter().all(|&part| cut_off.culprit(part).is_none()));
+        }
+    }
+}
