@@ -145,7 +145,7 @@ impl Half {
         let at_once = pacer.sent_at_once(position, gap.len_ns());
         gap.in_pairs = at_once == Some(QUANTUM_SEGMENTS * gap.smss);
         let few = at_once.is_some_and(|bytes| bytes <= QUANTUM_SEGMENTS * gap.smss);
-        let known = gap.in_pairs && pacer.steps >= KNOWN_STEPS;
+        let known = gap.in_pairs && pacer.steps >= KNOWN_STEPS || pacer.pace.is_known(gap.smss);
         gap.paced = may_be_step(gap) && (few || gap.len_ns() <= QUANTUM_NS) && (!held || known);
         if gap.paced && gap.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
