@@ -59,6 +59,9 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
     }
+    if connection.ending().forgotten {
+        proof.fact("forgot", Fact::Text("RST without an ACK".into()));
+    }
     if connection.ending().reset.is_none() {
         proof.fact("by_fin", Fact::Text("FIN".into()));
     }

@@ -10,6 +10,7 @@ mod marks;
 mod pacer;
 mod packet_count;
 mod pieces;
+mod positions;
 mod restart;
 mod scale;
 mod since;
@@ -232,23 +233,6 @@ impl Half {
         }
     }
 
-    /// Position of its FIN, if one was sent.
-    pub fn fin(&self) -> Option<u64> {
-        self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
-    }
-
-    /// A FIN was sent, at `position`.
-    pub fn finish(&mut self, position: u64) {
-        self.marks.note(Marks::FINISHED, true);
-        self.fin = position as u32;
-    }
-
-    /// Position up to which everything was seen here.
-    pub fn in_order(&self) -> u64 {
-        let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
-        trouble.map_or(self.nxt, |trouble| trouble.in_order)
-    }
-
     /// Reads a word of each of its parts, so that all of them come from memory at once.
     pub fn glance(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
@@ -266,11 +250,6 @@ impl Half {
         self.packets > 0
     }
 
-    /// Whether it is known where its stream stands.
-    pub fn started(&self) -> bool {
-        self.marks.has(Marks::STARTED)
-    }
-
     /// Whether it has waited for the ACKs of full segments one or two at a time.
     pub fn steps(&self) -> bool {
         self.marks.has(Marks::STEPS)
@@ -286,43 +265,9 @@ impl Half {
         self.acked_len_max.into()
     }
 
-    /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
-    pub fn flight(&self) -> u64 {
-        self.nxt.saturating_sub(self.una())
-    }
-
-    /// Highest position acknowledged as seen here.
-    #[inline]
-    pub fn una_seen(&self) -> u64 {
-        widen(self.una_seen, self.nxt)
-    }
-
     /// When that ACK passed here, ns.
     pub fn una_seen_ns(&self) -> u64 {
         self.una_seen_ns
-    }
-
-    /// Highest position acknowledged as the sender knows (SND.UNA).
-    #[inline]
-    pub fn una(&self) -> u64 {
-        widen(self.una, self.nxt)
-    }
-
-    /// The position of a header's sequence number.
-    pub fn position(&mut self, seq: u32) -> u64 {
-        if !self.started() {
-            self.marks.note(Marks::STARTED, true);
-            self.sequence = Sequence::new(seq);
-            self.nxt = ORIGIN;
-            (self.una, self.una_seen) = (ORIGIN as u32, ORIGIN as u32);
-        }
-        self.sequence.position(seq, self.nxt)
-    }
-
-    /// Whether what begins with this number was sent and not acknowledged.
-    pub fn is_under_way(&self, seq: u32) -> bool {
-        let position = self.sequence.position(seq, self.nxt);
-        self.started() && position >= self.una_seen() && position < self.nxt
     }
 
     /// The timestamp of its ACK `segment`, if what its peer sends from then on echoes it, or a later
@@ -333,13 +278,6 @@ impl Half {
         let settled = self.sequence.position(segment.seq, self.nxt) == self.una_seen();
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         if alone && settled && stamped { segment.tsval } else { 0 }
-    }
-
-    /// Whether what comes before this number may have been sent, or a little that was not seen: no more
-    /// than a window as it is before its scale is agreed on (RFC 7323 §2.2).
-    pub fn may_have_sent(&self, seq: u32) -> bool {
-        let position = self.sequence.position(seq, self.nxt);
-        (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
     }
 
     /// Time to live of its last packet that was no RST; 0 if there was none.
@@ -399,35 +337,6 @@ impl Half {
     /// Whether it is not known to end messages without PSH, so that its absence says something.
     pub fn marks_ends(&self) -> bool {
         !self.marks.has(Marks::UNPUSHED_END)
-    }
-
-    /// The stream has come to `position`. What was acknowledged is not further behind than a window
-    /// can be, even if no ACK was captured.
-    fn go_to(&mut self, position: u64) {
-        let [una, una_seen] = [self.una(), self.una_seen()];
-        let right_edge = self.right_edge().unwrap_or(una);
-        self.nxt = position;
-        let least = position.saturating_sub(WINDOW_MAX_BYTES);
-        if una.min(una_seen).min(right_edge) < least {
-            self.una = una.max(least) as u32;
-            self.una_seen = una_seen.max(least) as u32;
-            self.right_edge = right_edge.max(least) as u32;
-        }
-    }
-
-    /// The stream's data begins at `position`, after the SYN.
-    pub fn begin_data(&mut self, position: u64) {
-        if position > self.nxt {
-            self.go_to(position);
-            if let Some(trouble) = &mut self.trouble {
-                trouble.in_order = position;
-            }
-        }
-    }
-
-    /// Header sequence number of the first segment seen.
-    pub fn first_number(&self) -> Option<u32> {
-        self.started().then_some(self.sequence.first)
     }
 
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if

@@ -77,7 +77,12 @@ impl Tally {
             return;
         }
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
-        if left && !(by == Side::Client && broken_off) {
+        // But one that gave up on a server that had forgotten it had waited in vain.
+        let in_vain = by == Side::Server
+            && connection.ending().forgotten
+            && exchange.wall_ns() >= PATIENCE_NS
+            && is_cut_short(connection, exchange);
+        if left && !(by == Side::Client && broken_off) && !in_vain {
             return;
         }
         // Nor one that answered its server's goodbye, which had reached it, with its own.

@@ -1,0 +1,98 @@
+//! Positions in the stream of one direction (RFC 9293 §3.4): where its sequence numbers stand, and how far
+//! it was sent, seen and acknowledged.
+
+use super::*;
+
+impl Half {
+    /// Position of its FIN, if one was sent.
+    pub fn fin(&self) -> Option<u64> {
+        self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
+    }
+
+    /// A FIN was sent, at `position`.
+    pub fn finish(&mut self, position: u64) {
+        self.marks.note(Marks::FINISHED, true);
+        self.fin = position as u32;
+    }
+
+    /// Position up to which everything was seen here.
+    pub fn in_order(&self) -> u64 {
+        let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
+        trouble.map_or(self.nxt, |trouble| trouble.in_order)
+    }
+
+    /// Whether it is known where its stream stands.
+    pub fn started(&self) -> bool {
+        self.marks.has(Marks::STARTED)
+    }
+
+    /// Bytes sent and, as the sender knows, not acknowledged (RFC 5681 FlightSize).
+    pub fn flight(&self) -> u64 {
+        self.nxt.saturating_sub(self.una())
+    }
+
+    /// Highest position acknowledged as seen here.
+    #[inline]
+    pub fn una_seen(&self) -> u64 {
+        widen(self.una_seen, self.nxt)
+    }
+
+    /// Highest position acknowledged as the sender knows (SND.UNA).
+    #[inline]
+    pub fn una(&self) -> u64 {
+        widen(self.una, self.nxt)
+    }
+
+    /// The position of a header's sequence number.
+    pub fn position(&mut self, seq: u32) -> u64 {
+        if !self.started() {
+            self.marks.note(Marks::STARTED, true);
+            self.sequence = Sequence::new(seq);
+            self.nxt = ORIGIN;
+            (self.una, self.una_seen) = (ORIGIN as u32, ORIGIN as u32);
+        }
+        self.sequence.position(seq, self.nxt)
+    }
+
+    /// Whether what begins with this number was sent and not acknowledged.
+    pub fn is_under_way(&self, seq: u32) -> bool {
+        let position = self.sequence.position(seq, self.nxt);
+        self.started() && position >= self.una_seen() && position < self.nxt
+    }
+
+    /// Whether what comes before this number may have been sent, or a little that was not seen: no more
+    /// than a window as it is before its scale is agreed on (RFC 7323 §2.2).
+    pub fn may_have_sent(&self, seq: u32) -> bool {
+        let position = self.sequence.position(seq, self.nxt);
+        (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
+    }
+
+    /// The stream has come to `position`. What was acknowledged is not further behind than a window
+    /// can be, even if no ACK was captured.
+    pub(super) fn go_to(&mut self, position: u64) {
+        let [una, una_seen] = [self.una(), self.una_seen()];
+        let right_edge = self.right_edge().unwrap_or(una);
+        self.nxt = position;
+        let least = position.saturating_sub(WINDOW_MAX_BYTES);
+        if una.min(una_seen).min(right_edge) < least {
+            self.una = una.max(least) as u32;
+            self.una_seen = una_seen.max(least) as u32;
+            self.right_edge = right_edge.max(least) as u32;
+        }
+    }
+
+    /// The stream's data begins at `position`, after the SYN.
+    pub fn begin_data(&mut self, position: u64) {
+        if position > self.nxt {
+            self.go_to(position);
+            if let Some(trouble) = &mut self.trouble {
+                trouble.in_order = position;
+            }
+        }
+    }
+
+    /// Header sequence number of the first segment seen.
+    pub fn first_number(&self) -> Option<u32> {
+        self.started().then_some(self.sequence.first)
+    }
+}
