@@ -57,7 +57,11 @@ ip netns exec "$server" nginx -c "$work/nginx.conf" -p "$work" &
 pids+=($!)
 ip netns exec "$client" tcpdump -i near -s 0 -B 262144 -w "$capture" 'tcp' 2>"$work/tcpdump.log" &
 dump=$!
-sleep 1
+# A buffer of that size takes a while to be had: connections are to be captured from their SYN on.
+for _ in {1..100}; do
+    ! grep -qs listening "$work/tcpdump.log" || break
+    sleep 0.1
+done
 
 load() { ip netns exec "$client" timeout 60 "$@" >/dev/null; }
 packets() {

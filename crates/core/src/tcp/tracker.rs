@@ -1,5 +1,6 @@
 //! The table of connections of one shard.
 
+use crate::capture::FrameId;
 use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
@@ -32,7 +33,8 @@ const SPARE_MAX: usize = 32;
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: VecDeque<(u64, u64, FlowKey)>,
-    half_open: VecDeque<(u64, FlowKey)>,
+    /// Connections whose SYN was seen, by hash, key and first frame: addresses and ports are used again.
+    half_open: VecDeque<(u64, FlowKey, FrameId)>,
     shared: Shared,
     /// Room of connections that are over.
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
@@ -145,7 +147,7 @@ impl Tracker {
         }
         connection.segment(segment, payload, &mut self.shared, sink);
         if syn {
-            self.half_open.push_back((hash, segment.flow));
+            self.half_open.push_back((hash, segment.flow, segment.frame));
         }
         self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         self.bound_half_open(sink);
@@ -169,8 +171,8 @@ impl Tracker {
 
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
         while self.half_open.len() > HALF_OPEN_MAX {
-            let Some((hash, key)) = self.half_open.pop_front() else { return };
-            let found = self.table.find(hash, |connection| connection.key == key);
+            let Some((hash, key, first)) = self.half_open.pop_front() else { return };
+            let found = self.table.find(hash, |it| it.key == key && it.first_frame == first);
             let Some(connection) = found.filter(|it| it.setup.half_open()) else { continue };
             // What was refused is over, and only kept for what may come late.
             self.evicted += u64::from(!connection.setup.refused);
@@ -217,5 +219,55 @@ impl Tracker {
     /// Connections followed at present.
     pub fn open_connections(&self) -> usize {
         self.table.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::FrameId;
+    use crate::wire::{Endpoint, SegmentFlags};
+
+    struct Nothing;
+
+    impl Sink for Nothing {
+        fn exchange(&mut self, _: &Connection, _: &Exchange) {}
+        fn connection(&mut self, _: &Connection) {}
+    }
+
+    /// Ports are used again before many others were used once: the new connection is none that was
+    /// given up long ago.
+    #[test]
+    fn a_port_that_is_used_again_is_no_attempt_of_before() {
+        let mut tracker = Tracker::default();
+        let mut frames = 0;
+        let mut step = |port: u32, from_high, flags: u8, seq: u32, ack: u32| {
+            frames += 1;
+            let endpoint = |last, port| Endpoint { address: [last; 16], port };
+            let high = endpoint(2, 1_024 + port as u16);
+            let segment = Segment {
+                time_ns: frames * 1_000,
+                frame: FrameId::new(0, frames),
+                flow: FlowKey { low: endpoint(1, 80), high },
+                flow_hash: u64::from(port),
+                facts: SegmentFlags(if from_high { SegmentFlags::FROM_HIGH } else { 0 }),
+                flags: TcpFlags(flags),
+                seq,
+                ack,
+                ..Segment::default()
+            };
+            tracker.segment(&segment, &[], &mut Nothing);
+        };
+        let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
+        for port in 0..HALF_OPEN_MAX as u32 {
+            step(port, true, syn, 100, 0);
+            step(port, false, syn | ack, 500, 101);
+            step(port, true, ack, 101, 501);
+            step(port, true, fin | ack, 101, 501);
+            step(port, false, fin | ack, 501, 102);
+            step(port, true, ack, 102, 502);
+        }
+        step(0, true, syn, 900_000, 0);
+        assert_eq!((tracker.evicted, tracker.port_reuses), (0, 1));
     }
 }
