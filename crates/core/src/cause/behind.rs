@@ -41,8 +41,15 @@ impl Thinks {
     /// Whether it waits for `inner` all the while: that ends first, and takes most of the time.
     fn waits_for(&self, inner: &Self) -> bool {
         let apart_ns = (self.to_ns - self.from_ns) / APART_PART;
-        let beside_proxy = matches!(self.vantage, Vantage::Server | Vantage::Local)
-            && matches!(inner.vantage, Vantage::Client | Vantage::Local);
+        // Beside all of them only the address tells who is one connection's server and another's client; a
+        // proxy that it was captured at may have two.
+        let beside_proxy = match (self.vantage, inner.vantage) {
+            (Vantage::Server, Vantage::Client) => true,
+            (Vantage::Server | Vantage::Local, Vantage::Client | Vantage::Local) => {
+                self.server.address == inner.client
+            }
+            _ => false,
+        };
         beside_proxy
             && self.client != inner.client
             && self.server != inner.server
@@ -111,6 +118,15 @@ mod tests {
     fn a_proxy_waits_for_the_backend_that_answers_just_before_it_does() {
         let (outer, inner) = (proxy(3_820, (1_000, 1_289)), backend(3_780, (1_001, 1_287)));
         assert!(outer.waits_for(&inner) && !inner.waits_for(&outer));
+    }
+
+    #[test]
+    fn beside_all_of_them_the_proxy_s_address_tells() {
+        let vantage = Vantage::Local;
+        let outer = Thinks { vantage, ..proxy(3_820, (1_000, 1_289)) };
+        let inner = Thinks { vantage, ..backend(3_780, (1_001, 1_287)) };
+        assert!(!outer.waits_for(&inner));
+        assert!(outer.waits_for(&Thinks { client: outer.server.address, ..inner }));
     }
 
     #[test]

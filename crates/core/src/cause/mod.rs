@@ -186,6 +186,9 @@ pub fn judge(gap: &Gap) -> Slices {
             continue;
         }
         if let Some(slice) = recogniser(gap, slices.rest_ns) {
+            if slice.cause == Some(Cause::CongestionWindow) {
+                slices.take(pacing::own(gap));
+            }
             slices.take(slice);
             break;
         }

@@ -22,6 +22,13 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     gap.paced.then(|| Slice::of(Owner::CongestionWindow, cause, rest_ns))
 }
 
+/// What a sender that spaces what it sends would have waited for anyhow, had a loss not made its window
+/// smaller.
+pub(super) fn own(gap: &Gap) -> Slice {
+    let ns = gap.own_pace_ns.saturating_sub(gap.busy_ns);
+    Slice::of(Owner::CongestionWindow, Cause::SlowStart, ns)
+}
+
 /// What was sent last, and what its kernel let go a step of the pace later.
 pub(super) fn prove(gap: &Gap, proof: &mut Proof) {
     proof.see_before(gap, "paced");

@@ -1,5 +1,9 @@
 //! Exchanges of one connection: when they begin and end, and who owned their time.
 
+mod opening;
+
+pub use opening::Opening;
+
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Class, Owner, Slice, Slices};
@@ -230,22 +234,6 @@ impl Exchange {
         }
     }
 
-    /// Without a ceiling over its flight the sender would still have had to open its congestion
-    /// window: what it would have waited for that, beyond what it did, is not lost to the ceiling.
-    pub fn uncover_opening(&mut self, sender: Side, opening: &Opening) {
-        let of_sender = |chain: &&mut Chain| chain.sender == sender;
-        let waited = self.chains.iter_mut().filter(of_sender);
-        let opened = waited.filter(|chain| chain.cause == Cause::SlowStart).map(|chain| chain.ns);
-        let mut uncovered_ns = opening.wait_ns().saturating_sub(opened.sum());
-        for chain in self.chains.iter_mut().filter(of_sender) {
-            if matches!(chain.cause, Cause::SendBuffer | Cause::ReceiveWindow) {
-                let ns = uncovered_ns.min(chain.ns);
-                chain.ns -= ns;
-                uncovered_ns -= ns;
-            }
-        }
-    }
-
     /// Takes the client's pauses out, where it went on after several.
     pub(super) fn drop_pauses(&mut self) -> bool {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
@@ -460,39 +448,5 @@ impl Exchange {
             }
             None => self.link(other),
         }
-    }
-}
-
-/// What a sender with nothing over its flight but a congestion window had to send.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening {
-    /// Bytes to send.
-    pub bytes: u64,
-    /// The window before, bytes.
-    pub window: u64,
-    /// Minimum round trip, ns.
-    pub rtt_ns: u64,
-    /// The bottleneck's rate, bytes per second, if it is known.
-    pub rate: Option<u64>,
-}
-
-impl Opening {
-    /// How long it waits for ACKs when its flight begins at the window before and doubles with
-    /// each round trip (RFC 5681 §3.1), until it fills the path, ns.
-    fn wait_ns(&self) -> u64 {
-        let mut flight = self.window.max(1);
-        let (mut sent, mut waited_ns) = (flight, 0);
-        while sent < self.bytes {
-            let busy_ns = self
-                .rate
-                .map_or(0, |rate| u128::from(flight) * 1_000_000_000 / u128::from(rate.max(1)));
-            match u128::from(self.rtt_ns).checked_sub(busy_ns) {
-                Some(wait_ns) => waited_ns += wait_ns as u64,
-                None => break,
-            }
-            flight *= 2;
-            sent += flight;
-        }
-        waited_ns
     }
 }

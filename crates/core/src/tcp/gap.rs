@@ -172,6 +172,9 @@ pub struct Gap {
     pub paced: bool,
     /// Two full segments were sent at once before it, as a slow pace does.
     pub in_pairs: bool,
+    /// How long it would have lasted at its sender's pace before that lost anything, where it is a step
+    /// of his pace after a loss, ns.
+    pub own_pace_ns: u64,
     /// What was measured as the path's rate is what a window or a buffer lets go each round trip.
     pub limit_paced: bool,
     /// How long its writer would have paused anyhow, as he does after such writes where there is room

@@ -2,19 +2,21 @@
 
 /// Bytes passed on, by how fast that was.
 ///
-/// The estimate is the rate that a quarter of the bytes exceed: stretched ACKs only lower a sample and
-/// ACK compression raises a few, so neither the greatest nor the middle one will do.
+/// What is fastest among them is the rate: stretched ACKs only lower a sample. But ACK compression raises
+/// a few, so a quarter of the bytes may exceed it; and what is late by as much as a host takes makes one
+/// distance shorter and the next longer, so that only those that are alike tell it together.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// Bytes per rate class, half-octaves of bytes/s from 2^10 up.
+    /// By rate, in quarters of an octave of bytes/s from 2^10 up.
     bytes_by_rate: [u32; CLASSES],
+    /// In how long those were passed on, ns: one part in 2^24 is more than is asked of it.
+    ns_by_rate: [f32; CLASSES],
     /// In all.
     total_bytes: u64,
     /// The last estimate, bytes per second; 0 if it has to be made again.
     rate: u64,
 }
 
-/// Four classes an octave.
 const CLASSES: usize = 112;
 const LOWEST_EXPONENT: f64 = 10.0;
 
@@ -23,7 +25,8 @@ const ENOUGH_BYTES: u64 = 8_000;
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { bytes_by_rate: [0; CLASSES], total_bytes: 0, rate: 0 }
+        let (bytes_by_rate, ns_by_rate) = ([0; CLASSES], [0.0; CLASSES]);
+        Self { bytes_by_rate, ns_by_rate, total_bytes: 0, rate: 0 }
     }
 }
 
@@ -32,10 +35,22 @@ impl Rates {
     pub fn sample(&mut self, bytes: u64, ns: u64) {
         let rate = bytes as f64 * 1e9 / ns.max(1) as f64;
         let class = ((rate.log2() - LOWEST_EXPONENT) * 4.0).clamp(0.0, (CLASSES - 1) as f64);
-        let count = &mut self.bytes_by_rate[class as usize];
-        *count = count.saturating_add(bytes.min(u64::from(u32::MAX)) as u32);
-        self.total_bytes += bytes;
+        let (class, bytes) = (class as usize, bytes.min(u64::from(u32::MAX / 2)) as u32);
+        if self.bytes_by_rate[class].checked_add(bytes).is_none() {
+            self.halve();
+        }
+        self.bytes_by_rate[class] += bytes;
+        self.ns_by_rate[class] += ns as f32;
+        self.total_bytes += u64::from(bytes);
         self.rate = 0;
+    }
+
+    /// There is no room for more of one class: what was earlier counts less.
+    #[cold]
+    fn halve(&mut self) {
+        self.bytes_by_rate.iter_mut().for_each(|bytes| *bytes /= 2);
+        self.ns_by_rate.iter_mut().for_each(|ns| *ns /= 2.0);
+        self.total_bytes = self.bytes_by_rate.iter().map(|&bytes| u64::from(bytes)).sum();
     }
 
     fn is_enough(&self) -> bool {
@@ -52,15 +67,21 @@ impl Rates {
             for class in (0..CLASSES).rev() {
                 let bytes = u64::from(self.bytes_by_rate[class]);
                 if bytes > above {
-                    let within = above as f64 / bytes as f64;
-                    let exponent = LOWEST_EXPONENT + (class as f64 + 1.0 - within) / 4.0;
-                    self.rate = exponent.exp2() as u64;
+                    self.rate = self.rate_around(class);
                     break;
                 }
                 above -= bytes;
             }
         }
         (self.rate > 0).then_some(self.rate)
+    }
+
+    /// How fast that class and those next to it were together, bytes per second.
+    fn rate_around(&self, class: usize) -> u64 {
+        let around = class.saturating_sub(1)..(class + 2).min(CLASSES);
+        let bytes: u64 = self.bytes_by_rate[around.clone()].iter().map(|&it| u64::from(it)).sum();
+        let ns: f64 = self.ns_by_rate[around].iter().map(|&it| f64::from(it)).sum();
+        (bytes as f64 * 1e9 / ns.max(1.0)) as u64
     }
 }
 
@@ -177,7 +198,29 @@ mod tests {
             pipe.sample(2896, 18_000_000);
         }
         let rate = pipe.rate().unwrap_or(0) as f64;
-        assert!((rate / 12.5e6 - 1.0).abs() < 0.2, "{rate}");
+        assert!((rate / 12.5e6 - 1.0).abs() < 0.01, "{rate}");
+    }
+
+    #[test]
+    fn hosts_that_are_late_now_and_then_do_not_make_a_link_faster() {
+        let mut pipe = Pipe::default();
+        for late_ns in [0, 60_000, 20_000, 80_000, 0, 40_000].repeat(20) {
+            // As much as one is late, the next comes sooner.
+            pipe.sample(2896, 231_680 + late_ns);
+            pipe.sample(2896, 231_680 - late_ns);
+        }
+        let rate = pipe.rate().unwrap_or(0) as f64;
+        assert!((rate / 12.5e6 - 1.0).abs() < 0.05, "{rate}");
+    }
+
+    #[test]
+    fn a_rate_outlasts_more_bytes_than_are_counted() {
+        let mut pipe = Pipe::default();
+        for _ in 0..8 {
+            pipe.sample(1 << 30, 1_000_000_000);
+        }
+        let rate = pipe.rate().unwrap_or(0) as f64;
+        assert!((rate / f64::from(1 << 30) - 1.0).abs() < 0.01, "{rate}");
     }
 
     #[test]

@@ -282,6 +282,7 @@ impl Connection {
             window: half.window_opened_by(began.saturating_sub(ORIGIN)),
             rtt_ns: self.path.base_rtt_ns(),
             rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
+            paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
         };
         exchange.uncover_opening(side, &opening);
     }

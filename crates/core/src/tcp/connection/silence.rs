@@ -124,7 +124,7 @@ impl Connection {
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
         let half = &mut self.halves[side as usize];
         if half.bulk.is_some() {
-            half.follow_pace(gap, start);
+            half.follow_pace(gap, start, began.map(|(position, _)| position));
         }
         if continues {
             half.follow_pieces(gap, start, began);
@@ -365,7 +365,9 @@ impl Connection {
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
-        let open = self.timeline.front().is_some_and(|exchange| !exchange.is_complete());
+        // What has all been sent, and is sent again, has not arrived.
+        let again = self.halves[Side::Server as usize].in_recovery();
+        let open = self.timeline.front().is_some_and(|exchange| again || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
         if !open || over && !self.unfinished() {
             return;
