@@ -98,6 +98,8 @@ fn postgres(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed,
 }
 
 fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
+    // Where it runs, its own files in place of the system's, a shell would only say that it is missing.
+    let version = run("ping", &["-V"])?.trim().to_owned();
     let resolvers = super::resolvers(stage, 1)?;
     let resolver =
         dns::Behaviour { ignores: vec![PTR], ..dns::Behaviour::healthy(NAME, stage.server_addr) };
@@ -130,8 +132,7 @@ fn ping(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, Lab
     loaded.requests.extend(web.requests);
     loaded.kernel = web.kernel;
     let mut observed = Observed::with_server(loaded, &server);
-    let ping = run("ping", &["-V"]).unwrap_or_default().trim().to_owned();
-    observed.versions.push(("ping".to_owned(), ping));
+    observed.versions.push(("ping".to_owned(), version));
     observed.versions.push(super::glibc_version());
     Ok(observed)
 }
