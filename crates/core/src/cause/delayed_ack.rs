@@ -39,6 +39,7 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
     };
     gap.turn == Turn::Continues
         && gap.retransmission.is_none()
+        && !gap.nothing_unsent
         && ack.pure
         && gap.flight_before > 0
         // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).

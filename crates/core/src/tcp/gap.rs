@@ -146,6 +146,9 @@ pub struct Gap {
     pub holed: bool,
     /// When the sender's timer last repeated in it what had been acknowledged, ns; 0 if it did not.
     pub repeated_ns: u64,
+    /// The sender had nothing more to send for a part of it: it repeated its last segment to find out whether
+    /// that was lost, for want of new data.
+    pub nothing_unsent: bool,
     /// The sender is repairing a loss.
     pub in_recovery: bool,
     /// It has lost something earlier on this connection.

@@ -216,6 +216,7 @@ impl Connection {
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,
+            nothing_unsent: since.probed_tail,
             steps: half.steps(),
             shape,
             owes: self.framer.owes(side),

@@ -149,6 +149,15 @@ impl Half {
         self.fill_pipe(segment.time_ns, len);
     }
 
+    /// Whether a repetition from `start` to `end` is the probe for a lost tail, which carries new data where
+    /// there is some and the window has room for it (RFC 8985 §7.3). An RTO repeats what comes first, and
+    /// then perhaps the rest.
+    fn probes_with_old(&self, start: u64, end: u64) -> bool {
+        let room = self.right_edge().is_some_and(|edge| edge > self.nxt);
+        let last = self.original(start).is_some_and(|first| first.frame == self.last.frame);
+        start > self.una() && end == self.nxt && last && room
+    }
+
     /// The same for data that is not new. Answers whether it is a departure.
     #[inline(never)]
     fn depart_again(
@@ -167,7 +176,8 @@ impl Half {
                 // What was not acknowledged yet waits for its receiver's ACK, and none was lost.
                 let unheard = recovery == Recovery::Timer && end <= self.una_seen();
                 let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
-                self.keep_since(SinceDeparture { repeated_ns, ..*since });
+                let probed_tail = since.probed_tail || self.probes_with_old(start, end);
+                self.keep_since(SinceDeparture { repeated_ns, probed_tail, ..*since });
                 self.fill_pipe(segment.time_ns, len);
                 return false;
             }
