@@ -2,11 +2,11 @@
 //! way out of the client, and one report of it says more than one a server.
 
 use super::assemble::Part;
-use super::tally::CauseTally;
+use super::refusals::{client, clients_of_many};
 use super::{Cause, Role, set_up};
 use crate::report::{Culprit, Fact};
 use crate::wire::Endpoint;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 /// So many hosts are not down, or behind filters of their own, at the same time.
 const UNREACHED_HOSTS: usize = 4;
@@ -17,14 +17,8 @@ pub(super) struct CutOff(HashSet<[u8; 16]>);
 impl CutOff {
     /// Those among `faults`.
     pub(super) fn of(faults: &[Part<'_>]) -> Self {
-        let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
-        for &(key, cause) in faults.iter().filter(|part| is_unreached(part)) {
-            if let Some(client) = client(cause) {
-                hosts.entry(client.address).or_default().insert(key.server.address);
-            }
-        }
-        hosts.retain(|_, hosts| hosts.len() >= UNREACHED_HOSTS);
-        Self(hosts.into_keys().collect())
+        let unreached = faults.iter().filter(|part| is_unreached(part));
+        Self(clients_of_many(unreached, UNREACHED_HOSTS))
     }
 
     /// Whom a finding about this part blames, if that is the network of a client.
@@ -40,11 +34,6 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
     let at_server = key.culprit.role == Role::Network && key.culprit.endpoint == key.server;
     let unheard = 2 * cause.shown.count(set_up::OTHERS) <= cause.exchanges;
     key.cause == Cause::SynRetransmit && at_server && unheard
-}
-
-/// The client of the clearest instance.
-fn client(cause: &CauseTally) -> Option<Endpoint> {
-    cause.worst.as_ref().map(|instance| instance.client)
 }
 
 /// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
@@ -67,7 +56,7 @@ mod tests {
     use crate::app::{Protocol, Side};
     use crate::capture::FrameId;
     use crate::cause::scene::Proof;
-    use crate::cause::tally::{Instance, Key};
+    use crate::cause::tally::{CauseTally, Instance, Key};
     use crate::report::Vantage;
 
     /// So many hosts that one client did not reach.

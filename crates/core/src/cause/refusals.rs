@@ -47,15 +47,8 @@ pub(super) struct Sweeps(HashSet<[u8; 16]>);
 impl Sweeps {
     /// Those among `faults`.
     pub(super) fn of(faults: &[Part<'_>]) -> Self {
-        let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
         let refused = faults.iter().filter(|(key, _)| key.cause == Cause::Refused);
-        for (key, cause) in refused {
-            if let Some(client) = client(cause) {
-                hosts.entry(client.address).or_default().insert(key.server.address);
-            }
-        }
-        hosts.retain(|_, hosts| hosts.len() >= SCANNED_HOSTS);
-        Self(hosts.into_keys().collect())
+        Self(clients_of_many(refused, SCANNED_HOSTS))
     }
 
     /// Whom a finding about this part blames.
@@ -70,8 +63,23 @@ impl Sweeps {
     }
 }
 
+/// The addresses of clients that met what `parts` tell at so many hosts or more.
+pub(super) fn clients_of_many<'a>(
+    parts: impl Iterator<Item = &'a Part<'a>>,
+    hosts_min: usize,
+) -> HashSet<[u8; 16]> {
+    let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
+    for (key, cause) in parts {
+        if let Some(client) = client(cause) {
+            hosts.entry(client.address).or_default().insert(key.server.address);
+        }
+    }
+    hosts.retain(|_, hosts| hosts.len() >= hosts_min);
+    hosts.into_keys().collect()
+}
+
 /// The client of the clearest instance.
-fn client(cause: &CauseTally) -> Option<Endpoint> {
+pub(super) fn client(cause: &CauseTally) -> Option<Endpoint> {
     cause.worst.as_ref().map(|instance| instance.client)
 }
 

@@ -20,8 +20,8 @@ pub struct Ending {
     pub reset: Option<Sighting>,
     /// Time to live of the RST, and of its sender's other packets (0 if there were none).
     pub reset_ttls: [u8; 2],
-    /// The RST came from who had not closed, and acknowledges nothing: that host knows of no connection any
-    /// more (RFC 9293 §3.10.7.1).
+    /// A client that closed was answered with a RST that acknowledges nothing, by a server that had not
+    /// closed: that host knows of no connection any more (RFC 9293 §3.10.7.1).
     pub forgotten: bool,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
@@ -37,8 +37,9 @@ impl Connection {
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
-        ending.forgotten = ending.fin_ns[side as usize].is_none()
-            && ending.fin_ns[side.peer() as usize].is_some()
+        ending.forgotten = side == Side::Server
+            && ending.fin_ns[Side::Server as usize].is_none()
+            && ending.fin_ns[Side::Client as usize].is_some()
             && !segment.flags.has(TcpFlags::ACK);
         self.resume();
         if side == Side::Client {
