@@ -25,7 +25,7 @@ use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
 use crate::report::{Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, Sink};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, Plain, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -102,6 +102,12 @@ const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
+/// Whether what is asked on `connection` are names.
+#[inline]
+fn is_lookup(connection: &Connection) -> bool {
+    connection.protocol() == Protocol::Dns && connection.server().port == DNS_PORT
+}
+
 /// Everything one shard adds up.
 #[derive(Default)]
 pub struct Tally {
@@ -134,10 +140,12 @@ pub struct Tally {
 }
 
 impl Sink for Tally {
+    fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
+        !is_lookup(connection) && !Queues::tells_of(plain) && self.runs.take_plain(connection, plain)
+    }
+
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        let server = connection.server();
-        let is_lookup = connection.protocol() == Protocol::Dns && server.port == DNS_PORT;
-        if is_lookup && exchange.fault_ns() == 0 {
+        if is_lookup(connection) && exchange.fault_ns() == 0 {
             // It is counted with what waited for it, or else as a look-up.
             self.spoken(connection, exchange);
             return;
@@ -146,7 +154,7 @@ impl Sink for Tally {
         if self.runs.take(connection, exchange) {
             return;
         }
-        let place = self.place(server);
+        let place = self.place(connection.server());
         self.endpoints.entry_ref(&place).or_default().exchange(connection, exchange);
         for chain in &exchange.chains {
             self.cause(connection, exchange, chain);

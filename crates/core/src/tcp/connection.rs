@@ -5,7 +5,6 @@ mod asked;
 mod blocked;
 mod doubt;
 mod ending;
-mod expected;
 mod feed;
 mod icmp;
 mod limits;
@@ -14,6 +13,7 @@ mod rare;
 mod roles;
 mod silence;
 mod standing;
+mod steady;
 mod suspended;
 mod under_way;
 
@@ -37,11 +37,11 @@ use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use ending::Ending;
-use expected::Expected;
 pub use icmp::Told;
 use rare::Rare;
 pub use rare::TraceFaults;
 use std::sync::Arc;
+use steady::Steady;
 use suspended::{Suspended, ToldLate};
 
 /// Departures closer than this need no explanation: it is what a kernel takes to send the next
@@ -102,6 +102,8 @@ pub struct Connection {
     /// What each side says it is, where one does.
     software: Option<Arc<Software>>,
     rare: Option<Box<Rare>>,
+    /// What has passed since it is steady.
+    steady: Option<Box<Steady>>,
     /// Exchanges that were over, their time by owner and what faults cost of it.
     pub totals: Totals,
 }
@@ -151,6 +153,7 @@ impl Connection {
             cut_off: false,
             software: None,
             rare: None,
+            steady: None,
             totals: Totals::default(),
         }
     }
@@ -168,6 +171,9 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
+        if self.steady.is_some() && self.goes_on_steadily(segment, payload, shared, sink) {
+            return;
+        }
         let steady;
         let segment = if segment.time_ns < self.last.time_ns || self.stepped_ns() > 0 {
             steady = self.steady(segment);
@@ -196,11 +202,6 @@ impl Connection {
                 return;
             }
             self.set_up(side, segment);
-        }
-        match self.take_expected(side, segment, payload, shared) {
-            Expected::Nothing => {}
-            Expected::Taken(None) => return,
-            Expected::Taken(Some(arrived)) => return self.hand(arrived, shared, sink),
         }
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let goes_on = self.timeline.active == Some(side);
@@ -244,6 +245,9 @@ impl Connection {
             self.reset(side, segment);
         }
         self.hand_over(shared, sink);
+        if side == Side::Server && segment.payload_len > 0 {
+            self.settle_down(segment, shared);
+        }
     }
 
     /// Zero-length probes repeat the position before what was acknowledged last.

@@ -49,4 +49,4 @@ pub use setup::Setup;
 pub use shared::Shared;
 pub use standing::Standing;
 pub use trace::{Trace, TracedGap};
-pub use tracker::{Sink, Tracker};
+pub use tracker::{Plain, Sink, Tracker};

@@ -91,6 +91,11 @@ impl SentLog {
         self.0.only().is_some()
     }
 
+    /// Whether none is remembered, and there is no room for more than one.
+    pub fn is_unused(&self) -> bool {
+        self.0.is_unused()
+    }
+
     /// Length of the segment that carried position `start`; 0 if it is not remembered.
     pub fn len_of(&self, start: u64) -> u32 {
         self.of(start).map_or(0, |sent| sent.len.get())

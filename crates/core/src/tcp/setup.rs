@@ -49,10 +49,10 @@ pub struct Setup {
     steps: Steps,
     /// What was repeated, if anything.
     again: Option<Box<Again>>,
-    /// How many SYNs.
-    pub syns: u32,
-    /// How many SYN-ACKs.
-    pub syn_acks: u32,
+    /// How many SYNs, up to [`u16::MAX`].
+    pub syns: u16,
+    /// How many SYN-ACKs, up to [`u16::MAX`].
+    pub syn_acks: u16,
     /// The server sent something else than SYN-ACK.
     pub confirmed: bool,
     /// A RST answered the SYN.
@@ -97,7 +97,7 @@ impl Setup {
     pub fn client(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
-            self.syns += 1;
+            self.syns = self.syns.saturating_add(1);
             self.steps.note(Step::Syn, here);
             if self.syns > 1 {
                 let unanswered = !self.steps.has(Step::SynAck);
@@ -121,7 +121,7 @@ impl Setup {
     pub fn server(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Server, segment);
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
-            self.syn_acks += 1;
+            self.syn_acks = self.syn_acks.saturating_add(1);
             self.steps.note(Step::SynAck, here);
             if self.syn_acks == 1 {
                 if let Some(again) = &mut self.again {
@@ -247,7 +247,7 @@ impl Setup {
         let heard_ns = ack.time_ns + path.rtt_ns(Side::Server) + IGNORED_NS;
         let repeats = again.after_ack_ns.iter().filter(|&&at_ns| at_ns > heard_ns).count();
         let answers = if path.ends_here(Side::Server) { 0 } else { self.syns.saturating_sub(1) };
-        u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers)
+        u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers.into())
     }
 
     /// Times the client repeated data before the server said anything.

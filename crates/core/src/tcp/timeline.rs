@@ -2,8 +2,8 @@
 
 mod amid;
 mod asked;
-mod expected;
 mod pauses;
+mod steady;
 mod unasked;
 
 use crate::app::{Label, Mark, Side};

@@ -1,5 +1,6 @@
 //! The table of connections of one shard.
 
+use crate::app::Label;
 use crate::capture::FrameId;
 use crate::filter::Window;
 use crate::tcp::connection::Connection;
@@ -9,8 +10,38 @@ use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
+/// An exchange on a connection with which nothing was ever wrong, of which nothing but the path and its
+/// server's work kept its client waiting, at one time.
+pub struct Plain<'a> {
+    /// What was asked.
+    pub kind: &'a Label,
+    /// When its request passed, ns, and the frame.
+    pub asked: (u64, FrameId),
+    /// The same of its answer.
+    pub answered: (u64, FrameId),
+    /// When that was acknowledged, ns.
+    pub arrived_ns: u64,
+    /// The path's part of its time, ns.
+    pub path_ns: u64,
+    /// Its server's, ns.
+    pub server_ns: u64,
+}
+
+impl Plain<'_> {
+    /// Its wall time, ns.
+    #[inline]
+    pub fn wall_ns(&self) -> u64 {
+        self.path_ns + self.server_ns
+    }
+}
+
 /// What becomes of what the tracker finds.
 pub trait Sink {
+    /// An exchange is over, and there were others like it. Answers whether that is all that needs to be
+    /// known; else it is told in full, as an [`exchange`](Self::exchange).
+    fn plain(&mut self, _connection: &Connection, _plain: &Plain<'_>) -> bool {
+        false
+    }
     /// An exchange on `connection` is over.
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
     /// A connection is over, or the capture is.
@@ -127,7 +158,7 @@ impl Tracker {
         let hash = place(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
-        connection.icmp_error(error);
+        connection.icmp_error(error, &mut self.shared);
         if connection.is_over() {
             connection.set_over(error.time_ns);
             self.closed.push_back((error.time_ns + LINGER_NS, hash, error.flow));

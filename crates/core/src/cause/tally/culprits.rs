@@ -7,7 +7,7 @@ use crate::cause::scene::{Proof, Scene, Shown};
 use crate::cause::{Cause, Owner, Role};
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
-use crate::tcp::{Chain, Connection, Exchange};
+use crate::tcp::{Chain, Connection, Exchange, Plain};
 use crate::wire::Endpoint;
 use std::hash::{Hash, Hasher};
 
@@ -139,6 +139,19 @@ impl CauseTally {
             _ => {}
         }
         self.note_share(chain.ns, wall_ns);
+    }
+
+    /// Counts what the server's work, one silence, cost an exchange.
+    #[inline]
+    pub(super) fn add_plain(&mut self, plain: &Plain<'_>) {
+        let (wall_ns, lost_ns) = (plain.wall_ns(), plain.server_ns);
+        self.exchanges += 1;
+        self.count += 1;
+        self.lost_ns += lost_ns;
+        self.now.record(wall_ns);
+        self.without.record(wall_ns - lost_ns);
+        self.waits.record(lost_ns);
+        self.note_share(lost_ns, wall_ns);
     }
 
     /// The most of one exchange that it cost.

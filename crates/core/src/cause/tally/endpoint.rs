@@ -8,7 +8,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Sighting};
+use crate::tcp::{Connection, Exchange, Plain, Sighting};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -36,6 +36,14 @@ impl Group {
         self.exchanges += 1;
         self.ledger.take(&exchange.ledger);
         self.latency.record(exchange.wall_ns());
+    }
+
+    #[inline]
+    pub(super) fn add_plain(&mut self, plain: &Plain<'_>) {
+        self.exchanges += 1;
+        self.ledger.add(Owner::Path, plain.path_ns);
+        self.ledger.add(Owner::Server, plain.server_ns);
+        self.latency.record(plain.wall_ns());
     }
 
     /// Adds all of `other`.

@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner};
 use crate::report::Vantage;
-use crate::tcp::{Connection, Exchange, Outcome, Sighting, Standing};
+use crate::tcp::{Connection, Exchange, Outcome, Plain, Sighting, Standing};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -67,6 +67,12 @@ pub struct Queues {
 }
 
 impl Queues {
+    /// Whether `plain` took long enough to be one of those that may have stood in a queue.
+    #[inline]
+    pub fn tells_of(plain: &Plain<'_>) -> bool {
+        (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
+    }
+
     /// An exchange is over.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {

@@ -37,18 +37,24 @@ fn place(server: &Endpoint, kind: &Label) -> usize {
     bits % RUNS
 }
 
+/// Whether one of the exchanges of `connection` has met a queue.
+#[inline]
+fn has_queued(connection: &Connection) -> bool {
+    let [of_client, of_server] = connection.totals.causes;
+    (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0
+}
+
 /// The wait of an exchange that only its server, by one silence, and the path had a part in.
 #[inline]
 fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a Chain> {
     let [chain] = exchange.chains.as_slice() else { return None };
-    let met = connection.totals.causes[0] | connection.totals.causes[1];
     let plain = chain.cause == Cause::ServerThink
         && chain.sender == Side::Server
         && chain.count == 1
         && !exchange.connects
         && exchange.handshake.is_none()
         && exchange.outcome == Outcome::Complete
-        && met & 1 << Cause::Bufferbloat as u64 == 0
+        && !has_queued(connection)
         && exchange.ledger.is_of(Owner::Path, Owner::Server);
     plain.then_some(chain)
 }
@@ -81,6 +87,26 @@ impl Runs {
         run.group.add(exchange);
         run.think.add(exchange, chain);
         Scene { connection, exchange, chain }.add_to(&mut run.think.shown);
+        true
+    }
+
+    /// The same of one that nothing but its server, by one silence, and the path had a part in.
+    #[inline]
+    pub fn take_plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
+        let server = connection.server();
+        let Some(run) = &mut self.0[place(&server, plain.kind)] else { return false };
+        let rank = ((false, false, plain.server_ns), std::cmp::Reverse(plain.answered));
+        let way = (plain.path_ns, std::cmp::Reverse(plain.asked));
+        if run.server != server
+            || run.kind != *plain.kind
+            || has_queued(connection)
+            || rank > run.clearest
+            || way > run.longest_way
+        {
+            return false;
+        }
+        run.group.add_plain(plain);
+        run.think.add_plain(plain);
         true
     }
 

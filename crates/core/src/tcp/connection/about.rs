@@ -115,6 +115,7 @@ impl Connection {
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
             + self.framer.heap_bytes()
+            + self.steady.as_deref().map_or(0, size_of_val)
             + self.standing_bytes()
     }
 }

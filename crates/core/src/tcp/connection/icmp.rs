@@ -26,7 +26,8 @@ pub struct Told {
 impl Connection {
     /// Takes an ICMP error about a packet of this connection. What it quotes has to be under way:
     /// anybody can send the rest (RFC 5927 §4.1).
-    pub fn icmp_error(&mut self, error: &IcmpError) {
+    pub fn icmp_error(&mut self, error: &IcmpError, shared: &mut Shared) {
+        self.be_as_is(shared);
         let about =
             if error.from_high == self.client_is_high { Side::Client } else { Side::Server };
         let half = &self.halves[about as usize];

@@ -365,14 +365,20 @@ impl Half {
                 bulk.rtt_clocked_ns = rtt_ns;
             }
             if timed {
-                let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
-                self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
+                self.take_round(rtt_ns);
             }
             sample = Some(rtt_ns);
         }
         self.una_seen = una as u32;
         self.una_seen_ns = now_ns;
         sample
+    }
+
+    /// What was timed took so long to be acknowledged.
+    #[inline]
+    pub(super) fn take_round(&mut self, rtt_ns: u64) {
+        let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
+        self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
     }
 
     /// Where only a hole keeps the receiver from having all (RFC 2018), and it is filled though

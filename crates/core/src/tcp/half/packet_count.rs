@@ -43,6 +43,13 @@ impl PacketCount {
         segment.ip_id.wrapping_sub(self.next)
     }
 
+    /// Whether `segment` tells nothing new: it has the number that it should have, or the field has long
+    /// since proved to say nothing of this connection.
+    #[inline]
+    pub fn goes_on(self, segment: &Segment) -> bool {
+        self.trust == OF_HOST || self.trust == -REFUTED || self.jump(segment) == 0
+    }
+
     /// Takes in `segment`, this direction's packet number `number` (from 1), which stands for so
     /// many `packets`: how many before it did not come by. `lossless`: its stream shows that
     /// nothing was lost there, whatever the number says.

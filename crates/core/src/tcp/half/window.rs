@@ -5,7 +5,7 @@ use super::*;
 impl Half {
     /// Right edge of the offered window as the sender knows.
     #[inline]
-    pub(super) fn right_edge(&self) -> Option<u64> {
+    pub(in crate::tcp) fn right_edge(&self) -> Option<u64> {
         self.marks.has(Marks::HAS_WINDOW).then(|| widen(self.right_edge, self.nxt))
     }
 

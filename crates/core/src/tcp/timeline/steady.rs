@@ -13,21 +13,6 @@ impl Timeline {
             && self.done.is_empty()
     }
 
-    /// Whether all that is under way is a request of which nothing but its bytes is known yet.
-    #[inline]
-    pub fn is_just_asked(&self) -> bool {
-        let plain = self.open.only().is_some_and(|it| {
-            it.is_awaiting()
-                && it.request_seen
-                && !it.response_seen
-                && it.response_end.is_none()
-                && !it.in_handshake
-                && it.handshake.is_none()
-                && it.chains.is_empty()
-        });
-        plain && self.active == Some(Side::Client) && self.done.is_empty()
-    }
-
     /// The response of [`is_answered_up_to`](Self::is_answered_up_to) has arrived, without having been
     /// kept up.
     #[inline]
@@ -48,7 +33,14 @@ impl Timeline {
         self.open.push_back(exchange);
     }
 
-    /// The request of [`is_just_asked`](Self::is_just_asked) has waited for its answer in `gap`: for the
+    /// What was [asked](Self::ask) is only noted again.
+    pub fn fold(&mut self, spare: &mut Spare) {
+        if let Some(exchange) = self.open.pop_front() {
+            spare.keep(exchange);
+        }
+    }
+
+    /// The request of [`ask`](Self::ask) has waited for its answer in `gap`: for the
     /// way, and its server's application.
     #[inline]
     pub fn wait(&mut self, gap: &Gap, spare: &mut Spare) {

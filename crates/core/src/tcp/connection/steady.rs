@@ -1,0 +1,370 @@
+//! The short way of a steady connection: a client with all of its answer asks again, and its server
+//! answers, in one small segment each, on a connection with which nothing was ever wrong. Most of what
+//! servers do is such. A segment that was expected so is only noted ([`Steady`]); what it does to the
+//! connection is done when something else comes ([`Connection::unfold`]), and what came before it then
+//! need not be done any more, but for what is counted (header prediction: V. Jacobson, "4BSD TCP header
+//! prediction", 1990; RFC 7323 appendix D.2). It leaves what the long way leaves.
+
+use super::*;
+use crate::app::Label;
+use crate::tcp::half::Alone;
+use crate::tcp::tracker::Plain;
+
+/// The flags of the last segment of a message that has nothing special.
+const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
+
+/// Where in an exchange a steady connection stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It was answered, and that has gone the long way: the connection is as it should be.
+    Found,
+    /// It was asked.
+    Asked,
+    /// It was answered.
+    Answered,
+}
+
+/// What has passed on a connection since it is steady, as far as it is still to be done.
+pub(super) struct Steady {
+    phase: Phase,
+    /// The answer before the last request.
+    before: Alone,
+    /// That request; where there was none yet, its predecessor's end.
+    asked: Alone,
+    /// Its answer.
+    answer: Alone,
+    /// What was asked.
+    kind: Label,
+    /// Right edges of the windows as each sender knew them when the last request passed.
+    edges: [u64; 2],
+    /// The sequence numbers that follow.
+    next: [u32; 2],
+    /// Whether the round trip is noted that the last message of each side took to be acknowledged.
+    noted: [bool; 2],
+}
+
+impl Steady {
+    /// The last answer.
+    fn last_answer(&self) -> &Alone {
+        if self.phase == Phase::Answered { &self.answer } else { &self.before }
+    }
+}
+
+impl Connection {
+    /// Whether it is a kept connection at rest behind the answer `segment`, as far as the next request
+    /// is concerned.
+    pub(super) fn settle_down(&mut self, segment: &Segment, shared: &Shared) {
+        let calm = self.rare.is_none()
+            && self.setup.confirmed
+            && self.setup.claimed
+            && self.pure_acks
+            && !self.mid_stream
+            && !shared.goes_long_way
+            && is_plain(segment)
+            && !self.framer.is_open_ended()
+            && Side::ALL.into_iter().all(|side| self.path.knows(side));
+        let [client, server] = &self.halves;
+        let settled = calm
+            && self.timeline.is_answered_up_to(server.nxt)
+            && server.has_sent_alone(segment)
+            && client.is_cleared_by(segment)
+            && self.halves.iter().zip(&self.streams).all(|(half, it)| it.is_next(half.nxt));
+        if let ([Some(client_edge), Some(server_edge)], true) =
+            (self.halves.each_ref().map(Half::right_edge), settled)
+        {
+            self.steady = Some(Box::new(Steady {
+                phase: Phase::Found,
+                before: Alone::of(segment, server.nxt),
+                asked: Alone { end: client.nxt, ..Alone::default() },
+                answer: Alone::default(),
+                kind: Label::default(),
+                edges: [client_edge, server_edge],
+                next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
+                noted: [false; 2],
+            }));
+        }
+    }
+
+    /// Takes `segment`, if it is what was expected; else the connection is steady no more, and as it should
+    /// be.
+    #[inline]
+    pub(super) fn goes_on_steadily(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) -> bool {
+        let Some(steady) = &self.steady else { return false };
+        let is_asked = steady.phase == Phase::Asked;
+        let from_client = segment.from_high() == self.client_is_high;
+        let expected = is_plain(segment)
+            && segment.time_ns >= self.last.time_ns
+            && from_client != is_asked
+            && if is_asked { self.is_answer(segment) } else { self.is_request(segment) };
+        if !expected {
+            self.be_as_is(shared);
+            return false;
+        }
+        if is_asked {
+            self.answer_at_once(segment, payload, shared);
+        } else {
+            self.ask_next(segment, payload, shared, sink);
+        }
+        true
+    }
+
+    /// Whether `segment`, of the side that is to speak, is what was expected of any.
+    #[inline]
+    fn is_next(&self, side: Side, segment: &Segment, last: &Alone) -> bool {
+        let Some(steady) = &self.steady else { return false };
+        let (own, peer) = (side as usize, side.peer() as usize);
+        segment.seq == steady.next[own]
+            && segment.ack == steady.next[peer]
+            && segment.time_ns >= last.time_ns + self.path.rtt_ns(side)
+            && self.halves[own].goes_on_with(segment, last)
+    }
+
+    /// The client acknowledges the whole answer and asks again.
+    #[inline]
+    fn is_request(&self, segment: &Segment) -> bool {
+        let Some(steady) = &self.steady else { return false };
+        let answer = steady.last_answer();
+        let end = steady.asked.end + u64::from(segment.payload_len);
+        self.is_next(Side::Client, segment, answer)
+            && steady.edges[Side::Client as usize] >= end
+            && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
+    }
+
+    /// The server answers what it was asked, and before a timer may be behind that.
+    #[inline]
+    fn is_answer(&self, segment: &Segment) -> bool {
+        let Some(steady) = &self.steady else { return false };
+        let end = steady.before.end + u64::from(segment.payload_len);
+        let silent_ns = segment.time_ns.saturating_sub(steady.asked.time_ns);
+        self.is_next(Side::Server, segment, &steady.asked)
+            && steady.edges[Side::Server as usize] >= end
+            && !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns())
+            && !self.halves[Side::Server as usize].has_queued(segment)
+    }
+
+    /// Takes the request of [`is_request`](Self::is_request).
+    #[inline]
+    fn ask_next(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) {
+        let was_told = self.tell_plainly(segment, shared, sink);
+        let arrived = if was_told {
+            None
+        } else {
+            self.unfold(true, shared);
+            self.timeline.retire_only(self.path.rtt_ns(Side::Client))
+        };
+        let Some(steady) = &mut self.steady else { return };
+        let [client, server] = &mut self.halves;
+        let answer = *steady.last_answer();
+        let start = steady.asked.end;
+        let [client_edge, server_edge] = &mut steady.edges;
+        if steady.phase == Phase::Answered {
+            *server_edge =
+                (*server_edge).max(steady.before.end + server.scaled(steady.asked.window));
+            if !steady.noted[Side::Server as usize] {
+                server.note_round(steady.asked.time_ns - steady.before.time_ns);
+            }
+            if !steady.noted[Side::Client as usize] {
+                client.note_round(answer.time_ns - steady.asked.time_ns);
+            }
+            (steady.before, steady.noted) = (answer, [false; 2]);
+        }
+        *client_edge = (*client_edge).max(start + client.scaled(answer.window));
+        steady.asked = Alone::of(segment, start + u64::from(segment.payload_len));
+        steady.phase = Phase::Asked;
+        steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
+        client.pass(segment);
+        self.last = Sighting::of(Side::Client, segment);
+        match self.framer.whole(Side::Client, payload, 0, &shared.known) {
+            Some(Mark::Request { kind, .. }) => {
+                steady.kind = *kind;
+                if arrived.is_some() {
+                    self.unfold(true, shared);
+                }
+            }
+            _ => {
+                self.unfold(false, shared);
+                self.steady = None;
+                self.read(Side::Client, start, segment, payload, shared);
+            }
+        }
+        if let Some(arrived) = arrived {
+            self.hand(arrived, shared, sink);
+            if self.steady.is_some() {
+                self.timeline.fold(&mut shared.spare);
+            }
+        }
+    }
+
+    /// Takes the answer of [`is_answer`](Self::is_answer).
+    #[inline]
+    fn answer_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
+        let Some(steady) = &mut self.steady else { return };
+        let start = steady.before.end;
+        steady.answer = Alone::of(segment, start + u64::from(segment.payload_len));
+        steady.phase = Phase::Answered;
+        steady.next[Side::Server as usize] = segment.seq.wrapping_add(segment.payload_len);
+        self.halves[Side::Server as usize].pass(segment);
+        self.last = Sighting::of(Side::Server, segment);
+        let whole = self.framer.whole(Side::Server, payload, 0, &shared.known);
+        if !matches!(whole, Some(Mark::Response { .. })) {
+            self.unfold(false, shared);
+            self.steady = None;
+            self.read(Side::Server, start, segment, payload, shared);
+        }
+    }
+
+    /// The answer has arrived, as `segment` says: counts its exchange, if it is one like many, and answers
+    /// whether that was so.
+    #[inline]
+    fn tell_plainly(
+        &mut self,
+        segment: &Segment,
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) -> bool {
+        let Some(steady) = self.steady.as_ref().filter(|it| it.phase == Phase::Answered) else {
+            return false;
+        };
+        let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
+        let way_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
+        let plain = Plain {
+            kind: &steady.kind,
+            asked: (steady.asked.time_ns, steady.asked.frame),
+            answered: (steady.answer.time_ns, steady.answer.frame),
+            arrived_ns: segment.time_ns,
+            path_ns: way_ns + self.path.rtt_ns(Side::Client),
+            server_ns: waited_ns - way_ns,
+        };
+        if plain.server_ns == 0 {
+            return false;
+        }
+        if !shared.window.overlaps(plain.asked.0, plain.answered.0) {
+            return true;
+        }
+        if !sink.plain(self, &plain) {
+            return false;
+        }
+        let (path_ns, server_ns) = (plain.path_ns, plain.server_ns);
+        self.totals.exchanges += 1;
+        self.totals.ledger.add(Owner::Path, path_ns);
+        self.totals.ledger.add(Owner::Server, server_ns);
+        self.totals.causes[Side::Server as usize] |= 1 << Cause::ServerThink as u64;
+        true
+    }
+
+    /// Does what was only noted; the connection is steady no more.
+    #[inline]
+    pub(super) fn be_as_is(&mut self, shared: &mut Shared) {
+        if self.steady.is_some() {
+            self.unfold(true, shared);
+            self.steady = None;
+        }
+    }
+
+    /// Does what was only noted, as far as it is not done. `read`: the last message was told from its
+    /// bytes.
+    #[inline(never)]
+    fn unfold(&mut self, read: bool, shared: &mut Shared) {
+        let Some(steady) = self.steady.as_mut().filter(|it| it.phase != Phase::Found) else {
+            return;
+        };
+        let is_answered = steady.phase == Phase::Answered;
+        let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
+        let Steady { before, asked, answer, kind, edges, .. } = **steady;
+        let [client, server] = &mut self.halves;
+        client.stand_at(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
+        client.hear(&before);
+        server.stand_at(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
+        server.take_clearing(&asked.segment());
+        let has_asked = read || is_answered;
+        let [of_client, of_server] = &mut self.streams;
+        of_client.pass(if has_asked { asked.end } else { asked.start() });
+        of_server.pass(before.end);
+        self.timeline.cursor_ns = before.time_ns;
+        self.timeline.pass(Side::Client, asked.time_ns);
+        if has_asked {
+            let seen = Sighting::of(Side::Client, &asked.segment());
+            let positions = [asked.start(), before.end];
+            self.timeline.ask(seen, positions, &kind, &mut shared.spare);
+        }
+        if is_answered {
+            let segment = answer.segment();
+            self.halves[Side::Client as usize].take_clearing(&segment);
+            let gap = self.expected_silence(&segment, &mut shared.answered);
+            self.halves[Side::Server as usize].depart_alone(&segment);
+            self.timeline.wait(gap, &mut shared.spare);
+            self.timeline.pass(Side::Server, answer.time_ns);
+            if read {
+                self.streams[Side::Server as usize].pass(answer.end);
+                self.timeline.answer(answer.time_ns, answer.end);
+            }
+        }
+    }
+
+    /// Gives what was expected, and is no known message, to its stream.
+    #[inline(never)]
+    fn read(
+        &mut self,
+        side: Side,
+        start: u64,
+        segment: &Segment,
+        payload: &[u8],
+        shared: &mut Shared,
+    ) {
+        self.stream(side, start, segment, payload, shared);
+        self.timeline.touch(Sighting::of(side, segment));
+    }
+
+    /// The silence of the server that `segment` ends, with nothing in it but its answer: `gap` is that of
+    /// another one, or of none, and what is not set here has no part in any.
+    fn expected_silence<'a>(&mut self, segment: &Segment, gap: &'a mut Gap) -> &'a Gap {
+        let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
+        let opens_from = match self.timeline.front() {
+            Some(front) if front.idle_ns >= IDLE_NS => front.began_at[Side::Server as usize],
+            _ => ORIGIN,
+        };
+        let [client, server] = &mut self.halves;
+        let cleared = server.clear(rtt_server_ns, rtt_client_ns);
+        gap.sender = Side::Server;
+        gap.turn = Turn::Answers;
+        (gap.start_ns, gap.end_ns) = (self.timeline.cursor_ns, segment.time_ns);
+        (gap.last, gap.last_small) = (client.last_seen(), client.last.small);
+        gap.end_with(segment);
+        (gap.rtt_sender_ns, gap.way_ns) = (rtt_server_ns, rtt_server_ns);
+        gap.rtt_base_ns = rtt_client_ns + rtt_server_ns;
+        gap.smss = server.smss();
+        gap.small_acked = server.small_acked_of(cleared.flight);
+        let begun = (server.nxt - cleared.flight).saturating_sub(opens_from);
+        gap.window_opened = server.window_opened_by(begun);
+        gap.first_ack_ns = Some(cleared.trigger.effect_ns);
+        (gap.ack, gap.acks) = (Some(cleared.trigger), 1);
+        (gap.flight_first, gap.flight_before) = (cleared.flight, cleared.flight);
+        (gap.room_before, gap.window_before) = (Some(cleared.room), Some(cleared.window));
+        gap.flight_reached = server.flight_reached();
+        (gap.drained, gap.steps) = (server.drained(), server.steps());
+        gap
+    }
+}
+
+/// Whether `segment` may be a message by itself that has nothing special.
+#[inline]
+fn is_plain(segment: &Segment) -> bool {
+    segment.flags.0 == PLAIN
+        && segment.sack_count == 0
+        && segment.payload_len > 0
+        && segment.captured_len == segment.payload_len
+        && segment.window > 0
+        && segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) == 0
+}

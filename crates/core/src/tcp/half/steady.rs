@@ -1,0 +1,241 @@
+//! The short way of a segment that is what was expected: one small segment more of a sender of which
+//! all before has been acknowledged, and with which nothing was ever wrong. What it does is what the
+//! long way does with it, without asking what else it may be (header prediction: V. Jacobson, "4BSD
+//! TCP header prediction", 1990; RFC 7323 appendix D.2).
+
+use super::*;
+use crate::capture::FrameId;
+
+/// A segment that was alone under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::tcp) struct Alone {
+    /// When it passed the vantage, ns.
+    pub time_ns: u64,
+    /// The frame.
+    pub frame: FrameId,
+    /// Position of its end in its sender's stream.
+    pub end: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// The window in its header.
+    pub window: u16,
+}
+
+impl Alone {
+    /// `segment`, which ends at that position.
+    #[inline]
+    pub fn of(segment: &Segment, end: u64) -> Self {
+        let &Segment { time_ns, frame, payload_len: len, window, .. } = segment;
+        Self { time_ns, frame, end, len, window }
+    }
+
+    /// Position of its beginning.
+    pub fn start(&self) -> u64 {
+        self.end - u64::from(self.len)
+    }
+
+    /// The segment again, as far as it matters.
+    pub fn segment(&self) -> Segment {
+        let &Self { time_ns, frame, len: payload_len, window, .. } = self;
+        let flags = TcpFlags(TcpFlags::ACK | TcpFlags::PSH);
+        Segment { time_ns, frame, payload_len, window, flags, ..Segment::default() }
+    }
+}
+
+/// What the ACK of all that was under way did to its sender.
+pub(in crate::tcp) struct Cleared {
+    /// That ACK.
+    pub trigger: AckTrigger,
+    /// Unacknowledged bytes before it.
+    pub flight: u64,
+    /// Room in the offered window before it, bytes.
+    pub room: i64,
+    /// Window offered before it, bytes.
+    pub window: u64,
+}
+
+impl Half {
+    /// Whether nothing about it needs more than a glance.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
+        simple && self.last.pushed && self.marks.has(Marks::HAS_WINDOW)
+    }
+
+    /// Whether all it ever sent has been acknowledged but `segment`, one small segment alone, and how far it may
+    /// go on is known.
+    pub(in crate::tcp) fn has_sent_alone(&self, segment: &Segment) -> bool {
+        let start = self.nxt - u64::from(segment.payload_len);
+        let end = self.nxt as u32;
+        self.is_plain()
+            && self.window_scale.is_some()
+            && self.sequence.position(segment.seq, self.nxt) == start
+            && self.last.frame == segment.frame
+            && (self.last.small, self.last.apart) == (true, 0)
+            && (self.una(), self.una_seen()) == (start, start)
+            && (self.timed_end, self.timed_ns) == (end, segment.time_ns)
+            && self.small_end.is_some_and(|small_end| small_end.get() == end)
+            && self.sent.is_one()
+            && self.pending.is_unused()
+    }
+
+    /// Whether `segment` has just acknowledged all that was under way, which its sender has yet to hear.
+    pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
+        let heard = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
+        let plain = |ack: &Ack| !(ack.duplicate || ack.paced) && matches!(ack.offer, Offer::Edge(_));
+        self.is_plain()
+            && self.window_scale.is_some()
+            && self.una() < self.nxt
+            && self.una_seen() == self.nxt
+            && self.timed_ns == 0
+            && self.sent.is_unused()
+            && self.pending.only(self.nxt).filter(plain).is_some_and(heard)
+    }
+
+    /// Whether `segment` is one small segment more of this sender, in answer to `last`, and no more than came
+    /// before it in any way.
+    #[inline]
+    pub(in crate::tcp) fn goes_on_with(&self, segment: &Segment, last: &Alone) -> bool {
+        let len = segment.payload_len;
+        let offered = self.scaled(last.window);
+        let half = u16::try_from(offered / 2).unwrap_or(u16::MAX);
+        u64::from(len) < self.smss()
+            && len <= self.flight_max.min(self.acked_len_max.into())
+            && offered >= self.smss()
+            && half <= self.half_window
+            && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.goes_on(segment))
+    }
+
+    /// The window in a header of its receiver, bytes.
+    #[inline]
+    pub(in crate::tcp) fn scaled(&self, window: u16) -> u64 {
+        u64::from(window) << self.window_scale.unwrap_or(0).min(SCALE_MAX)
+    }
+
+    /// Whether `segment` has waited in a queue, by its timestamp.
+    #[inline]
+    pub(in crate::tcp) fn has_queued(&self, segment: &Segment) -> bool {
+        let mut clock = self.clock;
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            clock.observe(segment.tsval, segment.time_ns);
+        }
+        clock.queued_ns() > 0
+    }
+
+    /// The packet of [`goes_on_with`](Self::goes_on_with) passes.
+    #[inline]
+    pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
+        self.packets += 1;
+        if segment.facts.has(SegmentFlags::IPV4) {
+            self.packet_count.follow(segment, 1, self.packets, false);
+        }
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.clock.observe(segment.tsval, segment.time_ns);
+        }
+        self.last_packet = self.last_packet.after(segment);
+    }
+
+    /// What it had sent was acknowledged after `rtt_ns`.
+    #[inline]
+    pub(in crate::tcp) fn note_round(&mut self, rtt_ns: u64) {
+        if self.times(false) {
+            self.take_round(rtt_ns);
+        }
+    }
+
+    /// It has sent `alone`, with nothing else under way, and knew a window up to `right_edge`. `noted`: how long
+    /// that took to be acknowledged is known.
+    pub(in crate::tcp) fn stand_at(&mut self, alone: &Alone, right_edge: u64, noted: bool) {
+        let &Alone { time_ns, frame, end, len, .. } = alone;
+        self.unique_bytes += end - self.nxt;
+        self.nxt = end;
+        (self.una, self.una_seen) = (alone.start() as u32, alone.start() as u32);
+        self.right_edge = right_edge as u32;
+        (self.timed_end, self.timed_ns) = (end as u32, if noted { 0 } else { time_ns });
+        self.small_end = NonZeroU32::new(end as u32);
+        self.pending = PendingAcks::default();
+        self.sent.clear();
+        self.sent.push(end, &alone.segment(), true);
+        self.last = Departure { time_ns, frame, len, small: true, pushed: true, apart: 0 };
+    }
+
+    /// What its receiver sent before that was `before`.
+    pub(in crate::tcp) fn hear(&mut self, before: &Alone) {
+        self.una_seen_ns = before.time_ns;
+        self.acked_window = before.window;
+    }
+
+    /// Takes the ACK of [`is_cleared_by`](Self::is_cleared_by). Its sender knew what it answers, so that
+    /// the round trip was no shorter than known: the path learns nothing from it.
+    #[inline]
+    pub(in crate::tcp) fn take_clearing(&mut self, segment: &Segment) {
+        let una = self.nxt;
+        let scale = self.window_scale.unwrap_or(0).min(SCALE_MAX);
+        let (longest, _) = self.sent.arrived(una);
+        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
+        self.acked_len_max = self.acked_len_max.max(arrived);
+        self.pending.push(&Ack {
+            seen_ns: segment.time_ns,
+            frame: segment.frame,
+            una,
+            offer: Offer::Edge(una + (u64::from(segment.window) << scale)),
+            payload_bytes: segment.payload_len,
+            duplicate: false,
+            paced: false,
+            tsval: 0,
+        });
+        self.acked_window = segment.window;
+        self.move_seen(segment.time_ns, una, self.times(false));
+    }
+
+    /// Lets the ACK of [`goes_on_with`](Self::goes_on_with) take effect.
+    #[inline]
+    pub(in crate::tcp) fn clear(&mut self, rtt_sender_ns: u64, rtt_peer_ns: u64) -> Cleared {
+        let (una, right_edge) = (self.una(), self.right_edge().unwrap_or(self.nxt));
+        let (flight, window) = (self.nxt - una, right_edge.saturating_sub(una));
+        let mut trigger = AckTrigger::default();
+        if let Some(ack) = self.pending.pop_until(u64::MAX, self.nxt)
+            && let Offer::Edge(edge) = ack.offer
+        {
+            self.note_window(edge - ack.una);
+            self.right_edge = right_edge.max(edge) as u32;
+            let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
+            trigger = AckTrigger {
+                frame: ack.frame,
+                seen_ns: ack.seen_ns,
+                effect_ns: ack.seen_ns + rtt_sender_ns,
+                pure: false,
+                acked_all: true,
+                delay_ns: (self.last.time_ns > 0).then(|| held_ns.saturating_sub(rtt_peer_ns)),
+                opened_window: edge > right_edge,
+            };
+        }
+        let room = right_edge as i64 - self.nxt as i64;
+        self.una = self.nxt as u32;
+        Cleared { trigger, flight, room, window }
+    }
+
+    /// Takes the data of `segment` as [`depart`](Self::depart) does that of a new, small segment with
+    /// nothing before it under way.
+    #[inline]
+    pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
+        let len = u64::from(segment.payload_len);
+        let end = self.nxt + len;
+        self.unique_bytes += len;
+        self.flight_max = self.flight_max.max(segment.payload_len);
+        self.nxt = end;
+        if self.timed_ns == 0 {
+            (self.timed_end, self.timed_ns) = (end as u32, segment.time_ns);
+        }
+        self.small_end = NonZeroU32::new(end as u32);
+        self.sent.push(end, segment, true);
+        self.last = Departure {
+            time_ns: segment.time_ns,
+            frame: segment.frame,
+            len: segment.payload_len,
+            small: true,
+            pushed: true,
+            apart: 0,
+        };
+    }
+}
