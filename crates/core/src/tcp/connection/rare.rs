@@ -34,6 +34,27 @@ pub(super) struct Rare {
 }
 
 impl Rare {
+    /// Whether there is nothing that the next segment might change.
+    pub fn is_quiet(&self) -> bool {
+        let Self {
+            ending,
+            echoes: _,
+            suspended,
+            contested,
+            told_late,
+            doubted,
+            blocked,
+            trace,
+            told,
+            standing,
+            faults,
+        } = self;
+        let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
+        let other = doubted.is_some() || blocked.is_some() || standing.is_some();
+        let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
+        !(repeated || other || told)
+    }
+
     /// Whether there is a silence that is not settled.
     #[inline]
     fn is_unsettled(&self) -> bool {

@@ -13,6 +13,9 @@ use crate::tcp::tracker::Plain;
 /// The flags of the last segment of a message that has nothing special.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
+/// On a path this short, what is steady is acknowledged as soon as RFC 9293 asks for, ns.
+const NEAR_NS: u64 = ACK_WITHIN_NS / 5;
+
 /// Where in an exchange a steady connection stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -36,7 +39,7 @@ pub(super) struct Steady {
     /// What was asked.
     kind: Label,
     /// Right edges of the windows as each sender knew them when the last request passed.
-    edges: [u64; 2],
+    edges: [Option<u64>; 2],
     /// The sequence numbers that follow.
     next: [u32; 2],
     /// Whether the round trip is noted that the last message of each side took to be acknowledged.
@@ -54,31 +57,32 @@ impl Connection {
     /// Whether it is a kept connection at rest behind the answer `segment`, as far as the next request
     /// is concerned.
     pub(super) fn settle_down(&mut self, segment: &Segment, shared: &Shared) {
-        let calm = self.rare.is_none()
+        let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
+        let knows_path = Side::ALL.into_iter().all(|side| self.path.knows(side));
+        let calm = self.rare.as_ref().is_none_or(|rare| rare.is_quiet())
             && self.setup.confirmed
-            && self.setup.claimed
-            && self.pure_acks
-            && !self.mid_stream
+            && is_set_up
+            && self.knows_roles
+            && (self.pure_acks || self.path.base_rtt_ns() <= NEAR_NS)
+            // Without a handshake, a request that is acknowledged by its answer does not tell the path.
+            && (knows_path || self.mid_stream)
             && !shared.goes_long_way
             && is_plain(segment)
-            && !self.framer.is_open_ended()
-            && Side::ALL.into_iter().all(|side| self.path.knows(side));
+            && !self.framer.is_open_ended();
         let [client, server] = &self.halves;
         let settled = calm
             && self.timeline.is_answered_up_to(server.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
             && self.halves.iter().zip(&self.streams).all(|(half, it)| it.is_next(half.nxt));
-        if let ([Some(client_edge), Some(server_edge)], true) =
-            (self.halves.each_ref().map(Half::right_edge), settled)
-        {
+        if settled {
             self.steady = Some(Box::new(Steady {
                 phase: Phase::Found,
                 before: Alone::of(segment, server.nxt),
                 asked: Alone { end: client.nxt, ..Alone::default() },
                 answer: Alone::default(),
                 kind: Label::default(),
-                edges: [client_edge, server_edge],
+                edges: self.halves.each_ref().map(Half::right_edge),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
                 noted: [false; 2],
             }));
@@ -114,15 +118,15 @@ impl Connection {
         true
     }
 
-    /// Whether `segment`, of the side that is to speak, is what was expected of any.
+    /// Whether `segment`, of the side that is to speak, is what was expected of any in answer to `last`.
     #[inline]
-    fn is_next(&self, side: Side, segment: &Segment, last: &Alone) -> bool {
+    fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &Alone) -> bool {
         let Some(steady) = &self.steady else { return false };
         let (own, peer) = (side as usize, side.peer() as usize);
         segment.seq == steady.next[own]
             && segment.ack == steady.next[peer]
             && segment.time_ns >= last.time_ns + self.path.rtt_ns(side)
-            && self.halves[own].goes_on_with(segment, last)
+            && self.halves[own].goes_on_with(segment, start, (last, steady.edges[own]))
     }
 
     /// The client acknowledges the whole answer and asks again.
@@ -130,9 +134,7 @@ impl Connection {
     fn is_request(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         let answer = steady.last_answer();
-        let end = steady.asked.end + u64::from(segment.payload_len);
-        self.is_next(Side::Client, segment, answer)
-            && steady.edges[Side::Client as usize] >= end
+        self.is_next(Side::Client, segment, steady.asked.end, answer)
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
@@ -140,12 +142,20 @@ impl Connection {
     #[inline]
     fn is_answer(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
-        let end = steady.before.end + u64::from(segment.payload_len);
         let silent_ns = segment.time_ns.saturating_sub(steady.asked.time_ns);
-        self.is_next(Side::Server, segment, &steady.asked)
-            && steady.edges[Side::Server as usize] >= end
+        self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
             && !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns())
             && !self.halves[Side::Server as usize].has_queued(segment)
+    }
+
+    /// `segment` of `side` has passed, and was expected.
+    #[inline]
+    fn pass(&mut self, side: Side, segment: &Segment) {
+        self.halves[side as usize].pass(segment);
+        self.last = Sighting::of(side, segment);
+        if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.echo(side, segment, false);
+        }
     }
 
     /// Takes the request of [`is_request`](Self::is_request).
@@ -170,8 +180,8 @@ impl Connection {
         let start = steady.asked.end;
         let [client_edge, server_edge] = &mut steady.edges;
         if steady.phase == Phase::Answered {
-            *server_edge =
-                (*server_edge).max(steady.before.end + server.scaled(steady.asked.window));
+            let una = steady.before.end;
+            *server_edge = server.right_edge_after(*server_edge, una, &steady.asked);
             if !steady.noted[Side::Server as usize] {
                 server.note_round(steady.asked.time_ns - steady.before.time_ns);
             }
@@ -180,15 +190,16 @@ impl Connection {
             }
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
-        *client_edge = (*client_edge).max(start + client.scaled(answer.window));
+        *client_edge = client.right_edge_after(*client_edge, start, &answer);
         steady.asked = Alone::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
-        client.pass(segment);
-        self.last = Sighting::of(Side::Client, segment);
+        self.pass(Side::Client, segment);
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
             Some(Mark::Request { kind, .. }) => {
-                steady.kind = *kind;
+                if let Some(steady) = &mut self.steady {
+                    steady.kind = *kind;
+                }
                 if arrived.is_some() {
                     self.unfold(true, shared);
                 }
@@ -215,8 +226,7 @@ impl Connection {
         steady.answer = Alone::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Answered;
         steady.next[Side::Server as usize] = segment.seq.wrapping_add(segment.payload_len);
-        self.halves[Side::Server as usize].pass(segment);
-        self.last = Sighting::of(Side::Server, segment);
+        self.pass(Side::Server, segment);
         let whole = self.framer.whole(Side::Server, payload, 0, &shared.known);
         if !matches!(whole, Some(Mark::Response { .. })) {
             self.unfold(false, shared);
@@ -351,7 +361,7 @@ impl Connection {
         gap.first_ack_ns = Some(cleared.trigger.effect_ns);
         (gap.ack, gap.acks) = (Some(cleared.trigger), 1);
         (gap.flight_first, gap.flight_before) = (cleared.flight, cleared.flight);
-        (gap.room_before, gap.window_before) = (Some(cleared.room), Some(cleared.window));
+        (gap.room_before, gap.window_before) = (cleared.room, cleared.window);
         gap.flight_reached = server.flight_reached();
         (gap.drained, gap.steps) = (server.drained(), server.steps());
         gap

@@ -48,18 +48,18 @@ pub(in crate::tcp) struct Cleared {
     pub trigger: AckTrigger,
     /// Unacknowledged bytes before it.
     pub flight: u64,
-    /// Room in the offered window before it, bytes.
-    pub room: i64,
+    /// Room in the offered window before it, bytes; `None`: scale unknown.
+    pub room: Option<i64>,
     /// Window offered before it, bytes.
-    pub window: u64,
+    pub window: Option<u64>,
 }
 
 impl Half {
     /// Whether nothing about it needs more than a glance.
-    #[inline]
     fn is_plain(&self) -> bool {
         let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
-        simple && self.last.pushed && self.marks.has(Marks::HAS_WINDOW)
+        let knows_window = self.marks.has(Marks::HAS_WINDOW) == self.window_scale.is_some();
+        simple && self.last.pushed && knows_window
     }
 
     /// Whether all it ever sent has been acknowledged but `segment`, one small segment alone, and how far it may
@@ -68,7 +68,6 @@ impl Half {
         let start = self.nxt - u64::from(segment.payload_len);
         let end = self.nxt as u32;
         self.is_plain()
-            && self.window_scale.is_some()
             && self.sequence.position(segment.seq, self.nxt) == start
             && self.last.frame == segment.frame
             && (self.last.small, self.last.apart) == (true, 0)
@@ -82,9 +81,8 @@ impl Half {
     /// Whether `segment` has just acknowledged all that was under way, which its sender has yet to hear.
     pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
         let heard = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
-        let plain = |ack: &Ack| !(ack.duplicate || ack.paced) && matches!(ack.offer, Offer::Edge(_));
+        let plain = |ack: &Ack| !(ack.duplicate || ack.paced);
         self.is_plain()
-            && self.window_scale.is_some()
             && self.una() < self.nxt
             && self.una_seen() == self.nxt
             && self.timed_ns == 0
@@ -93,23 +91,40 @@ impl Half {
     }
 
     /// Whether `segment` is one small segment more of this sender, in answer to `last`, and no more than came
-    /// before it in any way.
+    /// before it in any way; `right_edge`: of the window that it knows, where its scale is known.
     #[inline]
-    pub(in crate::tcp) fn goes_on_with(&self, segment: &Segment, last: &Alone) -> bool {
+    pub(in crate::tcp) fn goes_on_with(
+        &self,
+        segment: &Segment,
+        start: u64,
+        (last, right_edge): (&Alone, Option<u64>),
+    ) -> bool {
         let len = segment.payload_len;
-        let offered = self.scaled(last.window);
-        let half = u16::try_from(offered / 2).unwrap_or(u16::MAX);
-        u64::from(len) < self.smss()
+        let has_room = match (self.window_scale, right_edge) {
+            (Some(scale), Some(edge)) => {
+                let offered = scaled(last.window, scale);
+                let half = u16::try_from(offered / 2).unwrap_or(u16::MAX);
+                edge >= start + u64::from(len) && offered >= self.smss() && half <= self.half_window
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        has_room
+            && u64::from(len) < self.smss()
             && len <= self.flight_max.min(self.acked_len_max.into())
-            && offered >= self.smss()
-            && half <= self.half_window
             && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.goes_on(segment))
     }
 
-    /// The window in a header of its receiver, bytes.
+    /// The right edge of the window as this sender knows it once it has heard the ACK of `una` in `last`.
     #[inline]
-    pub(in crate::tcp) fn scaled(&self, window: u16) -> u64 {
-        u64::from(window) << self.window_scale.unwrap_or(0).min(SCALE_MAX)
+    pub(in crate::tcp) fn right_edge_after(
+        &self,
+        right_edge: Option<u64>,
+        una: u64,
+        last: &Alone,
+    ) -> Option<u64> {
+        let scale = self.window_scale.unwrap_or(0);
+        right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
     }
 
     /// Whether `segment` has waited in a queue, by its timestamp.
@@ -145,12 +160,12 @@ impl Half {
 
     /// It has sent `alone`, with nothing else under way, and knew a window up to `right_edge`. `noted`: how long
     /// that took to be acknowledged is known.
-    pub(in crate::tcp) fn stand_at(&mut self, alone: &Alone, right_edge: u64, noted: bool) {
+    pub(in crate::tcp) fn stand_at(&mut self, alone: &Alone, right_edge: Option<u64>, noted: bool) {
         let &Alone { time_ns, frame, end, len, .. } = alone;
         self.unique_bytes += end - self.nxt;
         self.nxt = end;
         (self.una, self.una_seen) = (alone.start() as u32, alone.start() as u32);
-        self.right_edge = right_edge as u32;
+        self.right_edge = right_edge.map_or(self.right_edge, |edge| edge as u32);
         (self.timed_end, self.timed_ns) = (end as u32, if noted { 0 } else { time_ns });
         self.small_end = NonZeroU32::new(end as u32);
         self.pending = PendingAcks::default();
@@ -170,7 +185,6 @@ impl Half {
     #[inline]
     pub(in crate::tcp) fn take_clearing(&mut self, segment: &Segment) {
         let una = self.nxt;
-        let scale = self.window_scale.unwrap_or(0).min(SCALE_MAX);
         let (longest, _) = self.sent.arrived(una);
         let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
         self.acked_len_max = self.acked_len_max.max(arrived);
@@ -178,7 +192,10 @@ impl Half {
             seen_ns: segment.time_ns,
             frame: segment.frame,
             una,
-            offer: Offer::Edge(una + (u64::from(segment.window) << scale)),
+            offer: match self.window_scale {
+                Some(scale) => Offer::Edge(una + scaled(segment.window, scale)),
+                None => Offer::Field(segment.window),
+            },
             payload_bytes: segment.payload_len,
             duplicate: false,
             paced: false,
@@ -188,17 +205,18 @@ impl Half {
         self.move_seen(segment.time_ns, una, self.times(false));
     }
 
-    /// Lets the ACK of [`goes_on_with`](Self::goes_on_with) take effect.
-    #[inline]
+    /// Lets the ACK of [`take_clearing`](Self::take_clearing) take effect.
     pub(in crate::tcp) fn clear(&mut self, rtt_sender_ns: u64, rtt_peer_ns: u64) -> Cleared {
-        let (una, right_edge) = (self.una(), self.right_edge().unwrap_or(self.nxt));
-        let (flight, window) = (self.nxt - una, right_edge.saturating_sub(una));
+        let (flight, right_edge) = (self.nxt - self.una(), self.right_edge());
+        let (room, window) = (self.room(), self.window());
         let mut trigger = AckTrigger::default();
-        if let Some(ack) = self.pending.pop_until(u64::MAX, self.nxt)
-            && let Offer::Edge(edge) = ack.offer
-        {
-            self.note_window(edge - ack.una);
-            self.right_edge = right_edge.max(edge) as u32;
+        if let Some(ack) = self.pending.pop_until(u64::MAX, self.nxt) {
+            let mut opened_window = false;
+            if let (Offer::Edge(edge), Some(right_edge)) = (ack.offer, right_edge) {
+                self.note_window(edge - ack.una);
+                self.right_edge = right_edge.max(edge) as u32;
+                opened_window = edge > right_edge;
+            }
             let held_ns = ack.seen_ns.saturating_sub(self.last.time_ns);
             trigger = AckTrigger {
                 frame: ack.frame,
@@ -207,10 +225,9 @@ impl Half {
                 pure: false,
                 acked_all: true,
                 delay_ns: (self.last.time_ns > 0).then(|| held_ns.saturating_sub(rtt_peer_ns)),
-                opened_window: edge > right_edge,
+                opened_window,
             };
         }
-        let room = right_edge as i64 - self.nxt as i64;
         self.una = self.nxt as u32;
         Cleared { trigger, flight, room, window }
     }
@@ -238,4 +255,10 @@ impl Half {
             apart: 0,
         };
     }
+}
+
+/// The window in a header of a receiver that scales it so, bytes.
+#[inline]
+fn scaled(window: u16, scale: u8) -> u64 {
+    u64::from(window) << scale.min(SCALE_MAX)
 }
