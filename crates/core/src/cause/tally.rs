@@ -141,7 +141,9 @@ pub struct Tally {
 
 impl Sink for Tally {
     fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
-        !is_lookup(connection) && !Queues::tells_of(plain) && self.runs.take_plain(connection, plain)
+        !is_lookup(connection)
+            && !Queues::tells_of(plain)
+            && self.runs.take_plain(connection, plain)
     }
 
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {

@@ -25,8 +25,8 @@ mod window;
 pub(super) use losses::{Stamp, too_early};
 pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
-pub(super) use steady::Alone;
 pub use since::SinceDeparture;
+pub(super) use steady::Alone;
 pub(super) use stream::Rtts;
 pub use stream::{RTO_MIN_NS, tail_probe_ns};
 

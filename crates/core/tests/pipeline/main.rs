@@ -1,6 +1,6 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
-mod expected;
+mod steady;
 
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
