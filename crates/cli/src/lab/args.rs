@@ -103,14 +103,18 @@ const COMMON: [(&str, &str); 12] = [
 ];
 
 impl Args for Settings {
+    /// Only once they are asked for: to know them all, every case is drawn.
     fn augment_args(command: Command) -> Command {
-        let option = |(name, unit): (String, Unit)| {
-            let arg = Arg::new(name.clone()).value_name(unit.value_name()).help_heading(HEADING);
-            let help = COMMON.iter().find(|(common, _)| *common == name).map(|(_, help)| *help);
-            // What few cases have is told where they are listed.
-            arg.long(name).help(help).hide_short_help(help.is_none())
-        };
-        command.args(options().into_iter().map(option))
+        command.defer(|command| {
+            let option = |(name, unit): (String, Unit)| {
+                let arg =
+                    Arg::new(name.clone()).value_name(unit.value_name()).help_heading(HEADING);
+                let help = COMMON.iter().find(|(common, _)| *common == name).map(|(_, help)| *help);
+                // What few cases have is told where they are listed.
+                arg.long(name).help(help).hide_short_help(help.is_none())
+            };
+            command.args(options().into_iter().map(option))
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
