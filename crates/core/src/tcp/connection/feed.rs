@@ -34,14 +34,9 @@ impl Connection {
         });
     }
 
-    /// The streams, and where their bytes go when `segment` completes them.
-    pub(super) fn feed<'a>(
-        &'a mut self,
-        side: Side,
-        segment: &Segment,
-        shared: &'a mut Shared,
-    ) -> (&'a mut [Reassembly; 2], Feed<'a>) {
-        let at = At {
+    /// What is known where `segment` of `side` is read.
+    pub(super) fn at(&self, side: Side, segment: &Segment) -> At {
+        At {
             time_ns: segment.time_ns,
             seen: Sighting::of(side, segment),
             position: 0,
@@ -50,7 +45,17 @@ impl Connection {
             open_ended: self.timeline.open_ended,
             positions: self.halves.each_ref().map(|half| half.nxt),
             client_left: self.ended().is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
-        };
+        }
+    }
+
+    /// The streams, and where their bytes go when `segment` completes them.
+    pub(super) fn feed<'a>(
+        &'a mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &'a mut Shared,
+    ) -> (&'a mut [Reassembly; 2], Feed<'a>) {
+        let at = self.at(side, segment);
         let Self { streams, framer, timeline, setup, software, .. } = self;
         (streams, Feed { framer, timeline, setup, software, shared, at })
     }

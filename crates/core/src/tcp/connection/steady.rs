@@ -5,9 +5,12 @@
 //! need not be done any more, but for what is counted (header prediction: V. Jacobson, "4BSD TCP header
 //! prediction", 1990; RFC 7323 appendix D.2). It leaves what the long way leaves.
 
+mod reading;
+
 use super::*;
 use crate::app::Label;
 use crate::tcp::half::Alone;
+use crate::tcp::shared::Spare;
 use crate::tcp::tracker::Plain;
 
 /// The flags of the last segment of a message that has nothing special.
@@ -171,7 +174,7 @@ impl Connection {
         let arrived = if was_told {
             None
         } else {
-            self.unfold(true, shared);
+            self.unfold(true, &mut shared.spare, &mut shared.answered);
             self.timeline.retire_only(self.path.rtt_ns(Side::Client))
         };
         let Some(steady) = &mut self.steady else { return };
@@ -195,22 +198,15 @@ impl Connection {
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
         self.pass(Side::Client, segment);
+        let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
-            Some(Mark::Request { kind, .. }) => {
-                if let Some(steady) = &mut self.steady {
-                    steady.kind = *kind;
-                }
-                if arrived.is_some() {
-                    self.unfold(true, shared);
-                }
-            }
-            _ => {
-                self.unfold(false, shared);
-                self.steady = None;
-                self.read(Side::Client, start, segment, payload, shared);
-            }
+            Some(Mark::Request { kind, .. }) => steady.kind = *kind,
+            _ => self.read(Side::Client, start, segment, payload, shared),
         }
         if let Some(arrived) = arrived {
+            if self.steady.is_some() {
+                self.unfold(true, &mut shared.spare, &mut shared.answered);
+            }
             self.hand(arrived, shared, sink);
             if self.steady.is_some() {
                 self.timeline.fold(&mut shared.spare);
@@ -229,8 +225,6 @@ impl Connection {
         self.pass(Side::Server, segment);
         let whole = self.framer.whole(Side::Server, payload, 0, &shared.known);
         if !matches!(whole, Some(Mark::Response { .. })) {
-            self.unfold(false, shared);
-            self.steady = None;
             self.read(Side::Server, start, segment, payload, shared);
         }
     }
@@ -278,7 +272,7 @@ impl Connection {
     #[inline]
     pub(super) fn be_as_is(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
-            self.unfold(true, shared);
+            self.unfold(true, &mut shared.spare, &mut shared.answered);
             self.steady = None;
         }
     }
@@ -286,7 +280,7 @@ impl Connection {
     /// Does what was only noted, as far as it is not done. `read`: the last message was told from its
     /// bytes.
     #[inline(never)]
-    fn unfold(&mut self, read: bool, shared: &mut Shared) {
+    fn unfold(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut().filter(|it| it.phase != Phase::Found) else {
             return;
         };
@@ -307,34 +301,20 @@ impl Connection {
         if has_asked {
             let seen = Sighting::of(Side::Client, &asked.segment());
             let positions = [asked.start(), before.end];
-            self.timeline.ask(seen, positions, &kind, &mut shared.spare);
+            self.timeline.ask(seen, positions, &kind, spare);
         }
         if is_answered {
             let segment = answer.segment();
             self.halves[Side::Client as usize].take_clearing(&segment);
-            let gap = self.expected_silence(&segment, &mut shared.answered);
+            let gap = self.expected_silence(&segment, gap);
             self.halves[Side::Server as usize].depart_alone(&segment);
-            self.timeline.wait(gap, &mut shared.spare);
+            self.timeline.wait(gap, spare);
             self.timeline.pass(Side::Server, answer.time_ns);
             if read {
                 self.streams[Side::Server as usize].pass(answer.end);
                 self.timeline.answer(answer.time_ns, answer.end);
             }
         }
-    }
-
-    /// Gives what was expected, and is no known message, to its stream.
-    #[inline(never)]
-    fn read(
-        &mut self,
-        side: Side,
-        start: u64,
-        segment: &Segment,
-        payload: &[u8],
-        shared: &mut Shared,
-    ) {
-        self.stream(side, start, segment, payload, shared);
-        self.timeline.touch(Sighting::of(side, segment));
     }
 
     /// The silence of the server that `segment` ends, with nothing in it but its answer: `gap` is that of
