@@ -52,10 +52,14 @@ impl Label {
         self.len == 0
     }
 
-    /// A few bits of it.
+    /// A few bits of it: of its ends and its middle, where kinds differ.
     #[inline]
     pub fn mixed(&self) -> u8 {
-        self.len ^ self.as_bytes().last().copied().unwrap_or(0)
+        let [first, middle, last] = match self.as_bytes() {
+            [] => return 0,
+            bytes @ [first, ..] => [*first, bytes[bytes.len() / 2], bytes[bytes.len() - 1]],
+        };
+        (self.len ^ first).wrapping_mul(7) ^ middle.wrapping_mul(3) ^ last
     }
 
     /// A number for it in place of its text (FNV-1a).

@@ -10,8 +10,8 @@ use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// An exchange on a connection with which nothing was ever wrong, of which nothing but the path and its
-/// server's work kept its client waiting, at one time.
+/// An exchange on a connection with which nothing was ever wrong, whose client waited for nothing but the
+/// path and its server's work, and for that once at most.
 pub struct Plain<'a> {
     /// What was asked.
     pub kind: &'a Label,

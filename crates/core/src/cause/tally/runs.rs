@@ -9,7 +9,7 @@ use crate::report::Culprit;
 use crate::tcp::Sighting;
 
 /// Kinds that are counted so at a time.
-const RUNS: usize = 16;
+const RUNS: usize = 64;
 
 /// What such exchanges of one kind add up to.
 struct Run {
@@ -27,8 +27,13 @@ struct Run {
 type Way = (u64, std::cmp::Reverse<(u64, FrameId)>);
 
 /// By a few bits of what they are of: who meets an occupied place goes without.
-#[derive(Default)]
 pub struct Runs([Option<Box<Run>>; RUNS]);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| None))
+    }
+}
 
 /// Where the run of `kind` with `server` has its place.
 #[inline]
@@ -90,23 +95,26 @@ impl Runs {
         true
     }
 
-    /// The same of one that nothing but its server, by one silence, and the path had a part in.
+    /// The same of one that nothing but the path had a part in, and its server, by one silence at most.
     #[inline]
     pub fn take_plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
         let server = connection.server();
         let Some(run) = &mut self.0[place(&server, plain.kind)] else { return false };
         let rank = ((false, false, plain.server_ns), std::cmp::Reverse(plain.answered));
+        let worked = plain.server_ns > 0;
         let way = (plain.path_ns, std::cmp::Reverse(plain.asked));
         if run.server != server
             || run.kind != *plain.kind
             || has_queued(connection)
-            || rank > run.clearest
+            || worked && rank > run.clearest
             || way > run.longest_way
         {
             return false;
         }
         run.group.add_plain(plain);
-        run.think.add_plain(plain);
+        if worked {
+            run.think.add_plain(plain);
+        }
         true
     }
 
@@ -135,7 +143,7 @@ impl Runs {
 impl Tally {
     /// Adds what was counted together to what it belongs to.
     pub(in crate::cause) fn settle(&mut self) {
-        for run in std::mem::take(&mut self.runs.0).into_iter().flatten() {
+        for run in std::mem::take(&mut self.runs).0.into_iter().flatten() {
             let Run { server, kind, group, think, .. } = *run;
             let place = self.place(server);
             self.endpoints.entry_ref(&place).or_default().kind(&kind).merge(&group);

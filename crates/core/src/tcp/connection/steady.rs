@@ -251,9 +251,6 @@ impl Connection {
             path_ns: way_ns + self.path.rtt_ns(Side::Client),
             server_ns: waited_ns - way_ns,
         };
-        if plain.server_ns == 0 {
-            return false;
-        }
         if !shared.window.overlaps(plain.asked.0, plain.answered.0) {
             return true;
         }
@@ -264,7 +261,9 @@ impl Connection {
         self.totals.exchanges += 1;
         self.totals.ledger.add(Owner::Path, path_ns);
         self.totals.ledger.add(Owner::Server, server_ns);
-        self.totals.causes[Side::Server as usize] |= 1 << Cause::ServerThink as u64;
+        if server_ns > 0 {
+            self.totals.causes[Side::Server as usize] |= 1 << Cause::ServerThink as u64;
+        }
         true
     }
 
