@@ -1,10 +1,10 @@
 //! From a frame to a packet: the common path first, every other way behind it.
 
-use super::ip::{Network, protocol};
+use super::ip::protocol;
 use super::link::{Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
 use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
-use crate::capture::{Frame, LinkType};
+use crate::capture::{Block, Frame, FrameEntry, LinkType};
 
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
@@ -19,31 +19,49 @@ const TCP_LEN: usize = 20;
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'a> {
     let mut output = Output { hasher, segment };
-    match common(frame, &mut output) {
-        Some(()) => Packet::Tcp,
-        None => general(frame, output),
+    if common(frame.bytes, frame.link, &mut output).is_none() {
+        return general(frame, output);
     }
+    (segment.time_ns, segment.frame) = (frame.time_ns, frame.id);
+    Packet::Tcp
 }
 
-/// TCP in unfragmented IPv4 without options in untagged Ethernet: nearly every frame of nearly
-/// every capture. `None` leaves the frame to [`general`], which decides the same, and more.
+/// Decodes the frame of `entry` into `segment`, with the payload's place in the block, if it is what
+/// nearly every frame of nearly every capture is. False leaves any other to [`decode`], which
+/// decides the same, and more.
 #[inline(always)]
-fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
-    let headers = frame.bytes.first_chunk::<{ ETHERNET_LEN + IPV4_LEN + TCP_LEN }>()?;
-    let ip: &[u8; IPV4_LEN] = headers.get(ETHERNET_LEN..)?.first_chunk()?;
-    let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    let is_common = frame.link == LinkType::ETHERNET
-        && u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4
+pub(crate) fn decode_common(
+    block: &Block,
+    entry: &FrameEntry,
+    hasher: &FlowHasher,
+    segment: &mut Segment,
+) -> bool {
+    let Some(frame) = block.frame(entry) else { return false };
+    let is_common = common(frame.bytes, entry.link, &mut Output { hasher, segment }).is_some();
+    if is_common {
+        (segment.time_ns, segment.frame) = (entry.time_ns, entry.id);
+        segment.rebase(entry.offset);
+    }
+    is_common
+}
+
+/// TCP in unfragmented IPv4 without options in untagged Ethernet, with all of its header captured.
+/// Leaves where the frame came from to the caller.
+#[inline(always)]
+fn common(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+    let headers: &[u8; ETHERNET_LEN + IPV4_LEN + TCP_LEN] = bytes.first_chunk()?;
+    let (ethernet, rest) = headers.split_first_chunk::<ETHERNET_LEN>()?;
+    let ip: &[u8; IPV4_LEN] = rest.first_chunk()?;
+    let is_common = link == LinkType::ETHERNET
+        && u16::from_be_bytes([ethernet[12], ethernet[13]]) == ether_type::IPV4
         && ip[0] == 0x45
         && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
-        && ip[9] == protocol::TCP
-        && total_len >= IPV4_LEN + TCP_LEN;
+        && ip[9] == protocol::TCP;
     if !is_common {
         return None;
     }
-    let origin = Origin { time_ns: frame.time_ns, frame: frame.id };
-    let (at, end) = (ETHERNET_LEN + IPV4_LEN, ETHERNET_LEN + total_len);
-    tcp::segment(origin, &Network::from_ipv4(ip, 0), frame.bytes, at, end, output).ok()
+    let end = ETHERNET_LEN + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    tcp::common(ip, bytes, ETHERNET_LEN + IPV4_LEN, end, output)
 }
 
 #[inline(never)]
@@ -65,6 +83,8 @@ fn general<'a>(frame: &Frame<'a>, output: Output<'_>) -> Packet<'a> {
 mod tests {
     use super::*;
     use crate::capture::FrameId;
+    use crate::wire::{Endpoint, FlowKey, SackBlock, SegmentFlags, TcpFlags};
+    use proptest::prelude::*;
 
     /// An ordinary segment of ten bytes with timestamps.
     fn ordinary() -> Vec<u8> {
@@ -81,32 +101,140 @@ mod tests {
         Frame { id, time_ns: 1, original_len: bytes.len() as u32, link, bytes }
     }
 
+    /// What the common path makes of a frame, if it takes it.
+    fn short(frame: &Frame<'_>) -> Option<Segment> {
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        let mut output = Output { hasher: &hasher, segment: &mut segment };
+        common(frame.bytes, frame.link, &mut output)?;
+        let (time_ns, id) = (frame.time_ns, frame.id);
+        Some(Segment { time_ns, frame: id, ..segment })
+    }
+
+    /// What the general one makes of it, if that is a segment.
+    fn long(frame: &Frame<'_>) -> Option<Segment> {
+        let (hasher, mut segment) = (FlowHasher::new(1), Segment::default());
+        let output = Output { hasher: &hasher, segment: &mut segment };
+        matches!(general(frame, output), Packet::Tcp).then_some(segment)
+    }
+
+    /// What stood in the slot before must not show.
+    fn unclean() -> Segment {
+        let end = Endpoint { address: [7; 16], port: 7 };
+        let block = SackBlock { left: 7, right: 7 };
+        Segment {
+            time_ns: 7,
+            frame: FrameId::new(7, 7),
+            flow_hash: 7,
+            flow: FlowKey { low: end, high: end },
+            facts: SegmentFlags(0xffff),
+            seq: 7,
+            ack: 7,
+            payload_len: 7,
+            payload_offset: 7,
+            captured_len: 7,
+            tsval: 7,
+            tsecr: 7,
+            sack: [block; 3],
+            mss: 7,
+            window_scale: 7,
+            sack_count: 7,
+            window: 7,
+            ip_id: 7,
+            flags: TcpFlags(7),
+            ttl: 7,
+        }
+    }
+
+    fn assert_same(frame: &Frame<'_>) {
+        let (short, long) = (short(frame), long(frame));
+        if short.is_some() {
+            assert_eq!(format!("{short:?}"), format!("{long:?}"), "{:?}", frame.bytes);
+        }
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        let decoded = matches!(decode(frame, &hasher, &mut segment), Packet::Tcp);
+        assert_eq!(format!("{:?}", decoded.then_some(segment)), format!("{long:?}"));
+    }
+
     #[test]
     fn an_ordinary_segment_takes_the_common_path() {
-        let (hasher, mut segment) = (FlowHasher::new(1), Segment::default());
-        let mut output = Output { hasher: &hasher, segment: &mut segment };
-        assert!(common(&frame(&ordinary()), &mut output).is_some());
+        let segment = short(&frame(&ordinary())).expect("ordinary");
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
+    }
+
+    #[test]
+    fn in_a_block_the_payload_lies_where_its_frame_does() {
+        let bytes = ordinary();
+        let len = bytes.len() as u32;
+        let entry = FrameEntry {
+            time_ns: 1,
+            id: FrameId::new(0, 1),
+            offset: 5,
+            captured_len: len,
+            original_len: len,
+            link: LinkType::ETHERNET,
+        };
+        let block = Block { bytes: [&[0; 5], &bytes[..]].concat(), entries: vec![entry] };
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        assert!(decode_common(&block, &entry, &hasher, &mut segment));
+        let mut expected = long(&frame(&bytes)).expect("a segment");
+        expected.rebase(5);
+        assert_eq!(format!("{segment:?}"), format!("{expected:?}"));
+        let beyond = FrameEntry { captured_len: len + 1, ..entry };
+        assert!(!decode_common(&block, &beyond, &hasher, &mut segment));
     }
 
     /// Every value of every header byte, captured whole and cut.
     #[test]
     fn the_common_path_decides_as_the_general_one() {
-        let hasher = FlowHasher::new(1);
-        let (mut short, mut long) = (Segment::default(), Segment::default());
         for (at, value) in (0..66).flat_map(|at| (0..=255).map(move |value| (at, value))) {
             let mut bytes = ordinary();
             bytes[at] = value;
             for snap in [54, 60, 66, 70, bytes.len()] {
-                let frame = Frame { bytes: &bytes[..snap], ..frame(&bytes) };
-                let mut output = Output { hasher: &hasher, segment: &mut short };
-                if common(&frame, &mut output).is_some() {
-                    let output = Output { hasher: &hasher, segment: &mut long };
-                    let packet = general(&frame, output);
-                    assert!(matches!(packet, Packet::Tcp), "byte {at} = {value}: {packet:?}");
-                    assert_eq!(format!("{short:?}"), format!("{long:?}"));
-                }
+                assert_same(&Frame { bytes: &bytes[..snap], ..frame(&bytes) });
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_decide_the_same_of_any_segment(
+            ends in any::<([u8; 4], u16, [u8; 4], u16)>(),
+            words in prop::collection::vec(any::<[u8; 4]>(), 0..=10),
+            has_timestamps: bool,
+            content in any::<(u32, u32, u16, u8)>(),
+            changes in prop::collection::vec((0..94_usize, any::<u8>()), 0..4),
+            snap in 0..130_usize,
+            padding in 0..8_usize,
+        ) {
+            let (source, source_port, destination, destination_port) = ends;
+            let (seq, ack, window, flags) = content;
+            let builder = etherparse::PacketBuilder::ethernet2([1; 6], [2; 6]);
+            let ip = builder.ipv4(source, destination, 64);
+            let tcp = ip.tcp(source_port, destination_port, seq, window).ack(ack);
+            let mut options = words.concat();
+            if has_timestamps {
+                options = [&[1, 1, 8, 10], &options[..]].concat();
+                options.truncate(12);
+            }
+            let mut bytes = Vec::new();
+            tcp.options_raw(&options).unwrap().write(&mut bytes, &[7; 30]).unwrap();
+            bytes[47] = flags;
+            prop_assert!(short(&frame(&bytes)).is_some());
+            bytes.resize(bytes.len() + padding, 0);
+            for (at, value) in changes {
+                let at = at.min(bytes.len() - 1);
+                bytes[at] = value;
+            }
+            assert_same(&frame(&bytes));
+            assert_same(&Frame { bytes: &bytes[..snap.min(bytes.len())], ..frame(&bytes) });
+        }
+
+        #[test]
+        fn both_ways_decide_the_same_of_anything(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            link in prop::sample::select(vec![1, 0, 101, 113]),
+        ) {
+            assert_same(&Frame { link: LinkType(link), ..frame(&bytes) });
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) mod protocol {
 }
 
 /// `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
-const IPV4_MAPPED: u128 = 0xffff_0000_0000;
+pub(super) const IPV4_MAPPED: u128 = 0xffff_0000_0000;
 /// RFC 8200 §4.1 knows seven; a chain beyond this is an attack on its reader.
 const EXTENSIONS_MAX: usize = 10;
 /// The ECN field's value for congestion experienced (RFC 3168 §5).

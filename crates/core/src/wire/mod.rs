@@ -24,6 +24,7 @@ mod udp;
 mod walk;
 
 pub use decode::decode;
+pub(crate) use decode::decode_common;
 pub use error::{DecodeCounts, DecodeError, Other};
 pub use flow::FlowHasher;
 pub use fragment::{Fragment, Reassembled};
