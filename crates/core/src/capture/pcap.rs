@@ -130,7 +130,7 @@ impl Pcap {
                 break;
             }
             let id = run.next(time_ns);
-            let offset = (chunk.bytes.len() - behind.len()) as u32;
+            let offset = chunk.place(chunk.bytes.len() - behind.len());
             entries.push(FrameEntry { time_ns, id, offset, captured_len, original_len, link });
             rest = next;
         }
@@ -172,7 +172,7 @@ impl Pcap {
         let entry = FrameEntry {
             time_ns,
             id: chunk.frame(tally.frame(time_ns)),
-            offset: data as u32,
+            offset: chunk.place(data),
             captured_len,
             original_len: original_len.max(captured_len),
             link: self.link,

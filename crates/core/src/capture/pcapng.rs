@@ -183,7 +183,8 @@ impl Pcapng {
                 break;
             }
             let id = run.next(time_ns);
-            let offset = (chunk.bytes.len() - rest.len() + HEAD_BYTES + ENHANCED_DATA_AT) as u32;
+            let at = chunk.bytes.len() - rest.len();
+            let offset = chunk.place(at + HEAD_BYTES + ENHANCED_DATA_AT);
             let link = known.link;
             entries.push(FrameEntry { time_ns, id, offset, captured_len, original_len, link });
             rest = next;
@@ -280,7 +281,7 @@ impl Pcapng {
         entries.push(FrameEntry {
             id: chunk.frame(number),
             time_ns,
-            offset: (body.at + packet.data_at) as u32,
+            offset: chunk.place(body.at + packet.data_at),
             captured_len: packet.captured_len,
             original_len: packet.original_len.max(packet.captured_len),
             link: interface.link,
