@@ -61,9 +61,14 @@ fn pcap(order: Order, magic: u32, minor: u16, packets: &[Packet]) -> Vec<u8> {
 }
 
 fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
-    let length = order.u32(12 + body.len().next_multiple_of(4) as u32);
     let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
-    [&order.u32(kind), &length, body, &padding, &length].concat()
+    unpadded(order, kind, &[body, &padding].concat())
+}
+
+/// A block that is as long as `body` makes it.
+fn unpadded(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = order.u32(12 + body.len() as u32);
+    [&order.u32(kind), &length, body, &length].concat()
 }
 
 fn interface(order: Order, link: u16, tsresol: u8, offset: u8) -> Vec<u8> {
@@ -93,12 +98,12 @@ fn pcapng(order: Order, resolutions: [u8; 3], packets: &[Packet]) -> Vec<u8> {
         let fields = [number, (time >> 32) as u32, time as u32, captured.into(), original];
         let mut body = fields.map(|field| order.u32(field)).concat();
         body.extend((0..captured).map(|byte| byte ^ kind));
-        let kind = match kind {
-            1..=9 => kind.into(),
-            10..=12 => 0xbad,
-            _ => 6,
-        };
-        file.extend(block(order, kind, &body));
+        match kind {
+            1..=9 => file.extend(block(order, kind.into(), &body)),
+            10..=12 => file.extend(block(order, 0xbad, &body)),
+            13 => file.extend(unpadded(order, 6, &body)),
+            _ => file.extend(block(order, 6, &body)),
+        }
     }
     file
 }
@@ -137,6 +142,18 @@ fn assert_same(
     }
     file.truncate(file.len() - cut.min(file.len()));
     assert_eq!(read(&file, block_bytes, false), read(&file, block_bytes, true));
+}
+
+#[test]
+fn both_ways_refuse_a_block_that_is_longer_than_its_kind_can_be() {
+    let order = Order { is_big: false };
+    let mut file = pcapng(order, [6; 3], &[(0, 0, 9, 0, 0); 2]);
+    for frame_bytes in [(2 << 20) - 32, (2 << 20) - 28] {
+        let length = frame_bytes as u32;
+        let fields = [0, 1 << 19, 0, length, length].map(|field| order.u32(field)).concat();
+        file.extend(block(order, 6, &[fields, vec![0; frame_bytes]].concat()));
+        assert_eq!(read(&file, 8 << 20, false), read(&file, 8 << 20, true));
+    }
 }
 
 fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
