@@ -1,6 +1,6 @@
 //! From a frame to a packet: the common path first, every other way behind it.
 
-use super::ip::protocol;
+use super::ip::{Network, protocol};
 use super::link::{Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
 use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
@@ -8,6 +8,7 @@ use crate::capture::{Block, Frame, FrameEntry, LinkType};
 
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 
 /// Decodes one frame. Does not allocate, and does not fail: what cannot be decoded is
@@ -19,7 +20,7 @@ const TCP_LEN: usize = 20;
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'a> {
     let mut output = Output { hasher, segment };
-    if common(frame.bytes, frame.link, &mut output).is_none() {
+    if short(frame.bytes, frame.link, &mut output).is_none() {
         return general(frame, output);
     }
     (segment.time_ns, segment.frame) = (frame.time_ns, frame.id);
@@ -55,23 +56,71 @@ pub(crate) fn decode_common(
     is_common
 }
 
-/// TCP in unfragmented IPv4 without options in untagged Ethernet, with all of its header captured.
-/// Leaves where the frame came from to the caller.
+/// TCP in IPv4 in untagged Ethernet. Leaves where the frame came from to the caller, as all short
+/// ways do.
 #[inline(always)]
 fn common(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
     let headers: &[u8; ETHERNET_LEN + IPV4_LEN + TCP_LEN] = bytes.first_chunk()?;
-    let (ethernet, rest) = headers.split_first_chunk::<ETHERNET_LEN>()?;
-    let ip: &[u8; IPV4_LEN] = rest.first_chunk()?;
-    let is_common = link == LinkType::ETHERNET
-        && u16::from_be_bytes([ethernet[12], ethernet[13]]) == ether_type::IPV4
-        && ip[0] == 0x45
-        && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
-        && ip[9] == protocol::TCP;
+    let is_ipv4 = u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4;
+    if link != LinkType::ETHERNET || !is_ipv4 {
+        return None;
+    }
+    ipv4(bytes, ETHERNET_LEN, output)
+}
+
+/// TCP in IPv4 or IPv6 behind any link header that is met every day.
+#[inline(never)]
+fn short(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+    let ether_type = |at: usize| bytes.get(at..)?.first_chunk().map(|it| u16::from_be_bytes(*it));
+    let (announced, at) = match link {
+        LinkType::ETHERNET => match ether_type(12)? {
+            ether_type::VLAN => (ether_type(16)?, 18),
+            announced => (announced, ETHERNET_LEN),
+        },
+        LinkType::LINUX_SLL => (ether_type(14)?, 16),
+        LinkType::LINUX_SLL2 => (ether_type(0)?, 20),
+        LinkType::RAW => (ether_type::IPV4, 0),
+        _ => return None,
+    };
+    if !matches!(announced, ether_type::IPV4 | ether_type::IPV6) {
+        return None;
+    }
+    // Whichever of the two was announced, the version decides.
+    match bytes.get(at)? >> 4 {
+        4 => ipv4(bytes, at, output),
+        6 => ipv6(bytes, at, output),
+        _ => None,
+    }
+}
+
+/// An unfragmented packet without options, with all of the TCP header captured.
+#[inline(always)]
+fn ipv4(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+    let ip: &[u8; IPV4_LEN] = bytes.get(at..)?.first_chunk()?;
+    let is_common =
+        ip[0] == 0x45 && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0 && ip[9] == protocol::TCP;
     if !is_common {
         return None;
     }
-    let end = ETHERNET_LEN + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    tcp::common(ip, bytes, ETHERNET_LEN + IPV4_LEN, end, output)
+    let end = at + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    let network = Network::from_ipv4(ip, 0);
+    let ports = tcp::common(&network, bytes, at + IPV4_LEN, end, output.segment)?;
+    tcp::set_way(&output.hasher.way_ipv4(ip, ports), output.segment);
+    Some(())
+}
+
+/// A packet without extension headers, with all of the TCP header captured.
+fn ipv6(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+    let ip: &[u8; IPV6_LEN] = bytes.get(at..)?.first_chunk()?;
+    let payload_len = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+    let network = Network::from_ipv6(ip, 0);
+    if network.protocol != protocol::TCP || payload_len == 0 {
+        return None;
+    }
+    let (at, end) = (at + IPV6_LEN, at + IPV6_LEN + payload_len);
+    let ports = tcp::common(&network, bytes, at, end, output.segment)?;
+    tcp::set_way(&output.hasher.way(&network, ports), output.segment);
+    Some(())
 }
 
 #[inline(never)]
@@ -111,11 +160,13 @@ mod tests {
         Frame { id, time_ns: 1, original_len: bytes.len() as u32, link, bytes }
     }
 
-    /// What the common path makes of a frame, if it takes it.
-    fn short(frame: &Frame<'_>) -> Option<Segment> {
+    type Way = fn(&[u8], LinkType, &mut Output<'_>) -> Option<()>;
+
+    /// What a short way makes of a frame, if it takes it.
+    fn by(way: Way, frame: &Frame<'_>) -> Option<Segment> {
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let mut output = Output { hasher: &hasher, segment: &mut segment };
-        common(frame.bytes, frame.link, &mut output)?;
+        way(frame.bytes, frame.link, &mut output)?;
         let (time_ns, id) = (frame.time_ns, frame.id);
         Some(Segment { time_ns, frame: id, ..segment })
     }
@@ -156,18 +207,39 @@ mod tests {
     }
 
     fn assert_same(frame: &Frame<'_>) {
-        let (short, long) = (short(frame), long(frame));
-        if short.is_some() {
-            assert_eq!(format!("{short:?}"), format!("{long:?}"), "{:?}", frame.bytes);
+        let long = long(frame);
+        for segment in [by(common, frame), by(short, frame)] {
+            if segment.is_some() {
+                assert_eq!(format!("{segment:?}"), format!("{long:?}"), "{:?}", frame.bytes);
+            }
         }
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let decoded = matches!(decode(frame, &hasher, &mut segment), Packet::Tcp);
         assert_eq!(format!("{:?}", decoded.then_some(segment)), format!("{long:?}"));
     }
 
+    /// An Ethernet frame of IPv4 behind another link header or as IPv6, with its link type.
+    fn dress(bytes: &[u8], number: u8) -> (u16, Vec<u8>) {
+        let (ethernet, ip) = bytes.split_at(ETHERNET_LEN);
+        let ipv6 = || {
+            let payload_len = u16::from_be_bytes([ip[2], ip[3]]) - IPV4_LEN as u16;
+            let fixed = [&[0x60, 0x30, 0, 0][..], &payload_len.to_be_bytes(), &[6, 64]].concat();
+            [&fixed, &ip[8..16], &ip[4..20], &ip[8..16], &ip[IPV4_LEN..]].concat()
+        };
+        match number {
+            0 => (1, bytes.to_vec()),
+            1 => (1, [&ethernet[..12], &[0x81, 0, 0, 5], &bytes[12..]].concat()),
+            2 => (113, [&[0; 14][..], &bytes[12..]].concat()),
+            3 => (276, [&[8, 0][..], &[0; 18], ip].concat()),
+            4 => (101, ip.to_vec()),
+            5 => (101, ipv6()),
+            _ => (1, [&ethernet[..12], &[0x86, 0xdd], &ipv6()[..]].concat()),
+        }
+    }
+
     #[test]
     fn an_ordinary_segment_takes_the_common_path() {
-        let segment = short(&frame(&ordinary())).expect("ordinary");
+        let segment = by(common, &frame(&ordinary())).expect("ordinary");
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
     }
 
@@ -213,8 +285,8 @@ mod tests {
             has_timestamps: bool,
             content in any::<(u32, u32, u16, u8)>(),
             changes in prop::collection::vec((0..94_usize, any::<u8>()), 0..4),
-            snap in 0..130_usize,
-            padding in 0..8_usize,
+            snap in 0..150_usize,
+            (padding, dress_number) in (0..8_usize, 0..7_u8),
         ) {
             let (source, source_port, destination, destination_port) = ends;
             let (seq, ack, window, flags) = content;
@@ -229,20 +301,25 @@ mod tests {
             let mut bytes = Vec::new();
             tcp.options_raw(&options).unwrap().write(&mut bytes, &[7; 30]).unwrap();
             bytes[47] = flags;
-            prop_assert!(short(&frame(&bytes)).is_some());
+            prop_assert!(by(common, &frame(&bytes)).is_some());
             bytes.resize(bytes.len() + padding, 0);
+            let (link, mut bytes) = dress(&bytes, dress_number);
+            let link = LinkType(link);
+            let dressed = Frame { link, ..frame(&bytes) };
+            prop_assert!(by(short, &dressed).is_some());
             for (at, value) in changes {
                 let at = at.min(bytes.len() - 1);
                 bytes[at] = value;
             }
-            assert_same(&frame(&bytes));
-            assert_same(&Frame { bytes: &bytes[..snap.min(bytes.len())], ..frame(&bytes) });
+            assert_same(&Frame { link, ..frame(&bytes) });
+            let cut = &bytes[..snap.min(bytes.len())];
+            assert_same(&Frame { bytes: cut, link, ..frame(&bytes) });
         }
 
         #[test]
         fn both_ways_decide_the_same_of_anything(
             bytes in prop::collection::vec(any::<u8>(), 0..200),
-            link in prop::sample::select(vec![1, 0, 101, 113]),
+            link in prop::sample::select(vec![1, 0, 101, 113, 276]),
         ) {
             assert_same(&Frame { link: LinkType(link), ..frame(&bytes) });
         }

@@ -1,6 +1,6 @@
 //! The connection key in canonical order, and its seeded hash.
 
-use super::ip::IPV4_MAPPED;
+use super::ip::{IPV4_MAPPED, Network};
 use super::{Endpoint, FlowKey};
 
 impl Endpoint {
@@ -68,9 +68,10 @@ impl FlowHasher {
         )
     }
 
-    /// The way of what `source` sends to `destination`.
+    /// The way of a packet, by its IP header and ports.
     #[inline(always)]
-    pub(super) fn way(&self, source: End, destination: End) -> Way {
+    pub(super) fn way(&self, network: &Network, [source, destination]: [u16; 2]) -> Way {
+        let (source, destination) = ((network.source, source), (network.destination, destination));
         let from_high = source > destination;
         let (low, high) = if from_high { (destination, source) } else { (source, destination) };
         Way {

@@ -19,25 +19,24 @@ struct Payload {
     end: usize,
 }
 
-/// The same as [`segment`], behind an IPv4 header without options and for a header that was captured
-/// whole; `None` leaves all else to that.
+/// The same as [`segment`] for a header that was captured whole, but for the [way](set_way); returns
+/// the ports, by which that is told. `None` leaves all else to `segment`.
 #[inline(always)]
 pub(super) fn common(
-    ip: &[u8; 20],
+    network: &Network,
     bytes: &[u8],
     at: usize,
     end: usize,
-    output: &mut Output<'_>,
-) -> Option<()> {
+    segment: &mut Segment,
+) -> Option<[u16; 2]> {
     let header = bytes.get(at..)?.first_chunk()?;
     let payload = Payload { at: at + header_len(header), captured_end: bytes.len().min(end), end };
     if payload.at < at + FIXED_LEN || payload.at > payload.captured_end {
         return None;
     }
     let options = bytes.get(at + FIXED_LEN..payload.at)?;
-    write(&Network::from_ipv4(ip, 0), header, options, payload, output.segment);
-    set_way(&output.hasher.way_ipv4(ip, ports(header)), output.segment);
-    Some(())
+    write(network, header, options, payload, segment);
+    Some(ports(header))
 }
 
 /// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at `end`.
@@ -69,10 +68,8 @@ pub(super) fn segment(
         network.facts |= SegmentFlags::TRUNCATED_HEADER;
     }
     let options = bytes.get(at + FIXED_LEN..payload.at.min(captured_end)).unwrap_or_default();
-    let [source, destination] = ports(header);
     write(&network, header, options, payload, output.segment);
-    let way = output.hasher.way((network.source, source), (network.destination, destination));
-    set_way(&way, output.segment);
+    set_way(&output.hasher.way(&network, ports(header)), output.segment);
     (output.segment.time_ns, output.segment.frame) = (origin.time_ns, origin.frame);
     Ok(())
 }
@@ -143,8 +140,9 @@ fn write(
     }
 }
 
+/// Writes whose segment it is.
 #[inline(always)]
-fn set_way(way: &Way, segment: &mut Segment) {
+pub(super) fn set_way(way: &Way, segment: &mut Segment) {
     segment.flow = way.flow;
     segment.flow_hash = way.hash;
     segment.facts.0 |= u16::from(way.from_high) * SegmentFlags::FROM_HIGH;
