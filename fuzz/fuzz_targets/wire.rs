@@ -5,6 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use tcpwhy_core::capture::{Frame, FrameId, LinkType};
 use tcpwhy_core::wire::{
     DecodeCounts, FlowHasher, Packet, Reassembled, Reassembler, Reassembly, Segment, decode,
+    decode_long_way,
 };
 
 const LINKS: [u16; 16] = [1, 0, 9, 12, 14, 51, 101, 108, 113, 228, 229, 276, 105, 1, 101, 113];
@@ -31,8 +32,14 @@ fuzz_target!(|input: &[u8]| {
         };
         let packet = decode(&frame, &hasher, &mut segment);
         counts.add(&packet);
+        let mut long = Segment::default();
+        let by_long_way = decode_long_way(&frame, &hasher, &mut long);
+        assert_eq!(format!("{packet:?}"), format!("{by_long_way:?}"));
         match packet {
-            Packet::Tcp => check(&segment, &hasher, bytes),
+            Packet::Tcp => {
+                assert_eq!(format!("{segment:?}"), format!("{long:?}"));
+                check(&segment, &hasher, bytes);
+            }
             Packet::Udp(datagram) => {
                 assert!(datagram.payload.len() <= datagram.payload_len as usize)
             }

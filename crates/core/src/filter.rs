@@ -139,7 +139,12 @@ impl Filter {
     }
 
     /// Whether connections of this flow are kept.
+    #[inline]
     pub fn matches_flow(&self, flow: &FlowKey) -> bool {
+        self.ends.is_empty() || self.matches_ends(flow)
+    }
+
+    fn matches_ends(&self, flow: &FlowKey) -> bool {
         self.ends.iter().all(|ends| ends.any.matches(flow) == ends.wanted)
     }
 

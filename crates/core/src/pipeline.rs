@@ -22,14 +22,16 @@ use names::Names;
 pub use pass::{GoOn, Pass};
 use twin::Twin;
 
-use crate::capture::{Block, CaptureError, CaptureSet, InputSummary};
+use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
 use crate::filter::{Filter, Window};
 use crate::join::{Accounts, Datagrams, Joint};
 use crate::report::{Observation, Report};
 use crate::tcp::Tracker;
-use crate::wire::{Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, protocol};
+use crate::wire::{
+    Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, decode_common, protocol,
+};
 
 /// Shards, whatever the number of threads, so that it does not show in the answer.
 pub const SHARDS: usize = 16;
@@ -87,26 +89,44 @@ impl Decoder {
     /// Decodes all frames of `block` into `batch`, which is cleared first.
     pub fn decode(&self, block: &Block, batch: &mut Batch) {
         batch.clear();
-        for (frame, entry) in block.frames().zip(&block.entries) {
-            batch.first_ns.get_or_insert(frame.time_ns);
-            batch.last_ns = batch.last_ns.max(frame.time_ns);
+        batch.make_room(block.entries.len());
+        batch.first_ns = block.entries.first().map(|entry| entry.time_ns);
+        let mut last_ns = 0;
+        for entry in &block.entries {
+            last_ns = entry.time_ns.max(last_ns);
             let segment = batch.slot();
-            let packet = decode(&frame, &self.hasher, segment);
-            let is_wanted = matches!(packet, Packet::Tcp) && self.wants(&segment.flow);
-            let of_names = dns::concerns(segment);
-            segment.rebase(entry.offset);
-            if is_wanted {
+            let is_common = decode_common(block, entry, &self.hasher, segment);
+            if is_common && self.wants(&segment.flow) && !dns::concerns(segment) {
+                let hash = segment.flow_hash;
+                batch.take_slot(hash);
+            } else {
+                self.decode_any(block, entry, batch);
+            }
+        }
+        batch.last_ns = last_ns;
+        batch.counts.tcp += u64::from(batch.place());
+    }
+
+    /// Decodes any frame of `block` into `batch`.
+    #[inline(never)]
+    fn decode_any(&self, block: &Block, entry: &FrameEntry, batch: &mut Batch) {
+        let Some(frame) = block.frame(entry) else { return };
+        let segment = batch.slot();
+        match decode(&frame, &self.hasher, segment) {
+            Packet::Tcp if self.wants(&segment.flow) => {
+                segment.rebase(entry.offset);
+                let (hash, of_names) = (segment.flow_hash, dns::concerns(segment));
                 if of_names {
                     batch.asides.push(Aside::Segment(batch.place()));
                 }
-                batch.counts.tcp += 1;
-                batch.take_slot();
-            } else {
-                batch.counts.add(&packet);
-                match packet {
-                    Packet::Fragment(_) => batch.asides.push(Aside::Fragment(*entry)),
-                    other => self.keep(&other, batch),
+                batch.take_slot(hash);
+            }
+            other => {
+                batch.counts.add(&other);
+                if let Packet::Fragment(_) = other {
+                    batch.asides.push(Aside::Fragment(*entry));
                 }
+                self.keep(&other, batch);
             }
         }
     }
@@ -128,7 +148,6 @@ impl Decoder {
     }
 
     /// Keeps in `batch` what is no segment.
-    #[inline(never)]
     fn keep(&self, packet: &Packet<'_>, batch: &mut Batch) {
         match packet {
             Packet::Udp(it) => batch.asides.extend(self.datagram(it, Carrier::Datagram)),

@@ -15,6 +15,12 @@ impl FrameId {
         Self(u64::from(file) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
+    /// The frame behind it in its file.
+    #[inline(always)]
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// Index of the input file in the report's `inputs`.
     pub fn file(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
@@ -79,10 +85,10 @@ pub struct Frame<'a> {
 /// Index entry of one frame in a [`Block`].
 #[derive(Clone, Copy, Debug)]
 pub struct FrameEntry {
-    /// Where it stands in the input.
-    pub id: FrameId,
     /// Capture time, nanoseconds since the Unix epoch.
     pub time_ns: u64,
+    /// Where it stands in the input.
+    pub id: FrameId,
     /// Start of the frame's bytes in [`Block::bytes`].
     pub offset: u32,
     /// Captured length, bytes.

@@ -28,14 +28,13 @@ impl ByteOrder {
         })
     }
 
-    /// The four 32-bit integers of `bytes`.
-    #[inline]
-    pub(super) fn words(self, bytes: &[u8; 16]) -> [u32; 4] {
-        let number = u128::from_le_bytes(*bytes);
-        let words = [0, 32, 64, 96].map(|shift| (number >> shift) as u32);
+    /// The 32-bit integer at `at`, which is known to lie within `bytes`.
+    #[inline(always)]
+    pub(super) fn word<const LEN: usize>(self, bytes: &[u8; LEN], at: usize) -> u32 {
+        let field = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         match self {
-            Self::Little => words,
-            Self::Big => words.map(u32::swap_bytes),
+            Self::Little => u32::from_le_bytes(field),
+            Self::Big => u32::from_be_bytes(field),
         }
     }
 

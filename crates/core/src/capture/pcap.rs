@@ -29,6 +29,14 @@ pub(super) struct Pcap {
     either_order: bool,
 }
 
+/// What stands in the place of a record.
+enum Record {
+    /// A frame, and where the next record begins.
+    Frame(FrameEntry, usize),
+    /// The header of another capture.
+    Header(Pcap),
+}
+
 impl Pcap {
     /// Whether a file that begins so is pcap.
     pub(super) fn recognises(head: &[u8]) -> bool {
@@ -68,61 +76,110 @@ impl Pcap {
         let mut at = 0;
         let indexed = entries.len();
         let halt = loop {
-            let rest = chunk.bytes.get(at..).unwrap_or_default();
-            let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
-                break Halt::Needs(self.record_header_bytes);
+            // Each order by itself, so that it is not asked for with every word.
+            at = match self.order {
+                ByteOrder::Little => self.run(ByteOrder::Little, chunk, at, entries, tally),
+                ByteOrder::Big => self.run(ByteOrder::Big, chunk, at, entries, tally),
             };
-            let [seconds, fraction, mut captured_len, mut original_len] = self.fields(header);
-            if self.either_order && captured_len > original_len {
-                std::mem::swap(&mut captured_len, &mut original_len);
-            }
-            if captured_len == 0 && original_len == 0 && Self::recognises(rest) {
-                // No frame came in the very second that a magic spells: a header, by `cat`.
-                match Self::parse(rest) {
-                    None => break Halt::Needs(HEADER_BYTES),
-                    Some(Ok(appended)) => {
-                        self.note_link(entries.len() > indexed, tally);
-                        *self = appended;
-                        tally.concatenated.note(chunk.offset + at as u64);
-                        at += HEADER_BYTES;
-                        continue;
-                    }
-                    Some(Err(_)) => {}
+            match self.record(chunk, at, tally) {
+                Ok(Record::Frame(entry, end)) => {
+                    entries.push(entry);
+                    at = end;
                 }
+                Ok(Record::Header(appended)) => {
+                    self.note_link(entries.len() > indexed, tally);
+                    *self = appended;
+                    tally.concatenated.note(chunk.offset + at as u64);
+                    at += HEADER_BYTES;
+                }
+                Err(halt) => break halt,
             }
-            if captured_len as usize > FRAME_BYTES_MAX {
-                break Halt::Ended(Problem::Damaged {
-                    offset: chunk.offset + at as u64,
-                    what: "a packet is longer than packets can be",
-                    length: captured_len.into(),
-                });
-            }
-            let data = at + self.record_header_bytes;
-            let end = data + captured_len as usize;
-            if end > chunk.bytes.len() {
-                break Halt::Needs(end - at);
-            }
-            let time_ns = self.time_ns(seconds, fraction, tally);
-            entries.push(FrameEntry {
-                id: chunk.frame(tally.frame(time_ns)),
-                time_ns,
-                offset: data as u32,
-                captured_len,
-                original_len: original_len.max(captured_len),
-                link: self.link,
-            });
-            at = end;
         };
         self.note_link(entries.len() > indexed, tally);
         (at, halt)
     }
 
-    #[inline]
-    fn fields(&self, header: &[u8; RECORD_HEADER_BYTES]) -> [u32; 4] {
-        self.order.words(header)
+    /// Indexes records from `at` on as long as they are as nearly all are: whole, with a frame in
+    /// it that is as long as it can be, and not before the one ahead. Returns where the first that
+    /// is not begins, for [`record`](Self::record), which decides the same, and more.
+    #[inline(always)]
+    fn run(
+        &self,
+        order: ByteOrder,
+        chunk: Chunk<'_>,
+        at: usize,
+        entries: &mut Vec<FrameEntry>,
+        tally: &mut Tally,
+    ) -> usize {
+        if self.record_header_bytes != RECORD_HEADER_BYTES {
+            return at;
+        }
+        let Some(mut run) = tally.begin_run(chunk) else { return at };
+        let (fraction_ns, link) = (self.fraction_ns, self.link);
+        let fraction_end = (NS_PER_S / fraction_ns) as u32;
+        let mut rest = chunk.bytes.get(at..).unwrap_or_default();
+        while let Some((header, behind)) = rest.split_first_chunk() {
+            let [seconds, fraction, captured_len, original_len] = fields(order, header);
+            let Some(next) = behind.get(captured_len as usize..) else { break };
+            let time_ns = u64::from(seconds) * NS_PER_S + u64::from(fraction) * fraction_ns;
+            let is_usual = fraction < fraction_end
+                && time_ns >= run.previous_ns
+                && (1..=FRAME_BYTES_MAX as u32).contains(&captured_len)
+                && captured_len <= original_len;
+            if !is_usual {
+                break;
+            }
+            let id = run.next(time_ns);
+            let offset = chunk.place(chunk.bytes.len() - behind.len());
+            entries.push(FrameEntry { time_ns, id, offset, captured_len, original_len, link });
+            rest = next;
+        }
+        tally.end_run(run);
+        chunk.bytes.len() - rest.len()
     }
 
-    #[inline]
+    /// What the record at `at` is.
+    fn record(&self, chunk: Chunk<'_>, at: usize, tally: &mut Tally) -> Result<Record, Halt> {
+        let rest = chunk.bytes.get(at..).unwrap_or_default();
+        let Some(header) = rest.first_chunk() else {
+            return Err(Halt::Needs(self.record_header_bytes));
+        };
+        let [seconds, fraction, mut captured_len, mut original_len] = fields(self.order, header);
+        if self.either_order && captured_len > original_len {
+            std::mem::swap(&mut captured_len, &mut original_len);
+        }
+        if captured_len == 0 && original_len == 0 && Self::recognises(rest) {
+            // No frame came in the very second that a magic spells: a header, by `cat`.
+            match Self::parse(rest) {
+                None => return Err(Halt::Needs(HEADER_BYTES)),
+                Some(Ok(appended)) => return Ok(Record::Header(appended)),
+                Some(Err(_)) => {}
+            }
+        }
+        if captured_len as usize > FRAME_BYTES_MAX {
+            return Err(Halt::Ended(Problem::Damaged {
+                offset: chunk.offset + at as u64,
+                what: "a packet is longer than packets can be",
+                length: captured_len.into(),
+            }));
+        }
+        let data = at + self.record_header_bytes;
+        let end = data + captured_len as usize;
+        if end > chunk.bytes.len() {
+            return Err(Halt::Needs(end - at));
+        }
+        let time_ns = self.time_ns(seconds, fraction, tally);
+        let entry = FrameEntry {
+            time_ns,
+            id: chunk.frame(tally.frame(time_ns)),
+            offset: chunk.place(data),
+            captured_len,
+            original_len: original_len.max(captured_len),
+            link: self.link,
+        };
+        Ok(Record::Frame(entry, end))
+    }
+
     fn time_ns(&self, seconds: u32, fraction: u32, tally: &mut Tally) -> u64 {
         let fraction_ns = u64::from(fraction) * self.fraction_ns;
         if fraction_ns >= NS_PER_S {
@@ -136,6 +193,12 @@ impl Pcap {
             tally.link(self.link);
         }
     }
+}
+
+/// Seconds, the fraction of one, captured and original length.
+#[inline(always)]
+fn fields(order: ByteOrder, header: &[u8; RECORD_HEADER_BYTES]) -> [u32; 4] {
+    [order.word(header, 0), order.word(header, 4), order.word(header, 8), order.word(header, 12)]
 }
 
 fn magic(head: &[u8]) -> Option<(ByteOrder, u32)> {

@@ -7,16 +7,32 @@ use super::summary::Tally;
 use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
 use std::io::{ErrorKind, Read};
 
+#[cfg(test)]
+mod tests;
+
+/// What a file is kept in memory by.
+const PAGE_BYTES: usize = 4 << 10;
+/// What memory is copied by.
+const LINE_BYTES: usize = 64;
+
 /// Bytes of a capture to be walked.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk<'a> {
     pub(super) bytes: &'a [u8],
     /// Where they begin in the capture.
     pub(super) offset: u64,
+    /// Where they begin in the block.
+    start: usize,
     file: u16,
 }
 
 impl Chunk<'_> {
+    /// Where byte `at` lies in the block.
+    #[inline(always)]
+    pub(super) fn place(&self, at: usize) -> u32 {
+        (self.start + at) as u32
+    }
+
     /// The identity of frame `number` of this capture.
     #[inline]
     pub(super) fn frame(&self, number: u64) -> FrameId {
@@ -121,10 +137,11 @@ impl Reader {
         while block.entries.is_empty() && !self.ended {
             let room = block_bytes.max(self.needs).max(self.carry.len() + 1);
             // Never shrunk: growing it again would clear what a read overwrites anyway.
-            if block.bytes.len() < room {
-                block.bytes.resize(room, 0);
+            let room_max = room + LINE_BYTES + PAGE_BYTES;
+            if block.bytes.len() < room_max {
+                block.bytes.resize(room_max, 0);
             }
-            if self.pass_over(&mut block.bytes[..room]) {
+            if self.pass_over(&mut block.bytes) {
                 self.read_and_walk(block, room);
             }
         }
@@ -142,16 +159,22 @@ impl Reader {
 
     fn read_and_walk(&mut self, block: &mut Block, room: usize) {
         let carried = self.carry.len();
-        block.bytes[..carried].copy_from_slice(&self.carry);
-        let (filled, last) = self.read(&mut block.bytes[..room], carried);
-        let chunk = Chunk { bytes: &block.bytes[..filled], offset: self.offset, file: self.file };
+        // Whole pages are read, to where a cache line begins: copying them takes the kernel longer
+        // otherwise.
+        let read_end = (self.offset + room as u64).next_multiple_of(PAGE_BYTES as u64);
+        let start = block.bytes[carried..].as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
+        let buffer = &mut block.bytes[start..start + (read_end - self.offset) as usize];
+        buffer[..carried].copy_from_slice(&self.carry);
+        let (filled, last) = self.read(buffer, carried);
+        let (read, offset) = (&block.bytes[start..start + filled], self.offset);
+        let chunk = Chunk { bytes: read, offset, start, file: self.file };
         let (walked, halt) = self.format.walk(chunk, &mut block.entries, &mut self.tally);
         self.offset += walked as u64;
         self.carry.clear();
         match halt {
             Halt::Needs(bytes) => {
                 self.needs = bytes;
-                self.carry.extend_from_slice(&block.bytes[walked..filled]);
+                self.carry.extend_from_slice(&read[walked..]);
             }
             Halt::Skip(bytes) => {
                 self.needs = 0;

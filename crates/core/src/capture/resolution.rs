@@ -40,18 +40,17 @@ impl Resolution {
         Self { offset_ns: i128::from(offset_s) * NS_PER_S as i128, ..self }
     }
 
-    /// Nanoseconds since the epoch; `Err` is the nearest that can be told where the time is
-    /// before 1970 or after 2554.
-    #[inline]
-    pub(super) fn nanoseconds(self, time: u64) -> Result<u64, u64> {
-        let plain = match (self.unit, self.offset_ns) {
-            (Unit::Nanoseconds(factor), 0) => time.checked_mul(factor),
+    /// How many nanoseconds a unit is, where a time is no more than so many units since the epoch.
+    pub(super) fn plain(self) -> Option<u64> {
+        match (self.unit, self.offset_ns) {
+            (Unit::Nanoseconds(factor), 0) => Some(factor),
             _ => None,
-        };
-        plain.map_or_else(|| self.nanoseconds_wide(time), Ok)
+        }
     }
 
-    fn nanoseconds_wide(self, time: u64) -> Result<u64, u64> {
+    /// Nanoseconds since the epoch; `Err` is the nearest that can be told where the time is
+    /// before 1970 or after 2554.
+    pub(super) fn nanoseconds(self, time: u64) -> Result<u64, u64> {
         let time = u128::from(time);
         let ns = match self.unit {
             Unit::Nanoseconds(factor) => time * u128::from(factor),

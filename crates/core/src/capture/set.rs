@@ -140,7 +140,8 @@ impl CaptureSet {
             return;
         }
         let horizon_ns = self.horizon_ns();
-        if block.entries.iter().all(|entry| entry.time_ns <= horizon_ns) {
+        let is_last = horizon_ns == u64::MAX;
+        if is_last || block.entries.iter().all(|entry| entry.time_ns <= horizon_ns) {
             self.alone = Some(file);
             return;
         }

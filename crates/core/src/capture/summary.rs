@@ -1,6 +1,7 @@
 //! What is said about each input: counts, times, problems. Kept while reading, per file.
 
-use super::{LinkType, Problem, Site};
+use super::reader::Chunk;
+use super::{FrameId, LinkType, Problem, Site};
 
 /// By how much a frame comes before the one ahead of it where a clock was set, ns: interfaces and
 /// processors of one host differ by less.
@@ -63,9 +64,50 @@ pub(super) struct Tally {
     pub(super) concatenated: Counted,
     /// Frames lost by the capturing host, in sections that are over.
     pub(super) drops: u64,
+    /// No frame goes the short way.
+    #[cfg(test)]
+    pub(super) goes_long_way: bool,
+}
+
+/// Frames one after the other, none before the one ahead of it: all that changes with each.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    last: FrameId,
+    /// Time of the last frame, nanoseconds.
+    pub(super) previous_ns: u64,
+}
+
+impl Run {
+    /// The next frame came at `time_ns`, which is not before the last; returns its identity.
+    #[inline(always)]
+    pub(super) fn next(&mut self, time_ns: u64) -> FrameId {
+        self.previous_ns = time_ns;
+        self.last = self.last.next();
+        self.last
+    }
 }
 
 impl Tally {
+    /// Goes on with frames in the order of time; not with the first of all.
+    pub(super) fn begin_run(&self, chunk: Chunk<'_>) -> Option<Run> {
+        #[cfg(test)]
+        if self.goes_long_way {
+            return None;
+        }
+        let last = chunk.frame(self.number);
+        self.span_ns.map(|_| Run { last, previous_ns: self.previous_ns })
+    }
+
+    /// Takes over the frames of a run.
+    pub(super) fn end_run(&mut self, run: Run) {
+        let number = run.last.number();
+        self.packets += number - self.number;
+        (self.number, self.previous_ns) = (number, run.previous_ns);
+        if let Some((_, last_ns)) = &mut self.span_ns {
+            *last_ns = run.previous_ns.max(*last_ns);
+        }
+    }
+
     /// The next frame came at `time_ns`; returns its number.
     #[inline]
     pub(super) fn frame(&mut self, time_ns: u64) -> u64 {
@@ -103,6 +145,11 @@ impl Tally {
         if self.link_types.last() != Some(&link) && !self.link_types.contains(&link) {
             self.link_types.push(link);
         }
+    }
+
+    /// Whether frames of this link type were the last new ones.
+    pub(super) fn noted_last(&self, link: LinkType) -> bool {
+        self.link_types.last() == Some(&link)
     }
 
     /// Writes the totals into the file's summary; `ending` is why reading ended early.

@@ -132,7 +132,7 @@ impl Batch {
 
     /// Takes an ICMP error about a connection.
     pub(super) fn take_error(&mut self, error: IcmpError) {
-        let shard = FlowHasher::shard(&error.flow, SHARDS);
+        let shard = FlowHasher::shard(error.flow_hash, SHARDS);
         self.errors[shard].push((self.filled as u32, error));
     }
 
@@ -163,20 +163,25 @@ impl Batch {
         self.first_ns = None;
     }
 
-    /// Where the next segment is to be written: decoded in place, it need not be copied.
-    #[inline]
-    pub(super) fn slot(&mut self) -> &mut Segment {
-        if self.filled == self.segments.len() {
-            self.segments.push(Segment::default());
+    /// Makes room for as many segments.
+    pub(super) fn make_room(&mut self, segments: usize) {
+        let segments = self.filled + segments;
+        if self.segments.len() < segments {
+            self.segments.resize_with(segments, Segment::default);
         }
+    }
+
+    /// Where the next segment is to be written: decoded in place, it need not be copied. There must
+    /// be [room](Self::make_room) for it.
+    #[inline(always)]
+    pub(super) fn slot(&mut self) -> &mut Segment {
         &mut self.segments[self.filled]
     }
 
-    /// Takes the segment that was written to the [`slot`](Self::slot).
-    #[inline]
-    pub(super) fn take_slot(&mut self) {
-        let shard = FlowHasher::shard(&self.segments[self.filled].flow, SHARDS);
-        self.shards[shard].push(self.filled as u32);
+    /// Takes the segment that was written to the [`slot`](Self::slot), which has this flow hash.
+    #[inline(always)]
+    pub(super) fn take_slot(&mut self, flow_hash: u64) {
+        self.shards[FlowHasher::shard(flow_hash, SHARDS)].push(self.filled as u32);
         self.filled += 1;
     }
 
@@ -184,10 +189,12 @@ impl Batch {
     /// frame that completed it, in the order of these.
     pub(super) fn join(&mut self, joined: Vec<(u32, Segment, Reassembled)>) {
         let mut places: [Vec<(u32, u32)>; SHARDS] = Default::default();
+        self.make_room(joined.len());
         for (offset, segment, whole) in joined {
             let segment = self.keep(segment, &whole);
             *self.slot() = segment;
-            places[FlowHasher::shard(&segment.flow, SHARDS)].push((offset, self.filled as u32));
+            let shard = FlowHasher::shard(segment.flow_hash, SHARDS);
+            places[shard].push((offset, self.filled as u32));
             self.filled += 1;
         }
         for (shard, places) in places.into_iter().enumerate().filter(|it| !it.1.is_empty()) {

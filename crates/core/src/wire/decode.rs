@@ -4,10 +4,11 @@ use super::ip::{Network, protocol};
 use super::link::{Layer, ether_type};
 use super::walk::{Origin, Output, Walk};
 use super::{DecodeError, FlowHasher, Packet, Segment, tcp};
-use crate::capture::{Frame, LinkType};
+use crate::capture::{Block, Frame, FrameEntry, LinkType};
 
 const ETHERNET_LEN: usize = 14;
 const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
 
 /// Decodes one frame. Does not allocate, and does not fail: what cannot be decoded is
@@ -19,31 +20,107 @@ const TCP_LEN: usize = 20;
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'a> {
     let mut output = Output { hasher, segment };
-    match common(frame, &mut output) {
-        Some(()) => Packet::Tcp,
-        None => general(frame, output),
+    if short(frame.bytes, frame.link, &mut output).is_none() {
+        return general(frame, output);
+    }
+    (segment.time_ns, segment.frame) = (frame.time_ns, frame.id);
+    Packet::Tcp
+}
+
+/// The same without the short way for what is common. It takes longer, and changes nothing: there is
+/// this so that tests can see that.
+pub fn decode_long_way<'a>(
+    frame: &Frame<'a>,
+    hasher: &FlowHasher,
+    segment: &mut Segment,
+) -> Packet<'a> {
+    general(frame, Output { hasher, segment })
+}
+
+/// Decodes the frame of `entry` into `segment`, with the payload's place in the block, if it is what
+/// nearly every frame of nearly every capture is. False leaves any other to [`decode`], which
+/// decides the same, and more.
+#[inline(always)]
+pub(crate) fn decode_common(
+    block: &Block,
+    entry: &FrameEntry,
+    hasher: &FlowHasher,
+    segment: &mut Segment,
+) -> bool {
+    let Some(frame) = block.frame(entry) else { return false };
+    let is_common = common(frame.bytes, entry.link, &mut Output { hasher, segment }).is_some();
+    if is_common {
+        (segment.time_ns, segment.frame) = (entry.time_ns, entry.id);
+        segment.rebase(entry.offset);
+    }
+    is_common
+}
+
+/// TCP in IPv4 in untagged Ethernet. Leaves where the frame came from to the caller, as all short
+/// ways do.
+#[inline(always)]
+fn common(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+    let headers: &[u8; ETHERNET_LEN + IPV4_LEN + TCP_LEN] = bytes.first_chunk()?;
+    let is_ipv4 = u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4;
+    if link != LinkType::ETHERNET || !is_ipv4 {
+        return None;
+    }
+    ipv4(bytes, ETHERNET_LEN, output)
+}
+
+/// TCP in IPv4 or IPv6 behind any link header that is met every day.
+#[inline(never)]
+fn short(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+    let ether_type = |at: usize| bytes.get(at..)?.first_chunk().map(|it| u16::from_be_bytes(*it));
+    let (announced, at) = match link {
+        LinkType::ETHERNET => match ether_type(12)? {
+            ether_type::VLAN => (ether_type(16)?, 18),
+            announced => (announced, ETHERNET_LEN),
+        },
+        LinkType::LINUX_SLL => (ether_type(14)?, 16),
+        LinkType::LINUX_SLL2 => (ether_type(0)?, 20),
+        LinkType::RAW => (ether_type::IPV4, 0),
+        _ => return None,
+    };
+    if !matches!(announced, ether_type::IPV4 | ether_type::IPV6) {
+        return None;
+    }
+    // Whichever of the two was announced, the version decides.
+    match bytes.get(at)? >> 4 {
+        4 => ipv4(bytes, at, output),
+        6 => ipv6(bytes, at, output),
+        _ => None,
     }
 }
 
-/// TCP in unfragmented IPv4 without options in untagged Ethernet: nearly every frame of nearly
-/// every capture. `None` leaves the frame to [`general`], which decides the same, and more.
+/// An unfragmented packet without options, with all of the TCP header captured.
 #[inline(always)]
-fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
-    let headers = frame.bytes.first_chunk::<{ ETHERNET_LEN + IPV4_LEN + TCP_LEN }>()?;
-    let ip: &[u8; IPV4_LEN] = headers.get(ETHERNET_LEN..)?.first_chunk()?;
-    let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    let is_common = frame.link == LinkType::ETHERNET
-        && u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4
-        && ip[0] == 0x45
-        && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0
-        && ip[9] == protocol::TCP
-        && total_len >= IPV4_LEN + TCP_LEN;
+fn ipv4(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+    let ip: &[u8; IPV4_LEN] = bytes.get(at..)?.first_chunk()?;
+    let is_common =
+        ip[0] == 0x45 && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0 && ip[9] == protocol::TCP;
     if !is_common {
         return None;
     }
-    let origin = Origin { time_ns: frame.time_ns, frame: frame.id };
-    let (at, end) = (ETHERNET_LEN + IPV4_LEN, ETHERNET_LEN + total_len);
-    tcp::segment(origin, &Network::from_ipv4(ip, 0), frame.bytes, at, end, output).ok()
+    let end = at + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    let network = Network::from_ipv4(ip, 0);
+    let ports = tcp::common(&network, bytes, at + IPV4_LEN, end, output.segment)?;
+    tcp::set_way(&output.hasher.way_ipv4(ip, ports), output.segment);
+    Some(())
+}
+
+/// A packet without extension headers, with all of the TCP header captured.
+fn ipv6(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+    let ip: &[u8; IPV6_LEN] = bytes.get(at..)?.first_chunk()?;
+    let payload_len = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+    let network = Network::from_ipv6(ip, 0);
+    if network.protocol != protocol::TCP || payload_len == 0 {
+        return None;
+    }
+    let (at, end) = (at + IPV6_LEN, at + IPV6_LEN + payload_len);
+    let ports = tcp::common(&network, bytes, at, end, output.segment)?;
+    tcp::set_way(&output.hasher.way(&network, ports), output.segment);
+    Some(())
 }
 
 #[inline(never)]
@@ -65,6 +142,8 @@ fn general<'a>(frame: &Frame<'a>, output: Output<'_>) -> Packet<'a> {
 mod tests {
     use super::*;
     use crate::capture::FrameId;
+    use crate::wire::{Endpoint, FlowKey, SackBlock, SegmentFlags, TcpFlags};
+    use proptest::prelude::*;
 
     /// An ordinary segment of ten bytes with timestamps.
     fn ordinary() -> Vec<u8> {
@@ -81,32 +160,168 @@ mod tests {
         Frame { id, time_ns: 1, original_len: bytes.len() as u32, link, bytes }
     }
 
+    type Way = fn(&[u8], LinkType, &mut Output<'_>) -> Option<()>;
+
+    /// What a short way makes of a frame, if it takes it.
+    fn by(way: Way, frame: &Frame<'_>) -> Option<Segment> {
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        let mut output = Output { hasher: &hasher, segment: &mut segment };
+        way(frame.bytes, frame.link, &mut output)?;
+        let (time_ns, id) = (frame.time_ns, frame.id);
+        Some(Segment { time_ns, frame: id, ..segment })
+    }
+
+    /// What the general one makes of it, if that is a segment.
+    fn long(frame: &Frame<'_>) -> Option<Segment> {
+        let (hasher, mut segment) = (FlowHasher::new(1), Segment::default());
+        let packet = decode_long_way(frame, &hasher, &mut segment);
+        matches!(packet, Packet::Tcp).then_some(segment)
+    }
+
+    /// What stood in the slot before must not show.
+    fn unclean() -> Segment {
+        let end = Endpoint { address: [7; 16], port: 7 };
+        let block = SackBlock { left: 7, right: 7 };
+        Segment {
+            time_ns: 7,
+            frame: FrameId::new(7, 7),
+            flow_hash: 7,
+            flow: FlowKey { low: end, high: end },
+            facts: SegmentFlags(0xffff),
+            seq: 7,
+            ack: 7,
+            payload_len: 7,
+            payload_offset: 7,
+            captured_len: 7,
+            tsval: 7,
+            tsecr: 7,
+            sack: [block; 3],
+            mss: 7,
+            window_scale: 7,
+            sack_count: 7,
+            window: 7,
+            ip_id: 7,
+            flags: TcpFlags(7),
+            ttl: 7,
+        }
+    }
+
+    fn assert_same(frame: &Frame<'_>) {
+        let long = long(frame);
+        for segment in [by(common, frame), by(short, frame)] {
+            if segment.is_some() {
+                assert_eq!(format!("{segment:?}"), format!("{long:?}"), "{:?}", frame.bytes);
+            }
+        }
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        let decoded = matches!(decode(frame, &hasher, &mut segment), Packet::Tcp);
+        assert_eq!(format!("{:?}", decoded.then_some(segment)), format!("{long:?}"));
+    }
+
+    /// An Ethernet frame of IPv4 behind another link header or as IPv6, with its link type.
+    fn dress(bytes: &[u8], number: u8) -> (u16, Vec<u8>) {
+        let (ethernet, ip) = bytes.split_at(ETHERNET_LEN);
+        let ipv6 = || {
+            let payload_len = u16::from_be_bytes([ip[2], ip[3]]) - IPV4_LEN as u16;
+            let fixed = [&[0x60, 0x30, 0, 0][..], &payload_len.to_be_bytes(), &[6, 64]].concat();
+            [&fixed, &ip[8..16], &ip[4..20], &ip[8..16], &ip[IPV4_LEN..]].concat()
+        };
+        match number {
+            0 => (1, bytes.to_vec()),
+            1 => (1, [&ethernet[..12], &[0x81, 0, 0, 5], &bytes[12..]].concat()),
+            2 => (113, [&[0; 14][..], &bytes[12..]].concat()),
+            3 => (276, [&[8, 0][..], &[0; 18], ip].concat()),
+            4 => (101, ip.to_vec()),
+            5 => (101, ipv6()),
+            _ => (1, [&ethernet[..12], &[0x86, 0xdd], &ipv6()[..]].concat()),
+        }
+    }
+
     #[test]
     fn an_ordinary_segment_takes_the_common_path() {
-        let (hasher, mut segment) = (FlowHasher::new(1), Segment::default());
-        let mut output = Output { hasher: &hasher, segment: &mut segment };
-        assert!(common(&frame(&ordinary()), &mut output).is_some());
+        let segment = by(common, &frame(&ordinary())).expect("ordinary");
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
+    }
+
+    #[test]
+    fn in_a_block_the_payload_lies_where_its_frame_does() {
+        let bytes = ordinary();
+        let len = bytes.len() as u32;
+        let entry = FrameEntry {
+            time_ns: 1,
+            id: FrameId::new(0, 1),
+            offset: 5,
+            captured_len: len,
+            original_len: len,
+            link: LinkType::ETHERNET,
+        };
+        let block = Block { bytes: [&[0; 5], &bytes[..]].concat(), entries: vec![entry] };
+        let (hasher, mut segment) = (FlowHasher::new(1), unclean());
+        assert!(decode_common(&block, &entry, &hasher, &mut segment));
+        let mut expected = long(&frame(&bytes)).expect("a segment");
+        expected.rebase(5);
+        assert_eq!(format!("{segment:?}"), format!("{expected:?}"));
+        let beyond = FrameEntry { captured_len: len + 1, ..entry };
+        assert!(!decode_common(&block, &beyond, &hasher, &mut segment));
     }
 
     /// Every value of every header byte, captured whole and cut.
     #[test]
     fn the_common_path_decides_as_the_general_one() {
-        let hasher = FlowHasher::new(1);
-        let (mut short, mut long) = (Segment::default(), Segment::default());
         for (at, value) in (0..66).flat_map(|at| (0..=255).map(move |value| (at, value))) {
             let mut bytes = ordinary();
             bytes[at] = value;
             for snap in [54, 60, 66, 70, bytes.len()] {
-                let frame = Frame { bytes: &bytes[..snap], ..frame(&bytes) };
-                let mut output = Output { hasher: &hasher, segment: &mut short };
-                if common(&frame, &mut output).is_some() {
-                    let output = Output { hasher: &hasher, segment: &mut long };
-                    let packet = general(&frame, output);
-                    assert!(matches!(packet, Packet::Tcp), "byte {at} = {value}: {packet:?}");
-                    assert_eq!(format!("{short:?}"), format!("{long:?}"));
-                }
+                assert_same(&Frame { bytes: &bytes[..snap], ..frame(&bytes) });
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_decide_the_same_of_any_segment(
+            ends in any::<([u8; 4], u16, [u8; 4], u16)>(),
+            words in prop::collection::vec(any::<[u8; 4]>(), 0..=10),
+            has_timestamps: bool,
+            content in any::<(u32, u32, u16, u8)>(),
+            changes in prop::collection::vec((0..94_usize, any::<u8>()), 0..4),
+            snap in 0..150_usize,
+            (padding, dress_number) in (0..8_usize, 0..7_u8),
+        ) {
+            let (source, source_port, destination, destination_port) = ends;
+            let (seq, ack, window, flags) = content;
+            let builder = etherparse::PacketBuilder::ethernet2([1; 6], [2; 6]);
+            let ip = builder.ipv4(source, destination, 64);
+            let tcp = ip.tcp(source_port, destination_port, seq, window).ack(ack);
+            let mut options = words.concat();
+            if has_timestamps {
+                options = [&[1, 1, 8, 10], &options[..]].concat();
+                options.truncate(12);
+            }
+            let mut bytes = Vec::new();
+            tcp.options_raw(&options).unwrap().write(&mut bytes, &[7; 30]).unwrap();
+            bytes[47] = flags;
+            prop_assert!(by(common, &frame(&bytes)).is_some());
+            bytes.resize(bytes.len() + padding, 0);
+            let (link, mut bytes) = dress(&bytes, dress_number);
+            let link = LinkType(link);
+            let dressed = Frame { link, ..frame(&bytes) };
+            prop_assert!(by(short, &dressed).is_some());
+            for (at, value) in changes {
+                let at = at.min(bytes.len() - 1);
+                bytes[at] = value;
+            }
+            assert_same(&Frame { link, ..frame(&bytes) });
+            let cut = &bytes[..snap.min(bytes.len())];
+            assert_same(&Frame { bytes: cut, link, ..frame(&bytes) });
+        }
+
+        #[test]
+        fn both_ways_decide_the_same_of_anything(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            link in prop::sample::select(vec![1, 0, 101, 113, 276]),
+        ) {
+            assert_same(&Frame { link: LinkType(link), ..frame(&bytes) });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The connection key in canonical order, and its seeded hash.
 
+use super::ip::{IPV4_MAPPED, Network};
 use super::{Endpoint, FlowKey};
 
 impl Endpoint {
@@ -22,8 +23,22 @@ impl FlowKey {
     }
 }
 
+/// An end of a flow as numbers that compare as the [`Endpoint`] does: address and port.
+pub(super) type End = (u128, u16);
+
+/// What a packet's addresses and ports say: the flow, its hash, and which way it went.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    pub flow: FlowKey,
+    pub hash: u64,
+    /// Whether `flow.high` sent it.
+    pub from_high: bool,
+}
+
 /// Hashes flows, the same for both directions. Flow keys are chosen by whoever sends packets, so
 /// the hash is seeded; nothing that is reported may depend on the seed.
+///
+/// The upper half of a hash is not seeded: [`shard`](Self::shard) goes by it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowHasher {
     seed: [u64; 6],
@@ -53,38 +68,80 @@ impl FlowHasher {
         )
     }
 
-    /// The hash of ends that are in canonical order, as `(address, port)`.
+    /// The way of a packet, by its IP header and ports.
     #[inline(always)]
-    pub(super) fn hash_ordered(&self, low: (u128, u16), high: (u128, u16)) -> u64 {
-        let ports = u64::from(low.1) << 16 | u64::from(high.1);
-        let low_mix = self.mix_address(low.0, 0);
-        let high_mix = self.mix_address(high.0, 2);
-        let both = folded_multiply(low_mix ^ self.seed[4], high_mix.rotate_left(32) ^ ports);
-        folded_multiply(both ^ ports, self.seed[5] | 1)
+    pub(super) fn way(&self, network: &Network, [source, destination]: [u16; 2]) -> Way {
+        let (source, destination) = ((network.source, source), (network.destination, destination));
+        let from_high = source > destination;
+        let (low, high) = if from_high { (destination, source) } else { (source, destination) };
+        Way {
+            flow: FlowKey { low: Endpoint::at(low.0, low.1), high: Endpoint::at(high.0, high.1) },
+            hash: self.hash_ordered(low, high),
+            from_high,
+        }
     }
 
+    /// The same by an IPv4 header, in a fraction of the time.
     #[inline(always)]
-    fn mix_address(&self, address: u128, word: usize) -> u64 {
-        let upper = (address >> 64) as u64 ^ self.seed[word];
-        folded_multiply(upper, address as u64 ^ self.seed[word + 1])
+    pub(super) fn way_ipv4(&self, ip: &[u8; 20], [source, destination]: [u16; 2]) -> Way {
+        let source = word_ipv4(u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]), source);
+        let destination =
+            word_ipv4(u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]), destination);
+        let (low, high) = (source.min(destination), source.max(destination));
+        let end = |word: u64| Endpoint::at(u128::from(word >> 16), word as u16);
+        Way {
+            flow: FlowKey { low: end(low), high: end(high) },
+            hash: self.hash_words([low, high], [low, high]),
+            from_high: source > destination,
+        }
     }
 
-    /// Which of `shards` takes a flow. Not seeded, so that what is bounded per shard meets the same
-    /// flows in every run; whoever sends all flows into one shard slows down nobody but himself.
-    #[inline]
-    pub fn shard(flow: &FlowKey, shards: usize) -> usize {
-        let fold = |end: &Endpoint| {
-            let address = u128::from_be_bytes(end.address);
-            ((address >> 64) as u64 ^ address as u64).rotate_left(16) ^ u64::from(end.port)
+    /// The hash of ends that are in canonical order.
+    fn hash_ordered(&self, low: End, high: End) -> u64 {
+        let fold = |(address, port): End| {
+            ((address >> 64) as u64 ^ address as u64).rotate_left(16) ^ u64::from(port)
         };
-        let mixed =
-            folded_multiply(fold(&flow.low) ^ FOLD, fold(&flow.high).rotate_left(32) ^ FOLD);
-        (((mixed & u64::from(u32::MAX)) * shards as u64) >> 32) as usize
+        let words = [self.word(low, 2), self.word(high, 4)];
+        self.hash_words(words, [fold(low), fold(high)])
+    }
+
+    /// An end as one word: an IPv4 address and its port fit in, others are mixed with what is
+    /// secret.
+    fn word(&self, (address, port): End, seed: usize) -> u64 {
+        if address >> 32 == IPV4_MAPPED >> 32 {
+            return word_ipv4(address as u32, port);
+        }
+        let upper = (address >> 64) as u64 ^ self.seed[seed];
+        folded_multiply(upper, address as u64 ^ self.seed[seed + 1]) ^ u64::from(port)
+    }
+
+    /// From a word for each end, and from one that needs no secret.
+    #[inline(always)]
+    fn hash_words(&self, [low, high]: [u64; 2], folds: [u64; 2]) -> u64 {
+        let seeded = folded_multiply(low ^ self.seed[0], high ^ self.seed[1]);
+        // Of keys that are near each other the product alone is too regular.
+        let seeded = seeded.wrapping_mul(FOLD) >> 32;
+        let spread = folded_multiply(folds[0] ^ FOLD, folds[1].rotate_left(32) ^ FOLD);
+        spread << 32 | seeded
+    }
+
+    /// Which of `shards` takes a flow of this hash. Not seeded, so that what is bounded per shard
+    /// meets the same flows in every run; whoever sends all flows into one shard slows down nobody
+    /// but himself.
+    #[inline(always)]
+    pub fn shard(hash: u64, shards: usize) -> usize {
+        (((hash >> 32) * shards as u64) >> 32) as usize
     }
 }
 
 /// An odd number without a pattern (the golden ratio's digits), for what needs no secret.
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The lower half of an IPv4-mapped address, and the port behind it in place of zeros before it.
+#[inline(always)]
+fn word_ipv4(address: u32, port: u16) -> u64 {
+    (IPV4_MAPPED as u64) << 16 | u64::from(address) << 16 | u64::from(port)
+}
 
 /// The two halves of the 128-bit product, folded: every input bit reaches every output bit.
 #[inline(always)]
@@ -120,8 +177,9 @@ mod tests {
             let mut slots = vec![0_u32; 4096];
             let mut shards = [0_u32; 6];
             for index in 0..65_536 {
-                slots[(hasher.hash(&key(index)) & 4095) as usize] += 1;
-                shards[FlowHasher::shard(&key(index), 6)] += 1;
+                let hash = hasher.hash(&key(index));
+                slots[(hash & 4095) as usize] += 1;
+                shards[FlowHasher::shard(hash, 6)] += 1;
             }
             assert!(slots.iter().all(|&n| n < 50), "{:?}", slots.iter().max());
             assert!(shards.iter().all(|&n| (9_900..12_000).contains(&n)), "{shards:?}");

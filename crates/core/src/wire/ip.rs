@@ -25,7 +25,7 @@ pub(crate) mod protocol {
 }
 
 /// `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
-const IPV4_MAPPED: u128 = 0xffff_0000_0000;
+pub(super) const IPV4_MAPPED: u128 = 0xffff_0000_0000;
 /// RFC 8200 §4.1 knows seven; a chain beyond this is an attack on its reader.
 const EXTENSIONS_MAX: usize = 10;
 /// The ECN field's value for congestion experienced (RFC 3168 §5).
@@ -57,6 +57,21 @@ impl Network {
             facts: facts | SegmentFlags::IPV4 | congestion(header[1]),
             ip_id: u16::from_be_bytes([header[4], header[5]]),
             ttl: header[8],
+        }
+    }
+
+    /// From an IPv6 header; the protocol is that of what follows it, be it an extension header.
+    #[inline(always)]
+    pub fn from_ipv6(header: &[u8; 40], facts: u16) -> Self {
+        let (fixed, addresses) = header.split_at(8);
+        let (source, destination) = addresses.split_at(16);
+        Self {
+            source: address(source),
+            destination: address(destination),
+            protocol: fixed[6],
+            facts: facts | congestion(fixed[1] >> 4),
+            ip_id: 0,
+            ttl: fixed[7],
         }
     }
 
@@ -114,17 +129,8 @@ impl<'a> Walk<'a> {
     #[inline(always)]
     fn ipv6(&mut self) -> Result<Inner<'a>, DecodeError> {
         let header: &[u8; 40] = self.header(DecodeError::IpTruncated)?;
-        let (fixed, addresses) = header.split_at(8);
-        let (source, destination) = addresses.split_at(16);
-        let mut network = Network {
-            source: address(source),
-            destination: address(destination),
-            protocol: fixed[6],
-            facts: self.facts | congestion(fixed[1] >> 4),
-            ip_id: 0,
-            ttl: fixed[7],
-        };
-        let payload_len = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+        let mut network = Network::from_ipv6(header, self.facts);
+        let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         // Zero is a jumbogram (RFC 2675) or a super-packet, except where nothing follows at all.
         let total_len = if payload_len == 0 { 0 } else { payload_len + 40 };
         self.set_end(total_len, &mut network);

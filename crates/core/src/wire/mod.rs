@@ -23,7 +23,8 @@ mod tunnel;
 mod udp;
 mod walk;
 
-pub use decode::decode;
+pub(crate) use decode::decode_common;
+pub use decode::{decode, decode_long_way};
 pub use error::{DecodeCounts, DecodeError, Other};
 pub use flow::FlowHasher;
 pub use fragment::{Fragment, Reassembled};

@@ -163,20 +163,20 @@ pub struct Segment {
     pub tsecr: u32,
     /// The first `sack_count` SACK blocks of the segment; a D-SACK comes first (RFC 2883).
     pub sack: [SackBlock; 3],
-    /// The window field, unscaled.
-    pub window: u16,
     /// MSS option, bytes.
     pub mss: u16,
+    /// Window scale option's shift count (RFC 7323 §2).
+    pub window_scale: u8,
+    /// How many of `sack` are set.
+    pub sack_count: u8,
+    /// The window field, unscaled.
+    pub window: u16,
     /// IPv4 identification.
     pub ip_id: u16,
     /// Control bits.
     pub flags: TcpFlags,
     /// Time to live or hop limit as captured.
     pub ttl: u8,
-    /// Window scale option's shift count (RFC 7323 §2).
-    pub window_scale: u8,
-    /// How many of `sack` are set.
-    pub sack_count: u8,
 }
 
 impl Segment {

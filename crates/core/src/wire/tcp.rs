@@ -1,19 +1,45 @@
 //! The TCP header and its options (RFC 9293 §3.1–3.2, RFC 7323, RFC 2018). Checksums are not
 //! verified: with offload, what is captured at the sender has none yet.
 
+use super::flow::Way;
 use super::ip::Network;
 use super::walk::{Origin, Output};
-use super::{DecodeError, Endpoint, FlowKey, SackBlock, Segment, SegmentFlags, TcpFlags};
+use super::{DecodeError, SackBlock, Segment, SegmentFlags, TcpFlags};
 
 /// Length of the header without options, bytes.
 const FIXED_LEN: usize = 20;
 /// RFC 7323 §2.3: a larger shift count is to be taken as 14.
 const WINDOW_SCALE_MAX: u8 = 14;
-/// `NOP NOP TS 10`: the layout that nearly every segment after the SYN has (RFC 7323 appendix A).
-const NOP_NOP_TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
+
+/// Where a segment's payload lies in the frame's bytes, and where it would end if all were captured.
+#[derive(Clone, Copy)]
+struct Payload {
+    at: usize,
+    captured_end: usize,
+    end: usize,
+}
+
+/// The same as [`segment`] for a header that was captured whole, but for the [way](set_way); returns
+/// the ports, by which that is told. `None` leaves all else to `segment`.
+#[inline(always)]
+pub(super) fn common(
+    network: &Network,
+    bytes: &[u8],
+    at: usize,
+    end: usize,
+    segment: &mut Segment,
+) -> Option<[u16; 2]> {
+    let header = bytes.get(at..)?.first_chunk()?;
+    let payload = Payload { at: at + header_len(header), captured_end: bytes.len().min(end), end };
+    if payload.at < at + FIXED_LEN || payload.at > payload.captured_end {
+        return None;
+    }
+    let options = bytes.get(at + FIXED_LEN..payload.at)?;
+    write(network, header, options, payload, segment);
+    Some(ports(header))
+}
 
 /// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at `end`.
-#[inline(always)]
 pub(super) fn segment(
     origin: Origin,
     network: &Network,
@@ -32,54 +58,103 @@ pub(super) fn segment(
             DecodeError::TcpTruncated
         });
     };
-    let header_len = usize::from(header[12] >> 4) * 4;
-    let payload_at = at + header_len;
-    if header_len < FIXED_LEN || payload_at > end {
+    let header_len = header_len(header);
+    let payload = Payload { at: at + header_len, captured_end, end };
+    if header_len < FIXED_LEN || payload.at > end {
         return Err(DecodeError::TcpHeaderLength);
     }
-
-    let source = (network.source, u16::from_be_bytes([header[0], header[1]]));
-    let destination = (network.destination, u16::from_be_bytes([header[2], header[3]]));
-    let from_high = source > destination;
-    let (low, high) = if from_high { (destination, source) } else { (source, destination) };
-    let segment = &mut *output.segment;
-    *segment = Segment {
-        time_ns: origin.time_ns,
-        frame: origin.frame,
-        flow_hash: output.hasher.hash_ordered(low, high),
-        flow: FlowKey { low: Endpoint::at(low.0, low.1), high: Endpoint::at(high.0, high.1) },
-        facts: SegmentFlags(network.facts | (u16::from(from_high) * SegmentFlags::FROM_HIGH)),
-        seq: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-        ack: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
-        payload_len: (end - payload_at) as u32,
-        payload_offset: payload_at.min(captured_end) as u32,
-        captured_len: captured_end.saturating_sub(payload_at) as u32,
-        window: u16::from_be_bytes([header[14], header[15]]),
-        ip_id: network.ip_id,
-        flags: TcpFlags(header[13]),
-        ttl: network.ttl,
-        ..Segment::default()
-    };
-    if header_len > FIXED_LEN {
-        if payload_at > captured_end {
-            segment.facts.0 |= SegmentFlags::TRUNCATED_HEADER;
-        }
-        let options = bytes.get(at + FIXED_LEN..payload_at.min(captured_end)).unwrap_or_default();
-        decode_options(options, segment);
+    let mut network = *network;
+    if payload.at > captured_end {
+        network.facts |= SegmentFlags::TRUNCATED_HEADER;
     }
+    let options = bytes.get(at + FIXED_LEN..payload.at.min(captured_end)).unwrap_or_default();
+    write(&network, header, options, payload, output.segment);
+    set_way(&output.hasher.way(&network, ports(header)), output.segment);
+    (output.segment.time_ns, output.segment.frame) = (origin.time_ns, origin.frame);
     Ok(())
 }
 
 #[inline(always)]
-fn decode_options(options: &[u8], segment: &mut Segment) {
-    match options.first_chunk::<12>() {
-        Some(layout) if options.len() == 12 && layout[..4] == NOP_NOP_TIMESTAMPS => {
-            set_timestamps(&layout[4..], segment);
+fn header_len(header: &[u8; FIXED_LEN]) -> usize {
+    usize::from(header[12] >> 4) * 4
+}
+
+/// Of the source and of the destination.
+#[inline(always)]
+fn ports(header: &[u8; FIXED_LEN]) -> [u16; 2] {
+    let both = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    [(both >> 16) as u16, both as u16]
+}
+
+/// Writes the record of a segment: all but its [way](set_way) and where it came from, whatever stood
+/// there. One field after the other, each as soon as it is known: all at once would be more than
+/// registers hold.
+#[inline(always)]
+fn write(
+    network: &Network,
+    header: &[u8; FIXED_LEN],
+    options: &[u8],
+    payload: Payload,
+    segment: &mut Segment,
+) {
+    let Segment {
+        time_ns: _,
+        frame: _,
+        flow_hash: _,
+        flow: _,
+        facts,
+        seq,
+        ack,
+        payload_len,
+        payload_offset,
+        captured_len,
+        tsval,
+        tsecr,
+        sack,
+        mss,
+        window_scale,
+        sack_count,
+        window,
+        ip_id,
+        flags,
+        ttl,
+    } = &mut *segment;
+    *payload_len = (payload.end - payload.at) as u32;
+    *payload_offset = payload.at.min(payload.captured_end) as u32;
+    *captured_len = payload.captured_end.saturating_sub(payload.at) as u32;
+    facts.0 = network.facts;
+    *ip_id = network.ip_id;
+    *ttl = network.ttl;
+    *seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    *ack = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    *flags = TcpFlags(header[13]);
+    *window = u16::from_be_bytes([header[14], header[15]]);
+    (*tsval, *tsecr, *sack) = (0, 0, [SackBlock::default(); 3]);
+    (*mss, *window_scale, *sack_count) = (0, 0, 0);
+    match options.first_chunk() {
+        Some(usual) if options.len() == usual.len() && begins_timestamps(usual) => {
+            set_timestamps(&usual[4..], segment);
         }
+        _ if options.is_empty() => {}
         _ => walk_options(options, segment),
     }
 }
 
+/// Writes whose segment it is.
+#[inline(always)]
+pub(super) fn set_way(way: &Way, segment: &mut Segment) {
+    segment.flow = way.flow;
+    segment.flow_hash = way.hash;
+    segment.facts.0 |= u16::from(way.from_high) * SegmentFlags::FROM_HIGH;
+}
+
+/// `NOP NOP TS 10`: the layout that nearly every segment after the SYN has (RFC 7323 appendix A).
+#[inline(always)]
+fn begins_timestamps(options: &[u8; 12]) -> bool {
+    u32::from_be_bytes([options[0], options[1], options[2], options[3]]) == 0x0101_080a
+}
+
+#[inline(always)]
 fn set_timestamps(value: &[u8], segment: &mut Segment) {
     if let Some(&[a, b, c, d, e, f, g, h]) = value.first_chunk() {
         segment.tsval = u32::from_be_bytes([a, b, c, d]);
@@ -89,6 +164,7 @@ fn set_timestamps(value: &[u8], segment: &mut Segment) {
 }
 
 /// Options in any order, up to the first that is impossible: what follows it has no beginning.
+#[inline(never)]
 fn walk_options(mut options: &[u8], segment: &mut Segment) {
     while let Some((&kind, rest)) = options.split_first() {
         match kind {
