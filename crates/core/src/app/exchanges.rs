@@ -103,6 +103,16 @@ impl Exchanges {
         self.software_given[from as usize]
     }
 
+    /// `from` has said what it is.
+    pub fn know_software(&mut self, from: Side) {
+        self.software_given[from as usize] = true;
+    }
+
+    /// Whether no request is under way or waits, and the next will be none amid another's answer.
+    pub fn is_at_rest(&self) -> bool {
+        !self.amid && !self.sending && self.anticipated.is_none() && self.waiting.is_empty()
+    }
+
     /// A request begins, says what it is and ends. Answers whether it is that simple, or nothing
     /// was done.
     #[inline]
@@ -303,9 +313,9 @@ impl<'a> Feed<'a> {
         if *given {
             return;
         }
-        if let Ok(software) = std::str::from_utf8(software) {
+        if let Some(name) = name_of(software) {
             *given = true;
-            self.mark(Mark::Software(cut(software.trim())));
+            self.mark(Mark::Software(name));
         }
     }
 
@@ -331,6 +341,11 @@ impl<'a> Feed<'a> {
         }
         self.mark(Mark::Desync);
     }
+}
+
+/// What somebody who says that he is `software` is called.
+pub(super) fn name_of(software: &[u8]) -> Option<&str> {
+    std::str::from_utf8(software).ok().map(|software| cut(software.trim()))
 }
 
 /// At most [`LABEL_BYTES`] of `text`.

@@ -192,7 +192,7 @@ impl Framer {
         known: &mut KnownHeaders,
         on: &mut dyn FnMut(u32, Mark<'_>),
     ) {
-        match self.whole(from, bytes, missing, known) {
+        match self.known(from, bytes, missing, known) {
             Some(mark) => on(0, mark),
             None => self.parse(from, bytes, missing, known, on),
         }
@@ -200,6 +200,46 @@ impl Framer {
 
     /// The only mark of a push that is a plain message, whole, with a header that is known, at its
     /// first byte; of others `None`, and it has to be [`parse`](Self::parse)d.
+    #[inline]
+    pub fn known<'k>(
+        &mut self,
+        from: Side,
+        bytes: &[u8],
+        missing: u32,
+        known: &'k KnownHeaders,
+    ) -> Option<Mark<'k>> {
+        if self.skip[from as usize] > 0 || missing > 0 {
+            return None;
+        }
+        match &self.machine {
+            Machine::Http(http) => http.whole_naming(from, bytes, &mut self.exchanges, known),
+            Machine::Turns if from == Side::Client && self.may_sniff(from) => {
+                self.begin_http(bytes, known)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of a client's message that may be the first that is understood.
+    fn begin_http<'k>(&mut self, bytes: &[u8], known: &'k KnownHeaders) -> Option<Mark<'k>> {
+        let from = Side::Client;
+        if !self.exchanges.is_at_rest() || !known.tell_http(from, bytes) {
+            return None;
+        }
+        let http = Http::after(known);
+        let mark = http.whole_naming(from, bytes, &mut self.exchanges, known)?;
+        (self.protocol, self.machine) = (Protocol::Http1, Machine::Http(http));
+        self.last = Some(from);
+        Some(mark)
+    }
+
+    /// Whether what `from` sends may begin a message of a protocol, while in turns: the first message
+    /// is always tried, later ones while a protocol is looked for.
+    fn may_sniff(&self, from: Side) -> bool {
+        (self.hunting || self.last.is_none()) && self.last != Some(from)
+    }
+
+    /// [`known`](Self::known) for who has begun to speak before, and said what he is.
     #[inline]
     pub fn whole<'k>(
         &mut self,
@@ -215,7 +255,7 @@ impl Framer {
         http.whole(from, bytes, &mut self.exchanges, known)
     }
 
-    /// [`push`](Self::push) where [`whole`](Self::whole) has no answer.
+    /// [`push`](Self::push) where [`known`](Self::known) has no answer.
     #[inline]
     pub fn parse(
         &mut self,

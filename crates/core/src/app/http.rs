@@ -2,14 +2,14 @@
 //!
 //! Read first: RFC 9112 §6.3 (message body length) and RFC 9110 §15.2 (interim responses).
 
-use super::exchanges::{Exchanges, Feed, Lost, RequestFlags};
+use super::exchanges::{Exchanges, Feed, Lost, RequestFlags, name_of};
 use super::framer::Next;
 use super::http_header::{Field, Header, chunk_size, is_method_byte, request_line, status_line};
 use super::kind::http_kind;
 use super::known::{Known, KnownHeaders, Slot, StartLine};
 use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
-use super::mark::{Mark, Side};
+use super::mark::{Extent, Mark, Side, Stated};
 use super::sniff::begins_http;
 
 /// Both directions of a connection that speaks HTTP/1.x.
@@ -75,19 +75,33 @@ impl Http {
         if half.state != State::Start {
             return None;
         }
-        let known = known.get(half.last, from, bytes)?;
-        let extent = known.plain.filter(|extent| extent.message as usize == bytes.len())?;
+        let (known, extent) = known.whole(half.last, from, bytes)?;
         if known.software.is_some() && !exchanges.knows_software(from) {
             return None;
         }
-        let StartLine { status, flags, kind } = &known.start;
-        match from {
-            Side::Client => exchanges.ask_whole(*flags).then_some(Mark::Request { kind, extent }),
-            Side::Server => {
-                let status = *status;
-                exchanges.answer_whole().then_some(Mark::Response { status, extent })
-            }
+        known.mark(from, extent, None, exchanges)
+    }
+
+    /// The same where its sender may say with it what it is: nearly all that begins a connection.
+    pub fn whole_naming<'k>(
+        &self,
+        from: Side,
+        bytes: &[u8],
+        exchanges: &mut Exchanges,
+        known: &'k KnownHeaders,
+    ) -> Option<Mark<'k>> {
+        let half = &self.halves[from as usize];
+        if half.state != State::Start {
+            return None;
         }
+        let (known, extent) = known.whole(half.last, from, bytes)?;
+        let states = known.software.is_some() && !exchanges.knows_software(from);
+        let software = if states { Some(known.stated()?) } else { None };
+        let mark = known.mark(from, extent, software, exchanges)?;
+        if states {
+            exchanges.know_software(from);
+        }
+        Some(mark)
     }
 
     /// Takes what `feed` has from one side.
@@ -117,6 +131,31 @@ impl Http {
                     feed.pos += bytes as usize;
                 }
                 _ => return Ok(next),
+            }
+        }
+    }
+}
+
+impl Known {
+    /// The mark of the whole message that `from` sends with this header; `None` if that is not all there
+    /// is to it, and nothing was done.
+    #[inline]
+    fn mark<'k>(
+        &'k self,
+        from: Side,
+        extent: Extent,
+        software: Option<Stated<'k>>,
+        exchanges: &mut Exchanges,
+    ) -> Option<Mark<'k>> {
+        let StartLine { status, flags, kind } = &self.start;
+        match from {
+            Side::Client => {
+                let mark = Mark::Request { kind, extent, software };
+                exchanges.ask_whole(*flags).then_some(mark)
+            }
+            Side::Server => {
+                let mark = Mark::Response { status: *status, extent, software };
+                exchanges.answer_whole().then_some(mark)
             }
         }
     }
@@ -196,6 +235,7 @@ impl Half {
                             bytes: bytes.into(),
                             start,
                             start_end,
+                            name: software.clone().map_or("", |line| name_in(&bytes[line])).into(),
                             software,
                             header,
                             tells_protocol: begins_http(from, bytes),
@@ -303,6 +343,14 @@ fn message_start(from: Side, feed: &mut Feed<'_>) {
     match from {
         Side::Client => feed.request_start(),
         Side::Server => feed.response_start(),
+    }
+}
+
+/// What a line says its sender is, if it can be told.
+fn name_in(line: &[u8]) -> &str {
+    match Header::default().field(line.trim_ascii_end()) {
+        Field::Software(software) => name_of(software).unwrap_or_default(),
+        Field::Other => "",
     }
 }
 

@@ -4,7 +4,7 @@
 use super::exchanges::RequestFlags;
 use super::http_header::Header;
 use super::kind::Label;
-use super::mark::{Extent, Side};
+use super::mark::{Extent, Side, Stated};
 use std::ops::Range;
 
 /// Headers kept. They belong to all connections of a shard: memory must not grow with those.
@@ -32,11 +32,21 @@ pub(super) struct Known {
     pub start_end: usize,
     /// The line that says what its sender is.
     pub software: Option<Range<usize>>,
+    /// What that line says; empty where there is none, or it can only be read as a line.
+    pub name: Box<str>,
     pub header: Header,
     /// It is recognised as HTTP where it comes first on a connection.
     pub tells_protocol: bool,
     /// Of a message that is no special case and says how long it is: where its parts end.
     pub plain: Option<Extent>,
+}
+
+impl Known {
+    /// What it says its sender is, if that can be told from the name alone.
+    pub fn stated(&self) -> Option<Stated<'_>> {
+        let end = u32::try_from(self.software.as_ref()?.end).ok()?;
+        (!self.name.is_empty()).then_some(Stated { name: &self.name, end })
+    }
 }
 
 /// Headers that came before on any of the connections that share them. What is framed does not
@@ -63,6 +73,14 @@ impl KnownHeaders {
     #[inline]
     pub(super) fn tell_http(&self, from: Side, rest: &[u8]) -> bool {
         self.get(self.last(from), from, rest).is_some_and(|known| known.tells_protocol)
+    }
+
+    /// The message that `bytes` are, all of them, if it is plain and begins with the header at `slot`.
+    #[inline]
+    pub(super) fn whole(&self, slot: Slot, from: Side, bytes: &[u8]) -> Option<(&Known, Extent)> {
+        let known = self.get(slot, from, bytes)?;
+        let extent = known.plain.filter(|extent| extent.message as usize == bytes.len())?;
+        Some((known, extent))
     }
 
     /// The header at `slot` if `rest` begins with it and `from` sent it.

@@ -60,6 +60,15 @@ pub struct Extent {
     pub message: u32,
 }
 
+/// What a message says its sender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stated<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Where the line that says so ends, from the message's first byte, bytes.
+    pub end: u32,
+}
+
 /// One thing a framer found. Each comes with the number of bytes of the current push that lie
 /// before it, so that the caller knows which segment carried it. The order in which marks come
 /// is guaranteed: see the [module's documentation](super).
@@ -96,21 +105,25 @@ pub enum Mark<'a> {
     /// response ends with its last byte before the next request.
     ResponseEnd,
     /// A request that lies whole in this push, of which all was known at its first byte, which
-    /// follows: stands for `RequestStart`, `Kind`, `RequestHeaderEnd` that expects nothing, and
-    /// `RequestEnd`.
+    /// follows: stands for `RequestStart`, `Kind`, `Software` if it says so first, `RequestHeaderEnd`
+    /// that expects nothing, and `RequestEnd`.
     Request {
         /// Its kind.
         kind: &'a Label,
         /// Where its parts end.
         extent: Extent,
+        /// What its sender says it is, where that was not said before.
+        software: Option<Stated<'a>>,
     },
     /// A response that lies whole in this push, to a request that waits: stands for `ResponseStart`,
-    /// `ResponseHeaderEnd` and `ResponseEnd`.
+    /// `Software` if it says so first, `ResponseHeaderEnd` and `ResponseEnd`.
     Response {
         /// The status code.
         status: u16,
         /// Where its parts end.
         extent: Extent,
+        /// What its sender says it is, where that was not said before.
+        software: Option<Stated<'a>>,
     },
     /// What the side that sent these bytes says it is (`Server:` header and the like).
     Software(&'a str),

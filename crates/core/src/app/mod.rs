@@ -55,5 +55,5 @@ mod tls;
 pub use framer::Framer;
 pub use kind::{LABEL_BYTES, Label};
 pub use known::KnownHeaders;
-pub use mark::{Extent, Mark, Protocol, Side};
+pub use mark::{Extent, Mark, Protocol, Side, Stated};
 pub use speaker::speaker;

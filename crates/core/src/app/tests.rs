@@ -1,6 +1,6 @@
 //! Framing of whole conversations.
 
-use super::{Framer, KnownHeaders, Mark, Protocol, Side};
+use super::{Framer, KnownHeaders, Mark, Protocol, Side, Stated};
 
 mod databases;
 mod frames;
@@ -42,19 +42,26 @@ pub(super) fn marks_knowing(
 }
 
 /// What a mark stands for, in order and in place.
-pub(super) fn parts(at: u32, mark: Mark<'_>) -> Vec<(u32, Mark<'_>)> {
+pub(super) fn parts<'a>(at: u32, mark: Mark<'a>) -> Vec<(u32, Mark<'a>)> {
+    let named = |software: Option<Stated<'a>>| {
+        software.map(|it| (at + it.end, Mark::Software(it.name)))
+    };
     match mark {
-        Mark::Request { kind, extent } => vec![
-            (at, Mark::RequestStart),
-            (at + extent.start_line, Mark::Kind(kind)),
-            (at + extent.header, Mark::RequestHeaderEnd { expects_continue: false }),
-            (at + extent.message, Mark::RequestEnd),
-        ],
-        Mark::Response { status, extent } => vec![
-            (at, Mark::ResponseStart),
-            (at + extent.header, Mark::ResponseHeaderEnd { status }),
-            (at + extent.message, Mark::ResponseEnd),
-        ],
+        Mark::Request { kind, extent, software } => {
+            let begins = [(at, Mark::RequestStart), (at + extent.start_line, Mark::Kind(kind))];
+            let ends = [
+                (at + extent.header, Mark::RequestHeaderEnd { expects_continue: false }),
+                (at + extent.message, Mark::RequestEnd),
+            ];
+            begins.into_iter().chain(named(software)).chain(ends).collect()
+        }
+        Mark::Response { status, extent, software } => {
+            let ends = [
+                (at + extent.header, Mark::ResponseHeaderEnd { status }),
+                (at + extent.message, Mark::ResponseEnd),
+            ];
+            std::iter::once((at, Mark::ResponseStart)).chain(named(software)).chain(ends).collect()
+        }
         part => vec![(at, part)],
     }
 }

@@ -76,11 +76,16 @@ impl Feed<'_> {
         let begin = end - bytes.len() as u64 - u64::from(missing);
         let Self { framer, timeline, setup, software, shared, at } = self;
         let Shared { known, spare, names, .. } = shared;
-        if let Some(mark) = framer.whole(side, bytes, missing, known) {
-            (at.open_ended, at.position, at.positions[side as usize]) = (false, begin, begin);
+        at.open_ended = framer.is_open_ended();
+        if let Some(mark) = framer.known(side, bytes, missing, known) {
+            if let Mark::Request { software: Some(stated), .. }
+            | Mark::Response { software: Some(stated), .. } = mark
+            {
+                names.add(software, side, stated.name);
+            }
+            (at.position, at.positions[side as usize]) = (begin, begin);
             return timeline.mark(mark, at, setup, spare);
         }
-        at.open_ended = framer.is_open_ended();
         framer.parse(side, bytes, missing, known, &mut |offset, mark| {
             if let Mark::Software(name) = mark {
                 names.add(software, side, name);
