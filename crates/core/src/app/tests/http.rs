@@ -240,3 +240,28 @@ fn headers_known_from_another_connection_say_the_same() {
     }
     assert!(alone.iter().any(|mark| mark.ends_with("(nginx/1.22.1)")), "{alone:?}");
 }
+
+/// What begins a connection is known from another one, too: with names or without, one that is no text,
+/// two of them, with a body, and where it is no plain message.
+#[test]
+fn first_messages_known_from_another_connection_say_the_same() {
+    const NAMED: &[u8] = b"POST /a HTTP/1.1\r\nUser-Agent: x\r\nContent-Length: 2\r\n\r\nhi";
+    const NAMELESS: &[u8] = b"GET /b HTTP/1.1\r\nUser-Agent: \r\n\r\n";
+    const HEAD: &[u8] = b"HEAD /c HTTP/1.1\r\nHost: a\r\n\r\n";
+    const TWICE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: a\r\nServer: b\r\nContent-Length: 0\r\n\r\n";
+    const NO_TEXT: &[u8] = b"HTTP/1.1 200 OK\r\nServer: \xff\r\nContent-Length: 1\r\n\r\n.";
+    for request in [GET, NAMED, NAMELESS, HEAD] {
+        for response in [OK, TWICE, NO_TEXT] {
+            let header = response.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4);
+            let response =
+                if request == HEAD { &response[..header.unwrap_or(0)] } else { response };
+            let pushes = [(C, request, 0), (S, response, 0), (C, GET, 0), (S, OK, 0)];
+            let alone = marks(80, &pushes);
+            let mut known = KnownHeaders::default();
+            for mid_stream in [false, false, true] {
+                let mut framer = Framer::new(80, mid_stream);
+                assert_eq!(marks_knowing(&mut known, &mut framer, &pushes), alone);
+            }
+        }
+    }
+}
