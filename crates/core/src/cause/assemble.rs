@@ -39,7 +39,7 @@ impl Default for Floors {
 
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
-    overflow::by_server(&mut tally.firsts);
+    tally.settle();
     standing::settle(&mut tally);
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
@@ -193,6 +193,9 @@ pub(super) fn think(sender: Side) -> (Cause, Owner) {
 fn settle_set_up(tally: &mut Tally) {
     let repeated = tally.causes.keys().filter(|key| key.cause == Cause::SynRetransmit);
     let repeated: Vec<_> = repeated.cloned().collect();
+    if !repeated.is_empty() {
+        overflow::by_server(&mut tally.firsts);
+    }
     for key in repeated {
         let overflows = |key: &Key| key.cause == Cause::AcceptQueueOverflow;
         let ignores = tally.causes.of(key.server).any(|(other, _)| overflows(other));

@@ -36,11 +36,11 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         // The answers went the way that was not captured.
         return;
     }
-    let firsts = tally.take_firsts();
     if lookups.is_empty() {
-        tally.firsts = firsts;
+        tally.drop_late_firsts();
         return;
     }
+    let firsts = tally.take_firsts();
     let known = Known { answering, forwarded, distances: Distances::of(&firsts) };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);

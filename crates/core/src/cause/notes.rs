@@ -56,12 +56,12 @@ pub struct Noticed {
 impl Noticed {
     /// What the sender of `half` met.
     pub fn of(half: &Half) -> Self {
-        let counts = half.counts();
+        let trouble = half.trouble();
         Self {
-            retransmissions: counts.rexmt_data_packets,
-            spurious: half.trouble().dsacks.into(),
-            reordered: counts.out_of_order_packets,
-            zero_windows: counts.zero_window_advertisements,
+            retransmissions: trouble.rexmt_data_packets,
+            spurious: trouble.dsacks.into(),
+            reordered: trouble.out_of_order_packets,
+            zero_windows: trouble.zero_window_advertisements,
         }
     }
 
@@ -106,15 +106,14 @@ impl Notes {
         self.unanswered += u64::from(connection.left_unanswered);
         self.tunnelled += u64::from(connection.is_tunnelled());
         let halves = &connection.halves;
-        let packets = Side::ALL.map(|side| halves[side as usize].counts().packets);
-        let data = halves.iter().any(|half| half.counts().unique_bytes > 0);
-        self.one_sided += u64::from(packets.contains(&0) && data);
+        let seen = halves.iter().all(Half::seen);
+        self.one_sided += u64::from(!seen && halves.iter().any(|half| half.sent_bytes() > 0));
         self.without_acks += u64::from(connection.lacks_acks());
         let unscaled = halves.iter().all(|half| half.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
-        for half in halves {
-            if half.counts().rexmt_data_packets == 0 {
-                self.duplicate_acks += half.counts().duplicate_acks;
+        for half in halves.iter().filter(|half| half.is_troubled()) {
+            if half.trouble().rexmt_data_packets == 0 {
+                self.duplicate_acks += half.trouble().duplicate_acks;
             }
             self.ecn_marked += half.trouble().ecn_marked;
             self.ecn_echoed += half.trouble().ecn_echoed;

@@ -79,6 +79,9 @@ pub(super) fn compare(tally: &mut Tally) {
     let flooded = |key: &&Key| tally.endpoints.get(&key.server).is_some_and(|it| is_flooded(it));
     let keys = tally.causes.keys().filter(overflows).filter(|key| !flooded(key));
     let keys: Vec<_> = keys.cloned().collect();
+    if !keys.is_empty() {
+        by_server(&mut tally.firsts);
+    }
     for key in keys {
         join_unheard(tally, &key);
         let firsts = &tally.firsts[with(&tally.firsts, key.server)];

@@ -65,6 +65,11 @@ pub struct First {
 }
 
 impl First {
+    /// Which of two counts, where there is no room for both.
+    fn rank(&self) -> (u64, FrameId) {
+        (self.start_ns, self.frame)
+    }
+
     /// When it was over, ns.
     pub fn end_ns(&self) -> u64 {
         self.start_ns + self.wall_ns
@@ -153,6 +158,9 @@ impl Sink for Tally {
             return;
         }
         self.queues.exchange(connection, exchange);
+        if exchange.connects {
+            self.first(connection, exchange);
+        }
         if self.runs.take(connection, exchange) {
             return;
         }
@@ -162,9 +170,6 @@ impl Sink for Tally {
             self.cause(connection, exchange, chain);
         }
         self.runs.begin(connection, exchange);
-        if exchange.connects {
-            self.first(connection, exchange);
-        }
         if let Outcome::Reset { by } = exchange.outcome
             && exchange.request_seen
         {
@@ -189,6 +194,9 @@ impl Sink for Tally {
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
+        if self.count_quiet(connection) {
+            return;
+        }
         for side in Side::ALL {
             let mut left = connection.totals.causes[side as usize];
             while let Some(&cause) = Cause::ALL.get(left.trailing_zeros() as usize) {
@@ -215,7 +223,8 @@ impl Tally {
     /// Keeps the first exchange of a connection.
     #[inline(never)]
     fn first(&mut self, connection: &Connection, exchange: &Exchange) {
-        if self.last_first.is_some_and(|last| (exchange.start_ns, exchange.first.frame) > last) {
+        let rank = (exchange.start_ns, exchange.first.frame);
+        if self.last_first.is_some_and(|last| rank > last) {
             return;
         }
         self.firsts.push(First {
@@ -254,22 +263,28 @@ impl Tally {
         if room { host } else { Endpoint::default() }
     }
 
-    /// Drops the first exchanges that are too many, once there are a quarter more: so they are
-    /// rarely sorted.
+    /// Drops the first exchanges that are too many, once there are a quarter more: so that is rarely
+    /// done.
     fn bound_firsts(&mut self) {
         if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
-            self.firsts.sort_by_cached_key(|first| (first.start_ns, first.frame));
-            self.firsts.truncate(FIRSTS_MAX);
-            self.last_first = self.firsts.last().map(|last| (last.start_ns, last.frame));
+            self.drop_late_firsts();
         }
     }
 
-    /// The first exchanges that are kept, earliest first: the same ones, whatever shard they were
-    /// in.
+    /// Drops the first exchanges that are too many, the latest: the same ones, whatever shard they were in.
+    pub(super) fn drop_late_firsts(&mut self) {
+        if self.firsts.len() > FIRSTS_MAX {
+            let (_, last, _) = self.firsts.select_nth_unstable_by_key(FIRSTS_MAX - 1, First::rank);
+            self.last_first = Some(last.rank());
+            self.firsts.truncate(FIRSTS_MAX);
+        }
+    }
+
+    /// The first exchanges that are kept, earliest first.
     pub(super) fn take_firsts(&mut self) -> Vec<First> {
+        self.drop_late_firsts();
         let mut firsts = std::mem::take(&mut self.firsts);
-        firsts.sort_by_cached_key(|first| (first.start_ns, first.frame));
-        firsts.truncate(FIRSTS_MAX);
+        firsts.sort_by_cached_key(First::rank);
         firsts
     }
 
@@ -336,7 +351,8 @@ impl Tally {
             self.endpoints.entry(endpoint).or_default().merge(*theirs);
         }
         self.causes.merge(other.causes);
-        self.firsts.extend(other.firsts);
+        let is_late = |first: &First| self.last_first.is_some_and(|last| first.rank() > last);
+        self.firsts.extend(other.firsts.into_iter().filter(|first| !is_late(first)));
         self.bound_firsts();
         self.unanswered.extend(other.unanswered);
         fallback::bound(&mut self.unanswered);

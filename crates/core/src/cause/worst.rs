@@ -26,12 +26,25 @@ struct Kept {
     held: [Held; 2],
 }
 
+/// Drops all of `kept` but the `limit` first, in no order. Answers the rank of the last of them, if there
+/// are more.
+fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
+    if kept.len() <= limit {
+        return None;
+    }
+    let last = limit.saturating_sub(1);
+    let (_, &mut (bar, _), _) = kept.select_nth_unstable_by_key(last, |&(rank, _)| rank);
+    kept.truncate(limit);
+    Some(bar)
+}
+
 /// Keeps the worst connections it is shown; the order in which it is shown them, and through
 /// how many of its kind, makes no difference.
 #[derive(Clone, Debug)]
 pub struct Worst {
     limit: usize,
-    kept: Vec<Kept>,
+    /// With the rank that they had when they came.
+    kept: Vec<(Rank, Box<Kept>)>,
     seen: u64,
     /// With `limit` kept: what a connection must rank before.
     bar: Option<Rank>,
@@ -57,22 +70,14 @@ impl Worst {
         let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
         if self.bar.is_none_or(|bar| rank < bar) {
             let held = connection.halves.each_ref().map(|half| half.trouble().held);
-            self.keep(Kept { report: report(connection), held });
+            self.keep((rank, Box::new(Kept { report: report(connection), held })));
         }
     }
 
-    fn keep(&mut self, one: Kept) {
+    fn keep(&mut self, one: (Rank, Box<Kept>)) {
         self.kept.push(one);
         if self.kept.len() >= self.limit.saturating_mul(2) {
-            self.shrink();
-        }
-    }
-
-    fn shrink(&mut self) {
-        self.kept.sort_by_cached_key(|one| rank(&one.report));
-        self.kept.truncate(self.limit);
-        if self.kept.len() == self.limit {
-            self.bar = self.kept.last().map(|one| rank(&one.report));
+            self.bar = keep_first(&mut self.kept, self.limit);
         }
     }
 
@@ -99,7 +104,8 @@ impl Worst {
             key.culprit.role != Role::Client
                 || Endpoint { port: 0, ..client } == key.culprit.endpoint
         };
-        for Kept { report, held } in &mut self.kept {
+        for (_, one) in &mut self.kept {
+            let Kept { report, held } = &mut **one;
             if report.server != key.server {
                 continue;
             }
@@ -118,8 +124,8 @@ impl Worst {
     /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by who
     /// owned it, is `to`'s, and what else there is was not seen before.
     pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
-        let of_it = |one: &&mut Kept| one.report.first_frame == first_frame;
-        if let Some(Kept { report, .. }) = self.kept.iter_mut().find(of_it) {
+        let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
+        if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
             report.lost_ns += lost_ns;
             for &(owner, ns) in moved {
                 report.ledger.transfer(owner, to, ns);
@@ -129,9 +135,12 @@ impl Worst {
 
     /// The worst, worst first, and how many others there were.
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
-        self.shrink();
+        // What they lost may have turned out to be another's.
+        self.kept.iter_mut().for_each(|(old, one)| *old = rank(&one.report));
+        keep_first(&mut self.kept, self.limit);
+        self.kept.sort_unstable_by_key(|&(rank, _)| rank);
         let omitted = self.seen - self.kept.len() as u64;
-        (self.kept.into_iter().map(|one| one.report).collect(), omitted)
+        (self.kept.into_iter().map(|(_, one)| one.report).collect(), omitted)
     }
 }
 

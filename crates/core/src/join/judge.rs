@@ -76,7 +76,8 @@ impl Accounts {
 
 impl Settled {
     /// Judges what both places tell of the same connections.
-    fn take(&mut self, both: [Tally; 2]) {
+    fn take(&mut self, mut both: [Tally; 2]) {
+        both.iter_mut().for_each(Tally::settle);
         let teller = teller(&both);
         for (place, tally) in both.iter().enumerate() {
             for (key, cause) in tally.causes.iter() {

@@ -102,11 +102,12 @@ impl Shares {
         }
     }
 
-    /// Whether nobody has any but these two.
+    /// Whether nobody has any but `owners`.
     #[inline]
-    pub fn is_of(&self, one: Owner, other: Owner) -> bool {
-        let mine = |owner: Owner| ((1_u64 << PLACE_BITS) - 1) << (owner as u32 * PLACE_BITS);
-        self.all.is_none() && self.places & !(mine(one) | mine(other)) == 0
+    pub fn is_of<const N: usize>(&self, owners: [Owner; N]) -> bool {
+        let of = |owner: Owner| ((1_u64 << PLACE_BITS) - 1) << (owner as u32 * PLACE_BITS);
+        let all = owners.into_iter().fold(0, |all, owner| all | of(owner));
+        self.all.is_none() && self.places & !all == 0
     }
 
     /// The sum over all owners, ns.
@@ -135,6 +136,9 @@ impl Shares {
     #[inline]
     pub fn merge(&mut self, other: &Self) {
         match &other.all {
+            None if self.places == 0 && self.all.is_none() => {
+                (self.few, self.places) = (other.few, other.places);
+            }
             Some(all) => all.iter().for_each(|(owner, ns)| self.add(owner, ns)),
             None => {
                 for share in &other.few {

@@ -157,13 +157,17 @@ impl EndpointTally {
             self.software = Some(software.into());
         }
         for side in Side::ALL {
+            let half = &connection.halves[side as usize];
+            if !half.is_troubled() && half.bulk.is_none() {
+                // Nothing of what follows was ever met.
+                continue;
+            }
             let refuted = connection.nagle_refuted(side) > 0;
             self.nagle_refuted[side as usize] += u64::from(refuted);
             let bulk = connection.halves[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 self.rates[side as usize].record(rate);
             }
-            let half = &connection.halves[side as usize];
             let trouble = half.trouble();
             for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
                 *sum += count;

@@ -1,6 +1,6 @@
 //! Exchanges one like the other: of one kind with one server, each of which only its server kept waiting.
 //! Most are such, and they are counted together before they are added to what is kept of their
-//! server.
+//! server; and so are the connections on which nothing else happened.
 
 use super::culprits::Rank;
 use super::*;
@@ -16,22 +16,32 @@ struct Run {
     server: Endpoint,
     kind: Label,
     group: Group,
+    /// How many of them include their set-up.
+    connects: u64,
     think: CauseTally,
-    /// Of the clearest instance that is kept of its server's time, and of the sample of the path's: what
-    /// does not exceed them is counted, and no more.
+    /// Of the clearest instance that is kept of its server's time, and of the samples of the path's and
+    /// of its client's: what does not exceed them is counted, and no more.
     clearest: Rank,
-    longest_way: Way,
+    longest_way: Part,
+    longest_pause: Part,
 }
 
-/// How long the path took, ns, and the first of equals.
-type Way = (u64, std::cmp::Reverse<(u64, FrameId)>);
+/// How long a part of it took, ns, and the first of equals.
+type Part = (u64, std::cmp::Reverse<(u64, FrameId)>);
 
 /// By a few bits of what they are of: who meets an occupied place goes without.
-pub struct Runs([Option<Box<Run>>; RUNS]);
+pub struct Runs {
+    kinds: [Option<Box<Run>>; RUNS],
+    /// A server, and connections to it on which nothing but its time was told of.
+    quiet: (Endpoint, u64),
+}
+
+/// The owners that such exchanges may have.
+const OWNERS: [Owner; 4] = [Owner::Path, Owner::Server, Owner::Connect, Owner::Client];
 
 impl Default for Runs {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| None))
+        Self { kinds: std::array::from_fn(|_| None), quiet: Default::default() }
     }
 }
 
@@ -56,11 +66,10 @@ fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a 
     let plain = chain.cause == Cause::ServerThink
         && chain.sender == Side::Server
         && chain.count == 1
-        && !exchange.connects
         && exchange.handshake.is_none()
         && exchange.outcome == Outcome::Complete
         && !has_queued(connection)
-        && exchange.ledger.is_of(Owner::Path, Owner::Server);
+        && exchange.ledger.is_of(OWNERS);
     plain.then_some(chain)
 }
 
@@ -69,10 +78,22 @@ fn rank(chain: &Chain) -> Rank {
     (chain.clarity(), std::cmp::Reverse((chain.gap.end_ns, chain.gap.next.frame)))
 }
 
+/// What of `exchange` the owners of one cost took (see `costs`).
 #[inline]
-fn way(exchange: &Exchange) -> Way {
+fn part<const N: usize>(exchange: &Exchange, owners: [Owner; N]) -> Part {
     let Sighting { time_ns, frame, .. } = exchange.first;
-    (exchange.ledger.of(Owner::Path), std::cmp::Reverse((time_ns, frame)))
+    let ns = owners.into_iter().map(|owner| exchange.ledger.of(owner)).sum();
+    (ns, std::cmp::Reverse((time_ns, frame)))
+}
+
+#[inline]
+fn way(exchange: &Exchange) -> Part {
+    part(exchange, [Owner::Path, Owner::Connect])
+}
+
+#[inline]
+fn pause(exchange: &Exchange) -> Part {
+    part(exchange, [Owner::Client])
 }
 
 impl Runs {
@@ -81,15 +102,21 @@ impl Runs {
     #[inline]
     pub fn take(&mut self, connection: &Connection, exchange: &Exchange) -> bool {
         let server = connection.server();
-        let Some(run) = &mut self.0[place(&server, &exchange.kind)] else { return false };
+        let place = place(&server, &exchange.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
         if run.server != server || run.kind != exchange.kind {
             return false;
         }
         let Some(chain) = only_wait(connection, exchange) else { return false };
-        if rank(chain) > run.clearest || way(exchange) > run.longest_way {
+        let pause = pause(exchange);
+        let shows_more = rank(chain) > run.clearest
+            || way(exchange) > run.longest_way
+            || pause.0 > 0 && pause > run.longest_pause;
+        if shows_more {
             return false;
         }
         run.group.add(exchange);
+        run.connects += u64::from(exchange.connects);
         run.think.add(exchange, chain);
         Scene { connection, exchange, chain }.add_to(&mut run.think.shown);
         true
@@ -99,7 +126,8 @@ impl Runs {
     #[inline]
     pub fn take_plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
         let server = connection.server();
-        let Some(run) = &mut self.0[place(&server, plain.kind)] else { return false };
+        let place = place(&server, plain.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
         let rank = ((false, false, plain.server_ns), std::cmp::Reverse(plain.answered));
         let worked = plain.server_ns > 0;
         let way = (plain.path_ns, std::cmp::Reverse(plain.asked));
@@ -123,34 +151,73 @@ impl Runs {
     pub fn begin(&mut self, connection: &Connection, exchange: &Exchange) {
         let Some(chain) = only_wait(connection, exchange) else { return };
         let server = connection.server();
-        let (clearest, longest_way) = (rank(chain), way(exchange));
-        match &mut self.0[place(&server, &exchange.kind)] {
+        let clearest = rank(chain);
+        let (longest_way, longest_pause) = (way(exchange), pause(exchange));
+        match &mut self.kinds[place(&server, &exchange.kind)] {
             Some(run) if run.server == server && run.kind == exchange.kind => {
                 run.clearest = run.clearest.max(clearest);
                 run.longest_way = run.longest_way.max(longest_way);
+                run.longest_pause = run.longest_pause.max(longest_pause);
             }
             Some(_) => {}
             room => {
-                let (kind, group) = (exchange.kind, Group::default());
-                let think = CauseTally::default();
-                let run = Run { server, kind, group, think, clearest, longest_way };
-                *room = Some(Box::new(run));
+                *room = Some(Box::new(Run {
+                    server,
+                    kind: exchange.kind,
+                    group: Group::default(),
+                    connects: 0,
+                    think: CauseTally::default(),
+                    clearest,
+                    longest_way,
+                    longest_pause,
+                }));
             }
         }
     }
 }
 
+/// What is told of a connection on which only its server's time was told of.
+const QUIET: [u64; 2] = [0, 1 << Cause::ServerThink as u64];
+
+fn think_of(server: Endpoint) -> Key {
+    let culprit = Culprit { role: Role::Server, endpoint: server };
+    Key { server, cause: Cause::ServerThink, sender: Side::Server, culprit }
+}
+
 impl Tally {
+    /// Whether `connection` is one on which only its server's time was told of, which is counted here.
+    #[inline]
+    pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
+        if connection.totals.causes != QUIET {
+            return false;
+        }
+        let server = connection.server();
+        if self.runs.quiet.0 != server {
+            self.settle_quiet();
+            self.runs.quiet.0 = server;
+        }
+        self.runs.quiet.1 += 1;
+        true
+    }
+
+    fn settle_quiet(&mut self) {
+        let (server, connections) = std::mem::take(&mut self.runs.quiet);
+        if connections > 0 {
+            let key = think_of(server).within(self.place(server));
+            self.causes.at(&key).connections += connections;
+        }
+    }
+
     /// Adds what was counted together to what it belongs to.
-    pub(in crate::cause) fn settle(&mut self) {
-        for run in std::mem::take(&mut self.runs).0.into_iter().flatten() {
-            let Run { server, kind, group, think, .. } = *run;
+    pub(crate) fn settle(&mut self) {
+        self.settle_quiet();
+        for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
+            let Run { server, kind, group, connects, think, .. } = *run;
             let place = self.place(server);
-            self.endpoints.entry_ref(&place).or_default().kind(&kind).merge(&group);
-            let culprit = Culprit { role: Role::Server, endpoint: server };
-            let (cause, sender) = (Cause::ServerThink, Side::Server);
-            let key = Key { server, cause, sender, culprit }.within(place);
-            self.causes.at(&key).merge(&think);
+            let endpoint = self.endpoints.entry_ref(&place).or_default();
+            endpoint.connects += connects;
+            endpoint.kind(&kind).merge(&group);
+            self.causes.at(&think_of(server).within(place)).merge(&think);
         }
     }
 }
