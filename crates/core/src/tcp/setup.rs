@@ -168,6 +168,12 @@ impl Setup {
         self.steps.get(Step::SynAck).map(|syn_ack| syn_ack.time_ns)
     }
 
+    /// Whether the client's ACK was seen.
+    #[inline]
+    pub fn is_established(&self) -> bool {
+        self.steps.has(Step::Ack)
+    }
+
     /// The client's ACK, ns.
     pub fn established_ns(&self) -> Option<u64> {
         self.steps.get(Step::Ack).map(|ack| ack.time_ns)
@@ -208,6 +214,12 @@ impl Setup {
             None => self.syn_ack_last_ns().saturating_sub(self.steps.time_ns(Step::SynAck)),
         };
         syns_ns + syn_acks_ns
+    }
+
+    /// Whether anything about it was repeated, or of another connection.
+    #[inline]
+    pub fn is_troubled(&self) -> bool {
+        self.again.is_some()
     }
 
     /// The server spoke of an older connection of the same ports.
@@ -262,15 +274,26 @@ impl Setup {
         again.ignored_last_ns = time_ns;
     }
 
-    /// Handshake round trips, server's and client's side of the vantage, where nothing was
-    /// repeated, ns.
-    pub fn samples(&self) -> (Option<u64>, Option<u64>) {
-        let once = self.syns == 1;
-        let server = self.syn_ack_first_ns().zip(self.syn_first_ns()).filter(|_| once);
-        let client =
-            self.established_ns().zip(self.syn_ack_first_ns()).filter(|_| self.syn_acks == 1);
-        let difference = |(later, earlier): (u64, u64)| later.saturating_sub(earlier);
-        (server.map(difference), client.map(difference))
+    /// Whether there is a round trip of the handshake to `side`, where nothing was repeated.
+    #[inline]
+    pub fn times(&self, side: Side) -> bool {
+        let (asked, answered, times) = self.leg(side);
+        times == 1 && self.steps.has(asked) && self.steps.has(answered)
+    }
+
+    /// That round trip between the vantage and `side`, ns.
+    pub fn rtt_ns(&self, side: Side) -> u64 {
+        let (asked, answered, _) = self.leg(side);
+        self.steps.time_ns(answered).saturating_sub(self.steps.time_ns(asked))
+    }
+
+    /// What goes to `side` and what comes back, and how often the former was sent.
+    #[inline]
+    fn leg(&self, side: Side) -> (Step, Step, u16) {
+        match side {
+            Side::Server => (Step::Syn, Step::SynAck, self.syns),
+            Side::Client => (Step::SynAck, Step::Ack, self.syn_acks),
+        }
     }
 
     /// Whether an exchange that begins at `start_ns` had to wait for the set-up.

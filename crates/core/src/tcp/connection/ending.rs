@@ -178,7 +178,8 @@ impl Connection {
         sink: &mut impl Sink,
     ) {
         let revised = |chain: &Chain| REVISED & 1 << chain.cause as u64 != 0;
-        let is_revised = exchange.connects || exchange.repeated_setup_ns > 0;
+        let is_revised =
+            exchange.connects && self.setup.is_troubled() || exchange.repeated_setup_ns > 0;
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }

@@ -40,21 +40,16 @@ impl Connection {
     }
 
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
-        let sampled = self.setup.established_ns().is_some() && !segment.flags.has(TcpFlags::SYN);
-        let before = if sampled { Default::default() } else { self.setup.samples() };
+        let sampled = self.setup.is_established() && !segment.flags.has(TcpFlags::SYN);
+        let known = Side::ALL.map(|side| sampled || self.setup.times(side));
         match side {
             Side::Client => self.setup.client(segment),
             Side::Server => self.setup.server(segment),
         }
-        if sampled {
-            return;
-        }
-        let (server, client) = self.setup.samples();
-        if let Some(rtt_ns) = server.filter(|_| before.0.is_none()) {
-            self.path.sample(Side::Server, rtt_ns);
-        }
-        if let Some(rtt_ns) = client.filter(|_| before.1.is_none()) {
-            self.path.sample(Side::Client, rtt_ns);
+        for side in Side::ALL {
+            if !known[side as usize] && self.setup.times(side) {
+                self.path.sample(side, self.setup.rtt_ns(side));
+            }
         }
         if segment.flags.has(TcpFlags::SYN) {
             self.negotiate(side, segment);

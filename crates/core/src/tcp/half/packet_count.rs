@@ -50,6 +50,23 @@ impl PacketCount {
         self.trust == OF_HOST || self.trust == -REFUTED || self.jump(segment) == 0
     }
 
+    /// Takes in `segment`, one packet that has the number it should have, and neither begins a stream
+    /// nor may have a number of the host's; of others it does nothing, and they have to be
+    /// [`follow`](Self::follow)ed.
+    #[inline]
+    pub fn take_next(&mut self, segment: &Segment) -> bool {
+        let is_next = segment.ip_id == self.next
+            && segment.ttl <= TTL_LINUX
+            && self.trust != OF_HOST
+            && !self.answer_numbered
+            && !segment.flags.has(TcpFlags::SYN);
+        if is_next {
+            self.trust = (self.trust + 1).min(TRUST_MAX);
+            self.next = segment.ip_id.wrapping_add(1);
+        }
+        is_next
+    }
+
     /// Takes in `segment`, this direction's packet number `number` (from 1), which stands for so
     /// many `packets`: how many before it did not come by. `lossless`: its stream shows that
     /// nothing was lost there, whatever the number says.
