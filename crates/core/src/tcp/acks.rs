@@ -126,6 +126,7 @@ pub struct PendingAcks(Queue<Kept>);
 
 impl PendingAcks {
     /// An ACK passed the vantage.
+    #[inline]
     pub fn push(&mut self, ack: &Ack) {
         if self.0.len() >= PENDING_MAX {
             self.0.pop_front();

@@ -1,6 +1,7 @@
 //! One TCP connection: both directions, their streams, and the exchanges on it.
 
 mod about;
+mod acknowledge;
 mod asked;
 mod blocked;
 mod doubt;
@@ -39,6 +40,7 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 pub use ending::Ending;
 pub use icmp::Told;
 use rare::Rare;
+pub(super) use rare::SpareRares;
 pub use rare::TraceFaults;
 use std::sync::Arc;
 use steady::Steady;
@@ -135,7 +137,7 @@ impl Connection {
             key: segment.flow,
             hash: segment.flow_hash as u32,
             client_is_high,
-            halves: Side::ALL.map(Half::of),
+            halves: [Half::of(Side::Client), Half::of(Side::Server)],
             path: Path::default(),
             streams: [Reassembly::default(), Reassembly::default()],
             framer: Framer::new(server.port, !syn),
@@ -231,6 +233,7 @@ impl Connection {
             }
         }
         if segment.flags.has(TcpFlags::FIN) {
+            self.lend_rare(&mut shared.rares);
             let ending = self.ending_mut();
             ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
             ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
@@ -253,77 +256,13 @@ impl Connection {
     /// Zero-length probes repeat the position before what was acknowledged last.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let half = &mut self.halves[side as usize];
-        if !half.started() || segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) != 0
-        {
+        let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        if !half.is_troubled() || !half.started() || segment.flags.0 & control != 0 {
             return false;
         }
         let position = half.position(segment.seq);
         let closed = half.closed() || half.offered_nothing();
         position < half.nxt && position + 1 == half.una_seen() && closed
-    }
-
-    fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        let peer = side.peer() as usize;
-        if !self.halves[peer].started() {
-            if !self.mid_stream || !segment.closes_window() {
-                return;
-            }
-            // Who faces a closed window sends nothing that would show where its stream stands.
-            self.halves[peer].position(segment.ack);
-        }
-        let dsacks = self.halves[peer].trouble().dsacks;
-        let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
-        let una_ns = self.halves[peer].una_seen_ns();
-        // Beside the sender it shows how far apart departures were.
-        let near = self.halves[peer].bulk.is_some()
-            && self.path.ends_here(side.peer())
-            && !self.path.ends_here(side);
-        let near_rtt_ns = near.then(|| self.path.base_rtt_ns());
-        // An answer's ACK has waited for the answer: it only bounds the round trip.
-        let prompt = !self.mid_stream || segment.payload_len == 0;
-        if let Some(rtt_ns) = self.take_ack(side, segment, near_rtt_ns).filter(|_| prompt) {
-            self.path.sample(side, rtt_ns);
-        }
-        let una_now = self.halves[peer].una_seen();
-        if !self.pure_acks && !is_ack_alone(segment) {
-            let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
-            let covered = una_now - una;
-            let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.halves[peer].smss();
-            if last_ns > 0 && covered > 0 && overdue {
-                self.faults_mut().missing_acks += 1;
-            }
-        }
-        let dsack = self.halves[peer].trouble().dsacks > dsacks;
-        self.settle_suspended(side, segment, [dsack, una_now > una]);
-        if let Some(missing) = self.halves[peer].skip_unseen() {
-            self.miss(missing, side.peer(), segment, shared);
-        }
-        if side == Side::Client && una_now >= self.timeline.retire_at {
-            let rtt_client_ns = self.path.rtt_ns(Side::Client);
-            let overtaken_ns = self.halves[peer].trouble().hole_filled_ns;
-            let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-            let timed = self.halves[peer].times(is_ack_alone(segment));
-            let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
-            let bulk = self.halves[peer].bulk.as_mut();
-            let leg = Leg {
-                late_ns,
-                ahead_ns,
-                overtaken_ns,
-                rtt_base_ns: self.path.base_rtt_ns(),
-                rate: bulk.and_then(|bulk| bulk.pipe.rate()),
-            };
-            self.timeline.acknowledged(una_now, rtt_client_ns, &leg);
-        }
-    }
-
-    /// So many bytes of `sender` were acknowledged that were never seen.
-    #[cold]
-    #[inline(never)]
-    fn miss(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
-        self.faults_mut().missing_bytes += bytes;
-        self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
-        let position = self.halves[sender as usize].in_order();
-        self.skip(sender, position, segment, shared);
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], shared: &mut Shared) {

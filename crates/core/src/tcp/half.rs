@@ -1,5 +1,6 @@
 //! One direction of a connection: what its sender sent, knows and waits for.
 
+mod acked;
 mod bulk;
 mod copies;
 mod departure;
@@ -200,6 +201,12 @@ impl Half {
     #[inline]
     pub fn is_troubled(&self) -> bool {
         self.trouble.is_some()
+    }
+
+    /// Whether nothing ever went wrong, and there was never much under way.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.trouble.is_none() && self.bulk.is_none()
     }
 
     /// What went wrong.

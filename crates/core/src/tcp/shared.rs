@@ -2,6 +2,7 @@
 
 use crate::app::{KnownHeaders, Side};
 use crate::filter::Window;
+use crate::tcp::connection::SpareRares;
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::gap::Gap;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Shared {
     pub goes_long_way: bool,
     /// Room of exchanges that are over.
     pub(super) spare: Spare,
+    /// Room for what few open connections have, of connections that are over.
+    pub(super) rares: SpareRares,
     /// What the sides of connections say they are.
     pub(super) names: Names,
     /// The silence that a departure just ended.

@@ -53,8 +53,12 @@ pub trait Sink {
 /// How long a closed connection is kept for late segments, ns of capture time.
 const LINGER_NS: u64 = 3_000_000_000;
 
-/// Most connections without a completed handshake that are kept: a flood must not fill memory.
-const HALF_OPEN_MAX: usize = 2048;
+/// A connection without a completed handshake is kept until so many others have begun: a flood must not
+/// fill memory.
+const HALF_OPEN_MAX: u64 = 2048;
+
+/// Mostly the handshake is completed before so many others have begun.
+const FRESH_MAX: usize = 16;
 
 /// Connections that are over of which the room is kept.
 const SPARE_MAX: usize = 32;
@@ -64,8 +68,12 @@ const SPARE_MAX: usize = 32;
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
     closed: VecDeque<(u64, u64, FlowKey)>,
-    /// Connections whose SYN was seen, by hash, key and first frame: addresses and ports are used again.
-    half_open: VecDeque<(u64, FlowKey, FrameId)>,
+    /// Connections that began with the SYN, how many.
+    begun: u64,
+    /// The last of them.
+    fresh: VecDeque<Begun>,
+    /// Of those before, the ones whose handshake was not completed then.
+    half_open: VecDeque<Begun>,
     shared: Shared,
     /// Room of connections that are over.
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
@@ -78,6 +86,15 @@ pub struct Tracker {
     pub evicted: u64,
     /// Segments in the time told of.
     pub segments: u64,
+}
+
+/// A connection that began with the SYN: addresses and ports are used again, frames are not.
+struct Begun {
+    /// How many had begun with it.
+    number: u64,
+    hash: u64,
+    key: FlowKey,
+    first_frame: FrameId,
 }
 
 /// Connections of one shard from which on they do not stay in a core's cache between segments.
@@ -178,7 +195,9 @@ impl Tracker {
         }
         connection.segment(segment, payload, &mut self.shared, sink);
         if syn {
-            self.half_open.push_back((hash, segment.flow, segment.frame));
+            self.begun += 1;
+            let (number, key, first_frame) = (self.begun, segment.flow, segment.frame);
+            self.fresh.push_back(Begun { number, hash, key, first_frame });
         }
         self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         self.bound_half_open(sink);
@@ -200,14 +219,30 @@ impl Tracker {
         }
     }
 
+    /// The connection that is meant, if it is still there.
+    fn find(&self, begun: &Begun) -> Option<&Connection> {
+        let found = self
+            .table
+            .find(begun.hash, |it| it.key == begun.key && it.first_frame == begun.first_frame);
+        found.map(|connection| &**connection)
+    }
+
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
-        while self.half_open.len() > HALF_OPEN_MAX {
-            let Some((hash, key, first)) = self.half_open.pop_front() else { return };
-            let found = self.table.find(hash, |it| it.key == key && it.first_frame == first);
-            let Some(connection) = found.filter(|it| it.setup.half_open()) else { continue };
+        while self.fresh.len() > FRESH_MAX {
+            let Some(begun) = self.fresh.pop_front() else { return };
+            if self.find(&begun).is_some_and(|connection| !connection.setup.is_established()) {
+                self.half_open.push_back(begun);
+            }
+        }
+        let begun_now = self.begun;
+        let is_old = |begun: &&Begun| begun_now - begun.number >= HALF_OPEN_MAX;
+        while self.half_open.front().filter(is_old).is_some() {
+            let Some(begun) = self.half_open.pop_front() else { return };
+            let found = self.find(&begun).filter(|connection| connection.setup.half_open());
+            let Some(connection) = found else { continue };
             // What was refused is over, and only kept for what may come late.
             self.evicted += u64::from(!connection.setup.refused);
-            self.remove(hash, &key, sink);
+            self.remove(begun.hash, &begun.key, sink);
         }
     }
 
@@ -216,6 +251,7 @@ impl Tracker {
             let (mut connection, _) = entry.remove();
             connection.finish(&mut self.shared, sink);
             if self.spare.len() < SPARE_MAX {
+                connection.give_back(&mut self.shared.rares);
                 self.spare.push(connection);
             }
         }

@@ -64,6 +64,15 @@ impl Rare {
     }
 }
 
+/// Room for it of connections that are over: nearly every one ends.
+#[derive(Default)]
+pub(in crate::tcp) struct SpareRares(
+    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<Rare>>,
+);
+
+/// Rooms kept.
+const SPARE_MAX: usize = 32;
+
 /// What is wrong with the trace of this connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceFaults {
@@ -114,6 +123,24 @@ impl Connection {
     #[inline(never)]
     pub(super) fn ending_mut(&mut self) -> &mut Ending {
         self.rare_mut().ending.get_or_insert_default()
+    }
+
+    /// It begins to end: gives it room for how, if it has none.
+    #[inline]
+    pub(super) fn lend_rare(&mut self, spare: &mut SpareRares) {
+        if self.rare.is_none() {
+            self.rare = spare.0.pop();
+        }
+    }
+
+    /// It is over, and told of: its room for what is rare is kept for another, if there was little in it
+    /// but how it ended.
+    pub(in crate::tcp) fn give_back(&mut self, spare: &mut SpareRares) {
+        let Some(mut rare) = self.rare.take() else { return };
+        (rare.ending, rare.echoes) = (None, None);
+        if rare.is_quiet() && spare.0.len() < SPARE_MAX {
+            spare.0.push(rare);
+        }
     }
 
     #[cold]

@@ -266,6 +266,7 @@ impl Half {
 
     /// Whether an ACK tells when what it covers arrived. One that came with data came when an
     /// application spoke, unless those without are seen as well: then it would have come before.
+    #[inline]
     pub fn times(&self, pure: bool) -> bool {
         pure || self.marks.has(Marks::ACKED_ALONE)
     }
@@ -343,8 +344,9 @@ impl Half {
     /// Whether `ack`, on its way to the sender, changes nothing there: where nothing was ever wrong, it
     /// repeats the one before with a window that is wide open, or tells that a FIN has arrived,
     /// after which there is nothing to send.
-    fn changes_nothing(&self, ack: &Ack) -> bool {
-        let calm = self.trouble.is_none() && self.since.is_none() && self.bulk.is_none();
+    #[inline]
+    pub(super) fn changes_nothing(&self, ack: &Ack) -> bool {
+        let calm = self.is_calm() && self.since.is_none();
         let open = match ack.offer {
             Offer::Edge(edge) => edge - ack.una >= 2 * self.smss(),
             Offer::Field(_) => false,

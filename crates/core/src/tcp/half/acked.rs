@@ -1,0 +1,51 @@
+//! The short way of an ACK that says nothing but how far its sender has come, to one with which nothing was
+//! ever wrong. It does what the long way does ([`Half::acked`]), without asking what else it may be.
+
+use super::*;
+
+impl Half {
+    /// Takes such an ACK. Answers the position that it acknowledges and the round-trip sample that it
+    /// gave, ns; `None` if it is none such, and nothing was done.
+    #[inline]
+    pub fn acked_plainly(&mut self, segment: &Segment, tsval: u32) -> Option<(u64, Option<u64>)> {
+        let (nxt, una_seen) = (self.nxt, self.una_seen());
+        let una = self.sequence.position(segment.ack, nxt);
+        let pure = segment.payload_len == 0;
+        let finished = self.marks.has(Marks::FINISHED);
+        // A FIN is one position that carries no data.
+        let of_fin = finished && una == nxt + 1 && self.fin == nxt as u32;
+        let repeats = una == una_seen && pure && nxt > una;
+        if una < una_seen || una > nxt && !of_fin || repeats {
+            return None;
+        }
+        let (longest, _) = self.sent.arrived(una);
+        let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
+        self.acked_len_max = self.acked_len_max.max(arrived);
+        let ack = Ack {
+            seen_ns: segment.time_ns,
+            frame: segment.frame,
+            una,
+            offer: match self.window_scale {
+                Some(scale) => {
+                    Offer::Edge(una + (u64::from(segment.window) << scale.min(SCALE_MAX)))
+                }
+                None => Offer::Field(segment.window),
+            },
+            payload_bytes: segment.payload_len,
+            duplicate: false,
+            paced: false,
+            tsval,
+        };
+        let again = una == una_seen || finished;
+        if !(again && self.changes_nothing(&ack)) {
+            self.pending.push(&ack);
+        }
+        self.acked_window = segment.window;
+        if una == una_seen {
+            return Some((una, None));
+        }
+        let alone = pure && !segment.flags.has(TcpFlags::FIN);
+        self.marks.note(Marks::ACKED_ALONE, alone && self.unique_bytes > 0);
+        Some((una, self.move_seen(segment.time_ns, una, self.times(alone))))
+    }
+}
