@@ -211,8 +211,14 @@ impl Framer {
         if self.skip[from as usize] > 0 || missing > 0 {
             return None;
         }
+        let exchanges = &mut self.exchanges;
         match &self.machine {
-            Machine::Http(http) => http.whole_naming(from, bytes, &mut self.exchanges, known),
+            Machine::Http(http) => match http.whole(from, bytes, exchanges, known) {
+                None if !exchanges.knows_software(from) => {
+                    http.whole_naming(from, bytes, exchanges, known)
+                }
+                whole => whole,
+            },
             Machine::Turns if from == Side::Client && self.may_sniff(from) => {
                 self.begin_http(bytes, known)
             }
@@ -227,7 +233,11 @@ impl Framer {
             return None;
         }
         let http = Http::after(known);
-        let mark = http.whole_naming(from, bytes, &mut self.exchanges, known)?;
+        let exchanges = &mut self.exchanges;
+        let mark = match http.whole(from, bytes, exchanges, known) {
+            None => http.whole_naming(from, bytes, exchanges, known)?,
+            Some(mark) => mark,
+        };
         (self.protocol, self.machine) = (Protocol::Http1, Machine::Http(http));
         self.last = Some(from);
         Some(mark)

@@ -11,6 +11,7 @@ use super::line_ends::LineEnds;
 use super::lines::{Lines, without_return};
 use super::mark::{Extent, Mark, Side, Stated};
 use super::sniff::begins_http;
+use std::ops::Range;
 
 /// Both directions of a connection that speaks HTTP/1.x.
 pub(super) struct Http {
@@ -82,7 +83,8 @@ impl Http {
         known.mark(from, extent, None, exchanges)
     }
 
-    /// The same where its sender may say with it what it is: nearly all that begins a connection.
+    /// The same where its sender says with it what it is: nearly all that begins a connection.
+    #[inline(never)]
     pub fn whole_naming<'k>(
         &self,
         from: Side,
@@ -95,12 +97,10 @@ impl Http {
             return None;
         }
         let (known, extent) = known.whole(half.last, from, bytes)?;
-        let states = known.software.is_some() && !exchanges.knows_software(from);
-        let software = if states { Some(known.stated()?) } else { None };
-        let mark = known.mark(from, extent, software, exchanges)?;
-        if states {
-            exchanges.know_software(from);
-        }
+        let software = known.stated.as_ref();
+        let states = software.is_some() && !exchanges.knows_software(from);
+        let mark = states.then(|| known.mark(from, extent, software, exchanges)).flatten()?;
+        exchanges.know_software(from);
         Some(mark)
     }
 
@@ -144,7 +144,7 @@ impl Known {
         &'k self,
         from: Side,
         extent: Extent,
-        software: Option<Stated<'k>>,
+        software: Option<&'k Stated>,
         exchanges: &mut Exchanges,
     ) -> Option<Mark<'k>> {
         let StartLine { status, flags, kind } = &self.start;
@@ -235,7 +235,7 @@ impl Half {
                             bytes: bytes.into(),
                             start,
                             start_end,
-                            name: software.clone().map_or("", |line| name_in(&bytes[line])).into(),
+                            stated: software.clone().and_then(|line| stated_in(bytes, line)),
                             software,
                             header,
                             tells_protocol: begins_http(from, bytes),
@@ -346,11 +346,12 @@ fn message_start(from: Side, feed: &mut Feed<'_>) {
     }
 }
 
-/// What a line says its sender is, if it can be told.
-fn name_in(line: &[u8]) -> &str {
-    match Header::default().field(line.trim_ascii_end()) {
-        Field::Software(software) => name_of(software).unwrap_or_default(),
-        Field::Other => "",
+/// What a line of a message says its sender is, if it can be told from a name alone.
+fn stated_in(bytes: &[u8], line: Range<usize>) -> Option<Stated> {
+    let end = u32::try_from(line.end).ok()?;
+    match Header::default().field(bytes.get(line)?.trim_ascii_end()) {
+        Field::Software(software) => Some(Stated { name: name_of(software)?.into(), end }),
+        Field::Other => None,
     }
 }
 

@@ -32,21 +32,13 @@ pub(super) struct Known {
     pub start_end: usize,
     /// The line that says what its sender is.
     pub software: Option<Range<usize>>,
-    /// What that line says; empty where there is none, or it can only be read as a line.
-    pub name: Box<str>,
+    /// What that line says, if it can be told from a name alone.
+    pub stated: Option<Stated>,
     pub header: Header,
     /// It is recognised as HTTP where it comes first on a connection.
     pub tells_protocol: bool,
     /// Of a message that is no special case and says how long it is: where its parts end.
     pub plain: Option<Extent>,
-}
-
-impl Known {
-    /// What it says its sender is, if that can be told from the name alone.
-    pub fn stated(&self) -> Option<Stated<'_>> {
-        let end = u32::try_from(self.software.as_ref()?.end).ok()?;
-        (!self.name.is_empty()).then_some(Stated { name: &self.name, end })
-    }
 }
 
 /// Headers that came before on any of the connections that share them. What is framed does not

@@ -61,10 +61,10 @@ pub struct Extent {
 }
 
 /// What a message says its sender is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stated<'a> {
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stated {
     /// The name.
-    pub name: &'a str,
+    pub name: Box<str>,
     /// Where the line that says so ends, from the message's first byte, bytes.
     pub end: u32,
 }
@@ -113,7 +113,7 @@ pub enum Mark<'a> {
         /// Where its parts end.
         extent: Extent,
         /// What its sender says it is, where that was not said before.
-        software: Option<Stated<'a>>,
+        software: Option<&'a Stated>,
     },
     /// A response that lies whole in this push, to a request that waits: stands for `ResponseStart`,
     /// `Software` if it says so first, `ResponseHeaderEnd` and `ResponseEnd`.
@@ -123,7 +123,7 @@ pub enum Mark<'a> {
         /// Where its parts end.
         extent: Extent,
         /// What its sender says it is, where that was not said before.
-        software: Option<Stated<'a>>,
+        software: Option<&'a Stated>,
     },
     /// What the side that sent these bytes says it is (`Server:` header and the like).
     Software(&'a str),

@@ -44,7 +44,7 @@ pub(super) fn marks_knowing(
 /// What a mark stands for, in order and in place.
 pub(super) fn parts<'a>(at: u32, mark: Mark<'a>) -> Vec<(u32, Mark<'a>)> {
     let named =
-        |software: Option<Stated<'a>>| software.map(|it| (at + it.end, Mark::Software(it.name)));
+        |software: Option<&'a Stated>| software.map(|it| (at + it.end, Mark::Software(&it.name)));
     match mark {
         Mark::Request { kind, extent, software } => {
             let begins = [(at, Mark::RequestStart), (at + extent.start_line, Mark::Kind(kind))];

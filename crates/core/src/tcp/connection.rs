@@ -210,7 +210,8 @@ impl Connection {
         if echoes && segment.payload_len == 0 {
             self.echo(side, segment, true);
         }
-        if segment.flags.has(TcpFlags::ACK) {
+        let acknowledges = segment.flags.has(TcpFlags::ACK);
+        if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
             self.acknowledge(side, segment, shared);
         }
         self.pure_acks |= is_ack_alone(segment);

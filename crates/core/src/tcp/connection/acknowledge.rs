@@ -4,60 +4,55 @@
 use super::*;
 
 impl Connection {
-    /// `segment` acknowledges what the peer of `side` has sent.
-    pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
-        let peer = &mut self.halves[side.peer() as usize];
-        if !peer.started() {
-            if !self.mid_stream || !segment.closes_window() {
-                return;
-            }
-            // Who faces a closed window sends nothing that would show where its stream stands.
-            peer.position(segment.ack);
-        }
-        let una_ns = peer.una_seen_ns();
-        let una = if self.is_plain_ack(segment) && !shared.goes_long_way {
-            self.take_plain_ack(side, segment)
-        } else {
-            None
-        };
-        let una = match una {
-            Some(una) => una,
-            None => self.take_any_ack(side, segment, shared),
-        };
-        if side == Side::Client && una >= self.timeline.retire_at {
-            self.retire(una, una_ns, segment);
-        }
-    }
-
-    /// Whether an ACK like `segment` may say nothing but how far its sender has come.
+    /// Takes what `segment` acknowledges of what the peer of `side` has sent, if it says no more than that, and
+    /// nothing was ever wrong with either. Answers whether it did; otherwise nothing was done.
     #[inline]
-    fn is_plain_ack(&self, segment: &Segment) -> bool {
-        segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
+    pub(super) fn acknowledge_plainly(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        shared: &Shared,
+    ) -> bool {
+        let may_be_plain = segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
             && segment.sack_count == 0
             && segment.window > 0
-            && (self.pure_acks || is_ack_alone(segment))
             && self.halves.iter().all(Half::is_calm)
+            && self.halves[side.peer() as usize].started()
+            && (self.pure_acks || is_ack_alone(segment))
             && !self.is_unsettled()
+            && !shared.goes_long_way;
+        may_be_plain && self.take_plain_ack(side, segment)
     }
 
-    /// Takes such an ACK, if it says no more. Answers the position that has been acknowledged.
-    #[inline]
-    fn take_plain_ack(&mut self, side: Side, segment: &Segment) -> Option<u64> {
+    #[inline(never)]
+    fn take_plain_ack(&mut self, side: Side, segment: &Segment) -> bool {
         let tsval = self.halves[side as usize].stamp_echoed(segment);
-        let (una, sample) = self.halves[side.peer() as usize].acked_plainly(segment, tsval)?;
+        let peer = &mut self.halves[side.peer() as usize];
+        let una_ns = peer.una_seen_ns();
+        let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
         let prompt = !self.mid_stream || segment.payload_len == 0;
         if let Some(rtt_ns) = sample.filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
-        Some(una)
+        if side == Side::Client && una >= self.timeline.retire_at {
+            self.retire(una, una_ns, segment);
+        }
+        true
     }
 
-    /// Takes any ACK. Answers the position that has been acknowledged.
-    #[inline(never)]
-    fn take_any_ack(&mut self, side: Side, segment: &Segment, shared: &mut Shared) -> u64 {
+    /// The same of any other.
+    pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
+        if !self.halves[peer].started() {
+            if !self.mid_stream || !segment.closes_window() {
+                return;
+            }
+            // Who faces a closed window sends nothing that would show where its stream stands.
+            self.halves[peer].position(segment.ack);
+        }
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
+        let una_ns = self.halves[peer].una_seen_ns();
         // Beside the sender it shows how far apart departures were.
         let near = self.halves[peer].bulk.is_some()
             && self.path.ends_here(side.peer())
@@ -82,12 +77,14 @@ impl Connection {
         if let Some(missing) = self.halves[peer].skip_unseen() {
             self.miss(missing, side.peer(), segment, shared);
         }
-        una_now
+        if side == Side::Client && una_now >= self.timeline.retire_at {
+            self.retire(una_now, una_ns, segment);
+        }
     }
 
     /// `segment` of the client acknowledges the server's stream up to `una`, where a response ends. What it
     /// had acknowledged before, it had at `una_ns`.
-    #[inline(never)]
+    #[inline]
     fn retire(&mut self, una: u64, una_ns: u64, segment: &Segment) {
         let server = &self.halves[Side::Server as usize];
         let rtt_client_ns = self.path.rtt_ns(Side::Client);

@@ -81,7 +81,7 @@ impl Feed<'_> {
             if let Mark::Request { software: Some(stated), .. }
             | Mark::Response { software: Some(stated), .. } = mark
             {
-                names.add(software, side, stated.name);
+                names.add(software, side, &stated.name);
             }
             (at.position, at.positions[side as usize]) = (begin, begin);
             return timeline.mark(mark, at, setup, spare);
