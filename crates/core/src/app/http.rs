@@ -139,7 +139,7 @@ impl Http {
 impl Known {
     /// The mark of the whole message that `from` sends with this header; `None` if that is not all there
     /// is to it, and nothing was done.
-    #[inline]
+    #[inline(always)]
     fn mark<'k>(
         &'k self,
         from: Side,

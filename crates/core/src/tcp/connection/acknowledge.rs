@@ -13,10 +13,10 @@ impl Connection {
         segment: &Segment,
         shared: &Shared,
     ) -> bool {
-        let may_be_plain = segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
+        let may_be_plain = self.halves.iter().all(Half::is_calm)
+            && segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
             && segment.sack_count == 0
             && segment.window > 0
-            && self.halves.iter().all(Half::is_calm)
             && self.halves[side.peer() as usize].started()
             && (self.pure_acks || is_ack_alone(segment))
             && !self.is_unsettled()
