@@ -11,6 +11,7 @@ mod fragments;
 mod names;
 mod pass;
 mod schedule;
+mod translated;
 mod twin;
 
 pub use batch::Batch;
@@ -20,6 +21,7 @@ pub use twin::Sites;
 use batch::{Aside, Event};
 use names::Names;
 pub use pass::{GoOn, Pass};
+use translated::Translated;
 use twin::Twin;
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
@@ -97,7 +99,10 @@ impl Decoder {
             let segment = batch.slot();
             let is_common = decode_common(block, entry, &self.hasher, segment);
             if is_common && self.wants(&segment.flow) && !dns::concerns(segment) {
-                let hash = segment.flow_hash;
+                let (hash, begins) = (segment.flow_hash, translated::is_syn_ack(segment));
+                if begins {
+                    batch.samples.push(batch.place());
+                }
                 batch.take_slot(hash);
             } else {
                 self.decode_any(block, entry, batch);
@@ -116,8 +121,12 @@ impl Decoder {
             Packet::Tcp if self.wants(&segment.flow) => {
                 segment.rebase(entry.offset);
                 let (hash, of_names) = (segment.flow_hash, dns::concerns(segment));
+                let is_sample = translated::is_sample(segment);
                 if of_names {
                     batch.asides.push(Aside::Segment(batch.place()));
+                }
+                if is_sample {
+                    batch.samples.push(batch.place());
                 }
                 batch.take_slot(hash);
             }
@@ -204,6 +213,7 @@ impl Shard {
                     self.tracker.segment(segment, payload, &mut self.tally);
                 }
                 Event::Error(error) => self.tracker.icmp_error(error),
+                Event::Copy(flow, hash) => self.tracker.leave_out(flow, hash),
             }
         }
     }
@@ -215,6 +225,8 @@ pub struct Control {
     /// By place.
     names: [Names; 2],
     datagrams: Datagrams,
+    /// None where captures of several places are known to have other addresses.
+    translated: Option<Translated>,
     joiner: Joiner,
     counts: DecodeCounts,
     first_ns: Option<u64>,
@@ -225,8 +237,10 @@ pub struct Control {
 const ENDPOINTS_MAX: usize = 64;
 
 impl Control {
-    fn new(decoder: Decoder) -> Self {
+    fn new(decoder: Decoder, is_translated: bool) -> Self {
+        let is_one = !decoder.sites.are_two() && !is_translated;
         Self {
+            translated: is_one.then(Translated::default),
             sites: decoder.sites.clone(),
             names: Default::default(),
             datagrams: Datagrams::default(),
@@ -241,6 +255,9 @@ impl Control {
     /// fragments in `block` complete.
     pub fn take(&mut self, batch: &mut Batch, block: &Block) {
         self.joiner.join(block, batch);
+        if let Some(translated) = &mut self.translated {
+            translated.look(batch);
+        }
         self.counts.merge(&batch.counts);
         self.first_ns = match (self.first_ns, batch.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
@@ -282,7 +299,8 @@ impl Analysis {
     pub fn new(options: Options) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::new(&options)).collect();
         let decoder = Decoder::new(&options);
-        Self { control: Control::new(decoder.clone()), decoder, options, shards }
+        let control = Control::new(decoder.clone(), options.is_translated);
+        Self { control, decoder, options, shards }
     }
 
     /// Runs a whole capture on the calling thread, as long as `go_on` says so after each block.
@@ -308,10 +326,11 @@ impl Analysis {
     /// Ends every connection and says what was found.
     pub fn finish(self, inputs: &[InputSummary]) -> Report {
         let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
-        let (mut tally, mut joint) = (Tally::default(), None);
+        let (mut tally, mut joint, mut copies) = (Tally::default(), None, 0);
         for mut shard in self.shards {
             shard.finish();
             report.totals.segments += shard.tracker.segments;
+            copies += shard.tracker.copies;
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             shard.tally.notes.evicted += shard.tracker.evicted;
             tally.merge(shard.tally);
@@ -337,6 +356,8 @@ impl Analysis {
         let joined = control.joiner.finish();
         counts.merge(&joined.errors);
         report.observations.extend(joined.observation());
+        let translated = control.translated.and_then(|it| it.observation(copies));
+        report.observations.extend(translated);
         if self.options.is_translated {
             let (facts, frames) = (Vec::new(), Vec::new());
             report.observations.push(Observation { id: "address_translation", facts, frames });

@@ -4,7 +4,7 @@ use super::SHARDS;
 use crate::capture::{Block, FrameEntry, FrameId};
 use crate::dns::{Carried, Carrier};
 use crate::wire::{
-    DecodeCounts, Endpoint, FlowHasher, IcmpError, Reassembled, Segment, SegmentFlags,
+    DecodeCounts, Endpoint, FlowHasher, FlowKey, IcmpError, Reassembled, Segment, SegmentFlags,
 };
 
 /// A packet that concerns more than one connection, kept until its turn.
@@ -30,6 +30,14 @@ pub(super) enum Event<'a> {
     Segment(&'a Segment),
     /// An ICMP error about one of its packets.
     Error(&'a IcmpError),
+    /// It is a copy of another with other addresses; and its hash.
+    Copy(&'a FlowKey, u64),
+}
+
+/// What concerns one connection beside its segments.
+enum Note {
+    Error(IcmpError),
+    Copy(FlowKey, u64),
 }
 
 /// What moves from core to core at once, on most processors.
@@ -47,9 +55,11 @@ pub struct Batch {
     filled: usize,
     /// Places in `segments`.
     shards: [Vec<u32>; SHARDS],
-    /// By shard: errors about its connections, each with the place of the segment that follows.
-    errors: [Vec<(u32, IcmpError)>; SHARDS],
+    /// By shard: notes about its connections, each with the place of the segment that follows.
+    notes: [Vec<(u32, Note)>; SHARDS],
     pub(super) asides: Vec<Aside>,
+    /// Places of segments that show whether their connection is a copy of another.
+    pub(super) samples: Vec<u32>,
     /// Payloads of segments that were put together from fragments.
     joined: Vec<u8>,
     pub(super) counts: DecodeCounts,
@@ -117,14 +127,17 @@ impl Batch {
     /// What concerns the connections of one shard, in order.
     #[inline]
     pub(super) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
-        let (mut places, mut errors) = (self.shards[shard].iter(), self.errors[shard].iter());
+        let (mut places, mut notes) = (self.shards[shard].iter(), self.notes[shard].iter());
         std::iter::from_fn(move || {
             // There is hardly ever one.
-            if let Some((next, error)) = errors.as_slice().first()
+            if let Some((next, note)) = notes.as_slice().first()
                 && *next <= places.as_slice().first().copied().unwrap_or(u32::MAX)
             {
-                errors.next();
-                return Some(Event::Error(error));
+                notes.next();
+                return Some(match note {
+                    Note::Error(error) => Event::Error(error),
+                    Note::Copy(flow, hash) => Event::Copy(flow, *hash),
+                });
             }
             self.at(*places.next()?).map(Event::Segment)
         })
@@ -133,7 +146,14 @@ impl Batch {
     /// Takes an ICMP error about a connection.
     pub(super) fn take_error(&mut self, error: IcmpError) {
         let shard = FlowHasher::shard(error.flow_hash, SHARDS);
-        self.errors[shard].push((self.filled as u32, error));
+        self.notes[shard].push((self.filled as u32, Note::Error(error)));
+    }
+
+    /// The segment at this place showed that a connection is a copy.
+    pub(super) fn take_copy(&mut self, place: u32, flow: FlowKey, flow_hash: u64) {
+        let notes = &mut self.notes[FlowHasher::shard(flow_hash, SHARDS)];
+        let at = notes.partition_point(|(next, _)| *next <= place + 1);
+        notes.insert(at, (place + 1, Note::Copy(flow, flow_hash)));
     }
 
     /// Reads a little of all that a shard is going to take, without waiting for one before asking
@@ -156,8 +176,9 @@ impl Batch {
     pub(super) fn clear(&mut self) {
         self.filled = 0;
         self.shards.iter_mut().for_each(Vec::clear);
-        self.errors.iter_mut().for_each(Vec::clear);
+        self.notes.iter_mut().for_each(Vec::clear);
         self.asides.clear();
+        self.samples.clear();
         self.joined.clear();
         self.counts = DecodeCounts::default();
         self.first_ns = None;

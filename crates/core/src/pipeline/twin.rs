@@ -73,6 +73,8 @@ impl Shard {
                     tracker.icmp_error(error);
                     continue;
                 }
+                // Places are told apart by addresses: what has others is of another place.
+                Event::Copy(..) => continue,
             };
             let place = twin.sites.place(segment.frame);
             let (accounts, pairs) = (&mut twin.accounts, &mut twin.pairs);

@@ -84,6 +84,8 @@ pub struct Tracker {
     pub port_reuses: u64,
     /// Connection attempts given up to keep memory bounded.
     pub evicted: u64,
+    /// Connections left out because they are copies of others.
+    pub copies: u64,
     /// Segments in the time told of.
     pub segments: u64,
 }
@@ -180,6 +182,13 @@ impl Tracker {
             connection.set_over(error.time_ns);
             self.closed.push_back((error.time_ns + LINGER_NS, hash, error.flow));
         }
+    }
+
+    /// This connection is a copy of another with other addresses: it is followed on, and nothing more
+    /// is told of it.
+    pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64) {
+        let found = self.table.find_mut(place(flow_hash), |connection| connection.key == *flow);
+        self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
 
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {

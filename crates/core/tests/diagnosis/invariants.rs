@@ -80,13 +80,26 @@ fn befall(seen: &mut Vec<Stamped>, at: usize, mishap: &Mishap) {
     seen.sort_by_key(|(time_ns, _)| *time_ns);
 }
 
-/// Puts each connection at a server of its own and begins it `after_ns`; in time order.
+/// Lets the client's and the server's sequence numbers begin so much later.
+fn renumber(packet: &mut Packet, isn: [u32; 2]) {
+    let side = usize::from(packet.source < packet.destination);
+    packet.seq = packet.seq.wrapping_add(isn[side]);
+    packet.ack = packet.ack.wrapping_add(isn[1 - side]);
+    for (left, right) in &mut packet.sack {
+        *left = left.wrapping_add(isn[1 - side]);
+        *right = right.wrapping_add(isn[1 - side]);
+    }
+}
+
+/// Puts each connection at a server of its own, with numbers of its own (RFC 6528), and begins it
+/// `after_ns`; in time order.
 fn together(connections: &[Vec<Stamped>], after_ns: &[u64]) -> Vec<(u64, Vec<u8>)> {
     let mut frames = Vec::new();
     for (index, connection) in connections.iter().enumerate() {
         for (time_ns, packet) in connection {
             let mut packet = packet.clone();
             packet.change(&|packet| {
+                renumber(packet, [7_654_321 * index as u32, 12_345_678 * index as u32]);
                 for end in [&mut packet.source, &mut packet.destination] {
                     let by = if end.port() < 40_000 { 100 } else { 10 };
                     end.set_port(end.port() + by * index as u16);
@@ -295,15 +308,7 @@ proptest! {
     ) {
         let mut moved = connection.clone();
         for (_, packet) in &mut moved {
-            packet.change(&|packet| {
-                let side = usize::from(packet.source < packet.destination);
-                packet.seq = packet.seq.wrapping_add(isn[side]);
-                packet.ack = packet.ack.wrapping_add(isn[1 - side]);
-                for (left, right) in &mut packet.sack {
-                    *left = left.wrapping_add(isn[1 - side]);
-                    *right = right.wrapping_add(isn[1 - side]);
-                }
-            });
+            packet.change(&|packet| renumber(packet, isn));
         }
         let report = |connection: Vec<Stamped>| {
             essence(&diagnose(&pcap_of(&together(&[connection], &[0]), 262_144)))

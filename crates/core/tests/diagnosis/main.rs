@@ -15,4 +15,5 @@ mod names;
 mod network;
 mod together;
 mod traces;
+mod translated;
 mod vantages;

@@ -184,7 +184,7 @@ impl Connection {
             self.settle(&mut exchange);
         }
         let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
-        if !exchange.counts() || !told {
+        if !exchange.counts() || !told || self.is_copy() {
             return shared.spare.keep(exchange);
         }
         self.totals.exchanges += 1;
@@ -338,7 +338,8 @@ impl Connection {
         self.settle_told();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
-        if shared.window.overlaps(self.first_ns, self.last.time_ns) {
+        let told = !self.is_copy() || self.totals.exchanges > 0;
+        if shared.window.overlaps(self.first_ns, self.last.time_ns) && told {
             sink.connection(self);
         } else {
             sink.untold(self);

@@ -31,6 +31,8 @@ pub(super) struct Rare {
     pub standing: Option<Box<[Standing; 2]>>,
     /// Limits of the trace, where it has any.
     pub faults: Option<Box<TraceFaults>>,
+    /// It is told with other addresses.
+    pub is_copy: bool,
 }
 
 impl Rare {
@@ -48,6 +50,7 @@ impl Rare {
             told,
             standing,
             faults,
+            is_copy: _,
         } = self;
         let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
         let other = doubted.is_some() || blocked.is_some() || standing.is_some();
@@ -98,6 +101,17 @@ impl Connection {
     #[inline]
     pub(super) fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
         self.rare.as_ref().and_then(|rare| part(rare).as_deref())
+    }
+
+    /// Whether it is told with other addresses, and not with these.
+    #[inline]
+    pub(super) fn is_copy(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.is_copy)
+    }
+
+    /// From now on nothing is told of it; answers whether that is new.
+    pub fn leave_out(&mut self) -> bool {
+        !std::mem::replace(&mut self.rare_mut().is_copy, true)
     }
 
     /// How it ended, once it begins to.

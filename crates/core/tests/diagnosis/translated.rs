@@ -1,0 +1,191 @@
+//! Hosts that translate addresses, captured before and behind that: each packet twice, told once.
+
+use crate::diagnosis::diagnose;
+use crate::frames::{Packet, pcap};
+use crate::language::{Place, Trace, parse};
+use crate::network::packets;
+use std::net::SocketAddr;
+use tcpwhy_core::report::Report;
+
+/// A captured frame.
+type Stamped = (u64, Packet);
+
+/// What a host takes to pass a packet on, ns.
+const PASSED_ON_NS: u64 = 20_000;
+
+fn held_bodies() -> Trace {
+    parse(
+        r#"
+        one_way 10
+        timestamps
+        0      > S
+        +10    < S.
+        +10    > .
+        repeat 40 {
+        +1     > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +12    < P. "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n"
+        +50    > .
+        +10.05 < P. len 600
+        +10.05 > .
+        }
+        "#,
+    )
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// The packet with `from` in place of `to`'s address behind a translation.
+fn behind(packet: &Packet, from: SocketAddr, to: SocketAddr) -> Packet {
+    let mut copy = packet.clone();
+    for end in [&mut copy.source, &mut copy.destination] {
+        if *end == from {
+            *end = to;
+        }
+    }
+    copy
+}
+
+/// Each packet of `outer`, and as it is behind a translation on the way to the server.
+fn twice(outer: &[Stamped], trace: &Trace, translate: impl Fn(&Packet) -> Packet) -> Vec<Stamped> {
+    let pair = |(at_ns, packet): &Stamped| {
+        let inner = translate(packet);
+        let later_ns = at_ns + PASSED_ON_NS;
+        if packet.source == trace.client {
+            [(*at_ns, packet.clone()), (later_ns, inner)]
+        } else {
+            [(*at_ns, inner), (later_ns, packet.clone())]
+        }
+    };
+    let mut all: Vec<_> = outer.iter().flat_map(pair).collect();
+    all.sort_by_key(|(at_ns, _)| *at_ns);
+    all
+}
+
+fn file(packets: &[Stamped]) -> Vec<u8> {
+    pcap(packets, 262_144)
+}
+
+fn tells_of_copies(report: &Report) -> bool {
+    report.observations.iter().any(|it| it.id == "translated_copies")
+}
+
+/// What the report on `copied` says is what that on `alone` says, to what a host takes.
+fn assert_told_once(alone: &Report, copied: &Report) {
+    assert!(tells_of_copies(copied) && !tells_of_copies(alone));
+    assert_eq!(copied.totals.exchanges, alone.totals.exchanges);
+    assert_eq!(copied.totals.connections, alone.totals.connections);
+    let [culprits, copied_culprits] = [alone, copied].map(|report| {
+        let of = report.findings.iter().map(|it| (it.cause, it.culprit.endpoint, it.affected));
+        of.map(|(cause, endpoint, affected)| (cause, endpoint, affected.exchanges))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(copied_culprits, culprits);
+    for (one, other) in alone.findings.iter().zip(&copied.findings) {
+        assert!(one.lost_ns.abs_diff(other.lost_ns) < alone.totals.exchanges * 2 * PASSED_ON_NS);
+    }
+}
+
+#[test]
+fn server_behind_a_translation_is_told_as_its_clients_know_it() {
+    let trace = held_bodies();
+    let outer = packets(&trace, Place::Server);
+    let container = address("172.17.0.2:3000");
+    let copied = twice(&outer, &trace, |packet| behind(packet, trace.server, container));
+    assert_told_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
+}
+
+#[test]
+fn client_behind_a_translation_is_told_by_its_own_address() {
+    let trace = held_bodies();
+    let inner = packets(&trace, Place::Client);
+    let host = address("203.0.113.7:61000");
+    let copied = twice(&inner, &trace, |packet| behind(packet, trace.client, host));
+    assert_told_once(&diagnose(&file(&inner)), &diagnose(&file(&copied)));
+}
+
+#[test]
+fn packets_with_both_addresses_changed_and_half_of_them_once_more_are_told_once() {
+    let trace = held_bodies();
+    let outer = packets(&trace, Place::Server);
+    let [container, bridge] = ["172.17.0.2:3000", "172.17.0.1:41464"].map(address);
+    let inner =
+        |packet: &Packet| behind(&behind(packet, trace.server, container), trace.client, bridge);
+    let mut copied = twice(&outer, &trace, inner);
+    // On the bridge the client's address is itself again, and the server's not yet.
+    for (at_ns, packet) in outer.iter().filter(|(_, packet)| packet.source == trace.server) {
+        copied.push((at_ns + PASSED_ON_NS / 2, behind(packet, trace.server, container)));
+    }
+    copied.sort_by_key(|(at_ns, _)| *at_ns);
+    assert_told_once(&diagnose(&file(&outer)), &diagnose(&file(&copied)));
+}
+
+/// Some exchanges may have been told before it was known.
+#[test]
+fn copies_of_a_connection_that_was_under_way_are_found() {
+    let trace = Trace { vlan: true, ..held_bodies() };
+    let outer = &packets(&trace, Place::Server)[3..];
+    let container = address("172.17.0.2:3000");
+    let copied = twice(outer, &trace, |packet| behind(packet, trace.server, container));
+    let (alone, copied) = (diagnose(&file(outer)), diagnose(&file(&copied)));
+    assert!(tells_of_copies(&copied));
+    let more = copied.totals.exchanges - alone.totals.exchanges;
+    assert!(more < alone.totals.exchanges / 2, "{more} exchanges told twice");
+}
+
+/// A proxy says the same to its backend, on a connection with numbers of its own.
+#[test]
+fn connections_that_say_the_same_are_no_copies() {
+    let trace = held_bodies();
+    let outer = packets(&trace, Place::Server);
+    let backend = address("172.17.0.2:3000");
+    let passed_on = |packet: &Packet| {
+        let mut own = behind(packet, trace.server, backend);
+        let number = if packet.source == trace.server { &mut own.seq } else { &mut own.ack };
+        *number = number.wrapping_add(77_777);
+        own
+    };
+    let report = diagnose(&file(&twice(&outer, &trace, passed_on)));
+    assert!(!tells_of_copies(&report));
+    assert_eq!(report.totals.exchanges, 2 * diagnose(&file(&outer)).totals.exchanges);
+}
+
+/// Some stacks begin each connection with the same numbers.
+#[test]
+fn connections_that_begin_with_the_same_numbers_one_after_the_other_are_no_copies() {
+    let trace = held_bodies();
+    let first = packets(&trace, Place::Server);
+    let other = address("10.0.0.9:8080");
+    let later_ns = 10_000_000_000;
+    let mut both = first.clone();
+    both.extend(
+        first.iter().map(|(at_ns, packet)| (at_ns + later_ns, behind(packet, trace.server, other))),
+    );
+    let report = diagnose(&file(&both));
+    assert!(!tells_of_copies(&report));
+    assert_eq!(report.totals.connections, 2);
+}
+
+/// Packets made for a test often have the same numbers, and the same identification, both ways.
+#[test]
+fn ends_that_number_alike_are_no_copies_of_each_other() {
+    let trace = Trace {
+        vlan: true,
+        ..parse(
+            r#"
+        timestamps off
+        0      > S
+        repeat 20 {
+        +0.1   > P. seq 1 ack 1 len 9
+        +0.1   < P. seq 1 ack 1 len 9
+        }
+        "#,
+        )
+    };
+    let mut alike = packets(&trace, Place::Server);
+    for (_, packet) in &mut alike {
+        (packet.seq, packet.ack, packet.ip_id) = (7, 7, 1);
+    }
+    assert!(!tells_of_copies(&diagnose(&file(&alike))));
+}
