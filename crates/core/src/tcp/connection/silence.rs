@@ -272,8 +272,10 @@ impl Connection {
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let half = &self.halves[side as usize];
         let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
-        // An ACK that waits for the next step of the sender's pace stood in no queue.
-        let clocked = half.flight() > 4 * half.smss() && !half.is_spaced_by_sender();
+        // An ACK that waits for the next step of the sender's pace, or for who reads, stood in no queue.
+        let clocked = half.flight() > 4 * half.smss()
+            && !half.is_spaced_by_sender()
+            && !half.reader_is_behind();
         half.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 

@@ -1,6 +1,7 @@
 //! What only a sender of bulk needs.
 
 use crate::cause::{self, Slice};
+use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::ceiling::Rounds;
 use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
@@ -45,6 +46,10 @@ pub struct Bulk {
     /// The right edge of the offered window where it last moved by more than a little, and what was
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
+    /// The widest window that was offered: bytes, or the header's field where its scale is not known.
+    window_max: u64,
+    /// The receiving application has not read most of what it has room for.
+    pub(super) reader_is_behind: bool,
     /// The offered window where its scale is not known.
     pub(super) unscaled: Unscaled,
     /// How far apart its packets arrive.
@@ -93,6 +98,18 @@ impl Bulk {
         let spread = 4 * sent_ns.saturating_sub(sent_before_ns) < 3 * apart_ns;
         let queued_ns = seen_ns.saturating_sub(sent_ns).saturating_sub(rtt_ns);
         !spread && 2 * queued_ns < apart_ns
+    }
+
+    /// Takes the window that an ACK offers. An application that reads what comes leaves it as wide as it
+    /// was, for no receiver takes back what it has offered (RFC 9293 §3.8.6): where it is less than half,
+    /// most of the buffer is unread, and ACKs come at the pace of who reads, not the path's.
+    pub(super) fn note_reader(&mut self, ack: &Ack) {
+        let window = match ack.offer {
+            Offer::Edge(edge) => edge.saturating_sub(ack.una),
+            Offer::Field(field) => field.into(),
+        };
+        self.window_max = self.window_max.max(window);
+        self.reader_is_behind = 2 * window < self.window_max;
     }
 
     /// A flight of `bytes` was taken for a full send buffer in that silence.

@@ -250,6 +250,7 @@ impl Half {
         let timed = self.times(ack.payload_bytes == 0);
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
+        bulk.note_reader(ack);
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
             // Not the last of what was under way: a timer may have held that one back.
             && ack.una < nxt
@@ -257,11 +258,17 @@ impl Half {
             && timed
             && !in_recovery
             && !ack.paced
+            && !bulk.reader_is_behind
             && !bulk.is_spaced_by_sender()
         {
             bulk.pipe.sample(ack.una - una, ack.seen_ns.saturating_sub(seen_ns));
         }
         bulk.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
+    }
+
+    /// Whether ACKs come at the pace of a receiving application that has not read most of its buffer.
+    pub fn reader_is_behind(&self) -> bool {
+        self.bulk.as_ref().is_some_and(|bulk| bulk.reader_is_behind)
     }
 
     /// Whether an ACK tells when what it covers arrived. One that came with data came when an
