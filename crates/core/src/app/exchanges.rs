@@ -178,6 +178,11 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Whether the start of the message that comes was marked before it was known what it is.
+    pub fn is_anticipated(&self) -> bool {
+        self.exchanges.anticipated.is_some()
+    }
+
     fn was_anticipated(&mut self, from: Side) -> bool {
         let hit = self.exchanges.anticipated == Some(from);
         if hit {

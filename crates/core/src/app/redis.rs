@@ -7,6 +7,7 @@ use super::framer::Next;
 use super::kind::Label;
 use super::lines::Lines;
 use super::mark::Side;
+use std::collections::VecDeque;
 
 /// Longer words are no commands.
 const COMMAND_MAX: u64 = 32;
@@ -19,10 +20,93 @@ const WITH_SUBCOMMAND: [&str; 16] = [
     "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SENTINEL", "XGROUP", "XINFO",
 ];
 
+/// Commands that a client sends to wait until there is something for it: the wait is what it asked for,
+/// and no latency (redis.io, "Blocking commands").
+const BLOCKING: [&[u8]; 8] =
+    [b"BLPOP", b"BRPOP", b"BRPOPLPUSH", b"BLMOVE", b"BLMPOP", b"BZPOPMIN", b"BZPOPMAX", b"BZMPOP"];
+
+/// Those that do so with the word `BLOCK` before the streams' names.
+const BLOCKING_IF_ASKED: [&[u8]; 2] = [b"XREAD", b"XREADGROUP"];
+
+/// More of them unanswered than this on one connection make no sense.
+const STANDING_MAX: usize = 64;
+
+/// What a push is about that answers a request all the same (redis.io, "Pub/Sub", RESP3).
+const CONFIRMATIONS: [&[u8]; 6] =
+    [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
+
 /// Both directions of a connection that speaks RESP.
 #[derive(Default)]
 pub(super) struct Redis {
     halves: [Half; 2],
+    standing: Standing,
+}
+
+/// Requests that ask to wait: by their number, among those that were sent and those answered.
+#[derive(Default)]
+struct Standing {
+    sent: u64,
+    answered: u64,
+    open: VecDeque<u64>,
+}
+
+impl Standing {
+    /// A request begins; whether it asks to wait.
+    fn ask(&mut self, waits: bool) -> bool {
+        let is_kept = waits && self.open.len() < STANDING_MAX;
+        if is_kept {
+            self.open.push_back(self.sent);
+        }
+        self.sent += 1;
+        is_kept
+    }
+
+    /// A response begins; whether it is what somebody asked to wait for.
+    fn answer(&mut self) -> bool {
+        // What is answered without having been asked was asked before the capture.
+        if self.answered == self.sent {
+            return false;
+        }
+        let is_awaited = self.open.front() == Some(&self.answered);
+        if is_awaited {
+            self.open.pop_front();
+        }
+        self.answered += 1;
+        is_awaited
+    }
+}
+
+/// The words of a command at the beginning of `bytes`, as far as they are there: bulk strings in an
+/// array or push.
+fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    lines.next();
+    let is_size = |line: &&[u8]| line.first() == Some(&b'$');
+    let mut lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    std::iter::from_fn(move || {
+        lines.next().filter(is_size)?;
+        lines.next()
+    })
+}
+
+fn is_among(word: &[u8], list: &[&[u8]]) -> bool {
+    list.iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// Whether the command at the beginning of `bytes` asks to wait.
+fn asks_to_wait(bytes: &[u8]) -> bool {
+    let mut words = words(bytes);
+    let Some(command) = words.next() else { return false };
+    if is_among(command, &BLOCKING_IF_ASKED) {
+        let mut options = words.take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+        return options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+    }
+    is_among(command, &BLOCKING)
+}
+
+/// Whether the push at the beginning of `bytes` confirms a subscription.
+fn confirms(bytes: &[u8]) -> bool {
+    words(bytes).next().is_some_and(|word| is_among(word, &CONFIRMATIONS))
 }
 
 #[derive(Default)]
@@ -35,8 +119,9 @@ struct Half {
     words: u64,
     /// Command, while its subcommand is awaited.
     command: Option<Box<Label>>,
-    /// Out-of-band data (RESP3 push), which answers nothing.
-    is_push: bool,
+    /// Part of no exchange: out-of-band data (RESP3 push), which answers nothing, or a request to wait
+    /// and what comes of it.
+    is_aside: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +148,7 @@ impl Redis {
                 return Ok(Next::More);
             };
             if half.state == State::Start {
-                half.start(from, first, feed)?;
+                half.start(from, first, &mut self.standing, feed)?;
                 continue;
             }
             let Some(line) = half.lines.next(feed.rest(), &mut feed.pos)? else {
@@ -94,13 +179,26 @@ impl Redis {
 }
 
 impl Half {
-    fn start(&mut self, from: Side, first: u8, feed: &mut Feed<'_>) -> Result<(), Lost> {
-        self.is_push = first == b'>';
+    fn start(
+        &mut self,
+        from: Side,
+        first: u8,
+        standing: &mut Standing,
+        feed: &mut Feed<'_>,
+    ) -> Result<(), Lost> {
+        let is_push = first == b'>' && !(feed.has_begun() && confirms(feed.rest()));
         match from {
             Side::Client if first.is_ascii_control() => return Err(Lost),
-            Side::Client => feed.request_start(),
+            Side::Client => {
+                self.is_aside = standing.ask(!feed.is_anticipated() && asks_to_wait(feed.rest()));
+            }
             Side::Server if !b"+-:$*_#,(!=%~|>".contains(&first) => return Err(Lost),
-            Side::Server if self.is_push => {}
+            Side::Server => self.is_aside = is_push || standing.answer(),
+        }
+        match from {
+            _ if is_push => {}
+            _ if self.is_aside => feed.aside(),
+            Side::Client => feed.request_start(),
             Side::Server => feed.response_start(),
         }
         self.owed = 1;
@@ -126,13 +224,13 @@ impl Half {
         }
         self.state = State::Start;
         match from {
+            _ if self.is_aside => {}
             Side::Client => {
                 if let Some(command) = self.command.take() {
                     feed.kind(&command);
                 }
                 feed.request_end();
             }
-            Side::Server if self.is_push => {}
             Side::Server => feed.response_end(),
         }
     }

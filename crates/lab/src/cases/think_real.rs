@@ -53,8 +53,8 @@ pub const POSTGRES: Case = Case {
     ..NGINX
 };
 
-/// A Redis command that blocks its client (BLPOP), or the whole server (DEBUG SLEEP, a busy
-/// script).
+/// A Redis command that waits for replicas (WAIT), or blocks the whole server (DEBUG SLEEP, a busy
+/// script). What asks to wait for others' data (BLPOP) is none of them: its client wants to wait.
 pub const REDIS: Case = Case {
     name: "redis_blocking",
     summary: "Redis takes long for a command",
@@ -163,11 +163,11 @@ fn redis_act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed
          t = redis.call('TIME') until t[1] * 1000000 + t[2] - from >= {}; return 1",
         seconds * 1e6
     );
+    let millis = (seconds * 1e3).round().max(1.0).to_string();
     let seconds = seconds.to_string();
     let words: Vec<&str> = match (p.get("command")?, variant) {
-        (0, Variant::Faulty) => vec!["BLPOP", "jobs", &seconds],
-        // BLPOP has no timeout that is next to nothing.
-        (0, Variant::Healthy) => vec!["LPOP", "jobs"],
+        (0, Variant::Faulty) => vec!["WAIT", "1", &millis],
+        (0, Variant::Healthy) => vec!["WAIT", "0", &millis],
         (1, _) => vec!["DEBUG", "SLEEP", &seconds],
         _ => vec!["EVAL", &busy, "0"],
     };

@@ -99,6 +99,34 @@ fn redis_commands_are_pipelined_and_pushes_answer_nothing() {
 }
 
 #[test]
+fn redis_commands_that_wait_are_part_of_no_exchange() {
+    let pushes: Vec<Push<'static>> = vec![
+        (C, b"*1\r\n$4\r\nPING\r\n", 0),
+        (S, b"+PONG\r\n", 0),
+        (C, b"*3\r\n$5\r\nblpop\r\n$1\r\nq\r\n$1\r\n0\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n", 0),
+        (S, b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n$1\r\n1\r\n", 0),
+        (C, b"*6\r\n$5\r\nXREAD\r\n$5\r\nBLOCK\r\n$1\r\n0\r\n", 0),
+        (C, b"$7\r\nSTREAMS\r\n$1\r\ns\r\n$1\r\n$\r\n", 0),
+        (S, b"*-1\r\n", 0),
+        (C, b"*4\r\n$5\r\nXREAD\r\n$7\r\nSTREAMS\r\n$5\r\nBLOCK\r\n$1\r\n0\r\n", 0),
+        (S, b"*-1\r\n", 0),
+    ];
+    assert_eq!(kinds(6379, &pushes, 3), ["[PING]", "[GET]", "[XREAD]"]);
+}
+
+#[test]
+fn redis_subscriptions_are_confirmed_by_a_push() {
+    let pushes: Vec<Push<'static>> = vec![
+        (C, b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", 0),
+        (S, b"%1\r\n+a\r\n+b\r\n", 0),
+        (C, b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n", 0),
+        (S, b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", 0),
+        (S, b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n", 0),
+    ];
+    assert_eq!(kinds(6379, &pushes, 2), ["[HELLO]", "[SUBSCRIBE]"]);
+}
+
+#[test]
 fn redis_replies_nest() {
     let told = story(6379, &[(C, b"*1\r\n$4\r\nEXEC\r\n", 0), (S, b"*2\r\n*2\r\n+a\r\n", 0)]);
     assert!(told.ends_with("/request, response"), "{told}");
