@@ -20,6 +20,9 @@ pub(super) const COSTS: &[(Cause, &[Owner])] = &[
     (Cause::Bandwidth, &[Owner::Bandwidth, Owner::Queueing]),
 ];
 
+/// How sure a finding is at most that may be another.
+const EITHER_OR: f64 = 0.5;
+
 /// The costs that are worth a reader's time. What a fault that is told in `faults` owns of an
 /// owner's time is not told again as a cost.
 pub(super) fn costs(
@@ -109,6 +112,9 @@ fn cost(
         facts.extend(tls_handshake::tell(&mut finding, server, endpoint, tally));
     }
     finding.facts = facts.into_iter().collect();
+    if finding.facts.iter().any(|(name, _)| *name == "distance_max_ns") {
+        finding.confidence = finding.confidence.min(EITHER_OR);
+    }
     finding.ruled_out.extend(ruled_out(cause, server, endpoint, tally));
     Some(finding)
 }

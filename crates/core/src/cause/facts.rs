@@ -74,6 +74,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
                 facts.insert("kinds", Fact::Text(kinds));
             }
             facts.extend(few_long(&cause.waits));
+            facts.extend(perhaps_distance(cause, endpoint));
             if 2 * cause.shown.count(AMID) > cause.exchanges {
                 facts.insert(
                     "where",
@@ -117,6 +118,19 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| named.join(", "))
+}
+
+/// What every answer took at least, where nothing shows how much of that is the way there and back: of no
+/// connection was the handshake captured, or an ACK that did not wait for the answer. It matters where
+/// most answers took little more.
+pub fn perhaps_distance(
+    cause: &CauseTally,
+    endpoint: &EndpointTally,
+) -> Option<(&'static str, Fact)> {
+    let (least_ns, _) = cause.waits.points().next()?;
+    let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
+    let unknown = !endpoint.server_leg_known && !endpoint.is_on_link();
+    (unknown && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
 }
 
 /// How sure the finding is, 0 to 1: more cases and a vantage at the silent side help, a trace

@@ -19,6 +19,9 @@ const KINDS_MAX: usize = 256;
 /// The label under which kinds too many to tell apart are counted.
 pub const KIND_OTHER: &str = "(other)";
 
+/// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+
 /// Exchanges of one endpoint (or one kind of them).
 #[derive(Clone, Debug, Default)]
 pub struct Group {
@@ -75,6 +78,8 @@ pub struct EndpointTally {
     pub protocol: Protocol,
     /// Base RTTs of its connections.
     pub rtts: Histogram,
+    /// The way from the capture to the server was measured on some connection.
+    pub server_leg_known: bool,
     /// Bottleneck rates of its connections by who sends, bytes per second.
     pub rates: [Histogram; 2],
     /// By how much the path became longer than its base for good: in all exchanges, and in the
@@ -139,6 +144,12 @@ impl EndpointTally {
         self.kind(&exchange.kind).add(exchange);
     }
 
+    /// Whether no router lies between the server and the capture, by what systems begin to count down
+    /// from: it is near.
+    pub(in crate::cause) fn is_on_link(&self) -> bool {
+        INITIAL_TTLS.contains(&self.ttl)
+    }
+
     /// Counts a connection to the endpoint.
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
@@ -147,6 +158,7 @@ impl EndpointTally {
         }
         self.established += u64::from(connection.setup.established_ns().is_some());
         self.ttl = self.ttl.max(connection.halves[Side::Server as usize].ttl());
+        self.server_leg_known |= connection.path.knows(Side::Server);
         if connection.path.base_rtt_ns() > 0 {
             self.rtts.record(connection.path.base_rtt_ns());
         }
@@ -262,6 +274,7 @@ impl EndpointTally {
         self.flood.merge(&other.flood);
         self.established += other.established;
         self.ttl = self.ttl.max(other.ttl);
+        self.server_leg_known |= other.server_leg_known;
         self.rtts.merge(&other.rtts);
         self.tls.merge(&other.tls);
         self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);
