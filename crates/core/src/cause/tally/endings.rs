@@ -3,7 +3,7 @@
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
 use crate::cause::Cause;
-use crate::tcp::{Chain, Connection, Exchange, Standing};
+use crate::tcp::{Chain, Connection, Exchange, Half, Standing};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -69,6 +69,20 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
         && flows
 }
 
+/// Whether the client has ended it by a RST of its own accord, while it waited for nothing: it, or its server,
+/// had only just spoken, and nothing tells that more was to come. Some close with what they have not read
+/// (RFC 2525 §2.17), or their last words behind them.
+fn is_left(connection: &Connection, by: Side) -> bool {
+    let halves = &connection.halves;
+    let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
+    let spoken_ns = halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+    by == Side::Client
+        && !connection.was_cut()
+        && !connection.owes(Side::Server)
+        && !halves.iter().any(Half::in_recovery)
+        && reset_ns < spoken_ns + PATIENCE_NS
+}
+
 impl Tally {
     /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
     /// closed for idleness.
@@ -120,6 +134,9 @@ impl Tally {
         }
         if is_stopped(connection, exchange, by) {
             self.notes.stopped += 1;
+            return;
+        }
+        if exchange.response_seen && is_left(connection, by) {
             return;
         }
         let cause = match () {

@@ -53,6 +53,11 @@ impl Connection {
         self.framer.announces_end()
     }
 
+    /// Whether `side` is known to have more to say of what it has begun.
+    pub fn owes(&self, side: Side) -> bool {
+        !self.framer.is_open_ended() || self.framer.owes(side)
+    }
+
     /// Where it was captured.
     pub fn vantage(&self) -> Vantage {
         self.path.vantage()
