@@ -1,5 +1,6 @@
 //! What is added up about one cause at one culprit.
 
+use super::Callers;
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::culprit::culprit;
@@ -99,6 +100,8 @@ pub struct CauseTally {
     pub requests: u64,
     /// What its instances have in common.
     pub shown: Shown,
+    /// Whose they are, of causes of connection attempts.
+    pub callers: Callers,
     /// Time of owners that it explains, where costs are told from the same owners.
     pub covers: Ledger,
 }
@@ -173,6 +176,7 @@ impl CauseTally {
         self.waits.merge(&other.waits);
         self.requests += other.requests;
         self.shown.merge(&other.shown);
+        self.callers.merge(&other.callers);
         self.covers.merge(&other.covers);
         if other.share_max_ns > self.share_max_ns {
             self.share_max = other.share_max;
