@@ -160,6 +160,7 @@ impl Sink for Tally {
             return;
         }
         self.queues.exchange(connection, exchange);
+        self.flows.exchange(connection, exchange);
         if exchange.connects {
             self.first(connection, exchange);
         }
@@ -192,7 +193,6 @@ impl Sink for Tally {
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.queues.connection(connection);
-        self.flows.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
