@@ -38,9 +38,8 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
 
 /// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
 pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
-    let of_client = |part: &Part<'_>| {
-        is_unreached(part) && client(part.1) == Some(culprit.endpoint.address)
-    };
+    let of_client =
+        |part: &Part<'_>| is_unreached(part) && client(part.1) == Some(culprit.endpoint.address);
     if culprit.role != Role::Network || !parts.iter().all(of_client) {
         return Vec::new();
     }
