@@ -39,10 +39,12 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
-/// Whether the response had told where it ends, and ended before that.
+/// Whether the response had told where it ends, and ended before that. Of a body that is counted no byte
+/// has to be read.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
-    begun && is_whole(connection) && connection.announces_end()
+    let counted = connection.faults().missing_bytes == 0 && connection.owes(Side::Server);
+    begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
 /// Whether an orderly FIN was none for the client: it cut the response short, or was the answer to a
@@ -78,6 +80,7 @@ fn is_left(connection: &Connection, by: Side) -> bool {
     let spoken_ns = halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
     by == Side::Client
         && !connection.was_cut()
+        && !connection.tells_ends()
         && !connection.owes(Side::Server)
         && !halves.iter().any(Half::in_recovery)
         && reset_ns < spoken_ns + PATIENCE_NS

@@ -53,9 +53,14 @@ impl Connection {
         self.framer.announces_end()
     }
 
-    /// Whether `side` is known to have more to say of what it has begun.
+    /// Whether `side` has announced more of what it has begun to say.
     pub fn owes(&self, side: Side) -> bool {
-        !self.framer.is_open_ended() || self.framer.owes(side)
+        self.framer.owes(side)
+    }
+
+    /// Whether what is spoken tells where a message ends.
+    pub fn tells_ends(&self) -> bool {
+        !self.framer.is_open_ended()
     }
 
     /// Where it was captured.
