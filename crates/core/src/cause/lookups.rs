@@ -49,7 +49,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         if let Some(index) = index {
             followed[index] = true;
             // What was never answered was waited for until the client went on without it.
-            lookups[index].end_ns = lookups[index].end_ns.min(first.start_ns);
+            let lookup = &mut lookups[index];
+            lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
             hold_up(&lookups[index], first, &known, tally);
         }
     }
@@ -88,7 +89,9 @@ fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     let from = firsts.partition_point(|first| first.start_ns < asked_ns);
     let soon = firsts[from..].iter().take_while(|first| first.start_ns < lookup.end_ns);
     let next_ns = soon.filter(|it| it.client == lookup.client).map(|it| it.start_ns).min();
-    lookup.end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
+    let end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
+    // Where the clock stepped back, what came next may have been before.
+    lookup.end_ns = end_ns.max(lookup.start_ns);
 }
 
 /// The look-up that each of `firsts` had to wait for, if there is one. A host may ask from another
@@ -172,14 +175,14 @@ fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First>
 fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
-    ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
+    ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
     let wall_ns = first.wall_ns + ledger.total_ns();
     let server = tally.place(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     // An answer's way on to the client, which the vantage did not see, is in the pause after it.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
-    let unseen_ns = unseen_ns.saturating_sub(first.start_ns - lookup.end_ns);
+    let unseen_ns = unseen_ns.saturating_sub(first.start_ns.saturating_sub(lookup.end_ns));
     blame(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
 }
 
@@ -297,7 +300,7 @@ impl CauseTally {
     pub(super) fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
         self.exchanges += 1;
         self.count += count;
-        self.lost_ns += ns;
+        self.lost_ns = self.lost_ns.saturating_add(ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns.saturating_sub(ns));
         self.waits.record(ns);

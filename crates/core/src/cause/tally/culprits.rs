@@ -131,7 +131,7 @@ impl CauseTally {
         let wall_ns = exchange.wall_ns();
         self.exchanges += 1;
         self.count += u64::from(chain.count);
-        self.lost_ns += chain.ns;
+        self.lost_ns = self.lost_ns.saturating_add(chain.ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns.saturating_sub(chain.ns));
         self.waits.record(chain.longest_ns);
@@ -150,7 +150,7 @@ impl CauseTally {
         let (wall_ns, lost_ns) = (plain.wall_ns(), plain.server_ns);
         self.exchanges += 1;
         self.count += 1;
-        self.lost_ns += lost_ns;
+        self.lost_ns = self.lost_ns.saturating_add(lost_ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns - lost_ns);
         self.waits.record(lost_ns);
@@ -170,7 +170,7 @@ impl CauseTally {
         self.exchanges += other.exchanges;
         self.connections += other.connections;
         self.count += other.count;
-        self.lost_ns += other.lost_ns;
+        self.lost_ns = self.lost_ns.saturating_add(other.lost_ns);
         self.now.merge(&other.now);
         self.without.merge(&other.without);
         self.waits.merge(&other.waits);
