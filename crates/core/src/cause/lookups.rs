@@ -234,7 +234,8 @@ fn blame(
             // Its client went on though its server answers: the answer was not captured.
             continue;
         }
-        let taken_ns = query.answered_ns.map_or(0, |answered_ns| answered_ns - query.sent_ns);
+        let taken_ns =
+            query.answered_ns.map_or(0, |answered_ns| answered_ns.saturating_sub(query.sent_ns));
         if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
             // No slower than the way to the server itself: distance, not the resolver.
             continue;
@@ -263,7 +264,8 @@ fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
         Cause::DnsSearch => query.rcode == Some(rcode::NXDOMAIN),
         _ => query.rcode.is_some_and(|rcode| rcode != 0),
     };
-    let taken_ns = |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at - query.sent_ns);
+    let taken_ns =
+        |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
     lookup.queries.iter().filter(shows).max_by_key(taken_ns).or(lookup.queries.first())
 }
 
