@@ -103,8 +103,9 @@ impl Ran {
     }
 }
 
-/// The case's parameters as chance draws them, with those that every case has.
-pub fn drawn(case: &Case, rng: &mut Rng) -> Params {
+/// The case's parameters as `seed` draws them, with those that every case has.
+pub fn drawn(case: &Case, seed: u64) -> Params {
+    let rng = &mut Rng::named(seed, case.name);
     (case.params)(rng)
         .or("ipv6", u64::from(rng.between(0, 4) == 0))
         .or("any_interface", u64::from(rng.between(0, 7) == 0))

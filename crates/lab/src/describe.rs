@@ -73,7 +73,6 @@ mod tests {
     use crate::case::drawn;
     use crate::cases::CASES;
     use crate::labels::Class;
-    use crate::rng::Rng;
 
     #[test]
     fn a_case_with_something_to_find_says_what_it_turns() {
@@ -87,7 +86,7 @@ mod tests {
         for case in CASES {
             let Some(knob) = case.knob else { continue };
             for text in [knob.faulty, knob.healthy] {
-                let filled = fill(text, &drawn(case, &mut Rng::new(1)));
+                let filled = fill(text, &drawn(case, 1));
                 assert!(!filled.contains('{'), "{}: {filled}", case.name);
             }
         }

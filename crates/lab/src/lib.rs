@@ -57,7 +57,6 @@ pub use labels::{Cause, Class, Labels, Role, Variant};
 pub use netns::{Netns, Process};
 pub use params::Params;
 pub use relay::{Direction, DropRule, Kind, PathParams, RelayParams};
-pub use rng::Rng;
 pub use run::{CaseResult, RunOptions, run};
 pub use server::{Behaviour, Server};
 pub use stage::{Link, Stage};

@@ -10,6 +10,15 @@ impl Rng {
         Rng(seed)
     }
 
+    /// A generator whose sequence depends on `seed` and `name`: one seed draws other values for each name.
+    pub fn named(seed: u64, name: &str) -> Rng {
+        // FNV-1a (draft-eastlake-fnv §2) with its parameters for 64 bits.
+        let digest = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Rng(seed ^ digest)
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -49,6 +58,14 @@ mod tests {
         assert_eq!(draw(5), draw(5));
         assert!(draw(5).iter().all(|v| (3..=9).contains(v)));
         assert_ne!(draw(5), draw(6));
+    }
+
+    #[test]
+    fn one_seed_draws_other_values_for_each_name() {
+        let draw = |seed, name| Rng::named(seed, name).bits();
+        assert_eq!(draw(5, "refused"), draw(5, "refused"));
+        assert_ne!(draw(5, "refused"), draw(5, "filtered"));
+        assert_ne!(draw(5, "refused"), draw(6, "refused"));
     }
 
     #[test]

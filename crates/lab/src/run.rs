@@ -12,7 +12,6 @@ use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::on_wire;
 use crate::params::Params;
-use crate::rng::Rng;
 use crate::stage::{Link, Stage, StageParams, versions};
 
 /// Where and how a case is run.
@@ -59,7 +58,7 @@ pub struct Attempt {
 /// # Errors
 /// The case has no such parameter, or a value cannot be read.
 pub fn params(case: &Case, options: &RunOptions) -> Result<Params, LabError> {
-    let mut params = drawn(case, &mut Rng::new(options.seed));
+    let mut params = drawn(case, options.seed);
     for (name, value) in &options.set {
         params.set(name, value)?;
     }

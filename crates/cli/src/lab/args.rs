@@ -5,7 +5,6 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint
 use std::path::PathBuf;
 use tcpwhy_lab::CASES;
 use tcpwhy_lab::params::{self, Unit};
-use tcpwhy_lab::rng::Rng;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -141,7 +140,7 @@ impl FromArgMatches for Settings {
 
 /// All cases' parameters as options: without the unit in the name, which is in the value.
 fn options() -> Vec<(String, Unit)> {
-    let drawn = CASES.iter().map(|case| tcpwhy_lab::case::drawn(case, &mut Rng::new(1)));
+    let drawn = CASES.iter().map(|case| tcpwhy_lab::case::drawn(case, 1));
     let mut options: Vec<_> = drawn
         .flat_map(|params| params.iter().map(|(name, _)| params::option(name)).collect::<Vec<_>>())
         .collect();

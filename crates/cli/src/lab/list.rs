@@ -5,7 +5,7 @@ use tcpwhy_core::report::{Look, Page, Paint, left};
 use tcpwhy_lab::case::drawn;
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::{Params, option};
-use tcpwhy_lab::{CASES, Case, Class, Layer, Rng};
+use tcpwhy_lab::{CASES, Case, Class, Layer};
 
 /// From so many columns on a case and its twin share a line.
 const ONE_LINE: usize = 120;
@@ -23,7 +23,7 @@ pub fn text(look: &Look) -> String {
         }
         for case in cases {
             let twin = case.knob.map(|knob| {
-                let params = drawn(case, &mut Rng::new(1));
+                let params = drawn(case, 1);
                 format!("→ {}", fill(knob.healthy, &params))
             });
             let name = left(case.name, columns);
@@ -50,7 +50,7 @@ pub fn text(look: &Look) -> String {
 /// More about one.
 pub fn one(case: &Case, look: &Look) -> String {
     let mut page = Page::new(look);
-    let params = drawn(case, &mut Rng::new(1));
+    let params = drawn(case, 1);
     page.line(&format!("{}   {}", look.paint(Paint::Bold, case.name), case.layer.id()));
     page.paragraph(None, case.summary, 2);
     page.gap();
@@ -75,7 +75,7 @@ pub fn json() -> Value {
 
 /// A case in JSON, with the parameters that seed 1 draws.
 pub fn describe(case: &Case) -> Value {
-    let params = drawn(case, &mut Rng::new(1));
+    let params = drawn(case, 1);
     json!({
         "case": case.name,
         "layer": case.layer,

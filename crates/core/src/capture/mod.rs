@@ -30,6 +30,7 @@ mod summary;
 
 pub use frame::{Block, Frame, FrameEntry, FrameId, LinkType};
 pub use problem::{CaptureError, Problem};
+pub use resolution::LATEST_NS;
 pub use set::{CaptureSet, Progress};
 pub use source::{Open, OpenAgain, Site, Source};
 pub use summary::{InputSummary, STEP_NS};

@@ -2,7 +2,7 @@
 
 use super::order::ByteOrder;
 use super::reader::{Chunk, Halt};
-use super::resolution::Resolution;
+use super::resolution::{LATEST_NS, Resolution};
 use super::summary::Tally;
 use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
 
@@ -170,7 +170,8 @@ impl Pcapng {
                 let Some(other) = self.known(interface, tally) else { break };
                 known = other;
             }
-            let Some(time_ns) = time.checked_mul(known.unit_ns) else { break };
+            let time_ns = time.checked_mul(known.unit_ns).filter(|&ns| ns <= LATEST_NS);
+            let Some(time_ns) = time_ns else { break };
             let Some((block, next)) = rest.split_at_checked(length as usize) else { break };
             let is_usual = order.word(head, 0) == ENHANCED_PACKET
                 // A multiple of four: what else there is goes to the top.

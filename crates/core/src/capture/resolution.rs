@@ -2,6 +2,10 @@
 
 const NS_PER_S: u128 = 1_000_000_000;
 
+/// The latest time that is told, in 2116, which no 32-bit seconds of a pcap exceed: what is added to times, and
+/// small multiples of them, fit into 64 bits.
+pub const LATEST_NS: u64 = (1 << 62) - 1;
+
 /// What an interface's 64-bit times mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resolution {
@@ -49,7 +53,7 @@ impl Resolution {
     }
 
     /// Nanoseconds since the epoch; `Err` is the nearest that can be told where the time is
-    /// before 1970 or after 2554.
+    /// before 1970 or after [`LATEST_NS`].
     pub(super) fn nanoseconds(self, time: u64) -> Result<u64, u64> {
         let time = u128::from(time);
         let ns = match self.unit {
@@ -61,13 +65,14 @@ impl Resolution {
             Unit::PowerOfTwo(exponent) => (time * NS_PER_S) >> exponent,
         };
         let ns = ns as i128 + self.offset_ns;
-        u64::try_from(ns).map_err(|_| if ns < 0 { 0 } else { u64::MAX })
+        let told = u64::try_from(ns).ok().filter(|&ns| ns <= LATEST_NS);
+        told.ok_or(if ns < 0 { 0 } else { LATEST_NS })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Resolution;
+    use super::{LATEST_NS, Resolution};
 
     #[test]
     fn every_tsresol_and_offset_is_a_time_or_the_nearest() {
@@ -76,7 +81,8 @@ mod tests {
                 for offset in [i64::MIN, -1, 0, 1, i64::MAX] {
                     let resolution =
                         Resolution::DEFAULT.with_tsresol(tsresol).with_offset_s(offset);
-                    let _ = resolution.nanoseconds(time);
+                    let told = resolution.nanoseconds(time);
+                    assert!(told.unwrap_or_else(|nearest_ns| nearest_ns) <= LATEST_NS);
                 }
             }
         }
@@ -94,7 +100,7 @@ mod tests {
         assert_eq!(ns(0x80, 7), Ok(7_000_000_000));
         assert_eq!(ns(0x80 | 20, 3 << 19), Ok(1_500_000_000));
         assert_eq!(ns(0x80 | 32, 1 << 31), Ok(500_000_000));
-        assert_eq!(ns(0, u64::MAX), Err(u64::MAX));
+        assert_eq!(ns(0, u64::MAX), Err(LATEST_NS));
     }
 
     #[test]

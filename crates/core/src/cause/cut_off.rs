@@ -23,9 +23,9 @@ impl CutOff {
 
     /// Whom a finding about this part blames, if that is the network of a client.
     pub(super) fn culprit(&self, part: Part<'_>) -> Option<Culprit> {
-        let client = client(part.1).filter(|_| is_unreached(&part))?;
-        let endpoint = Endpoint { port: 0, ..client };
-        self.0.contains(&client.address).then_some(Culprit { role: Role::Network, endpoint })
+        let address = client(part.1).filter(|_| is_unreached(&part))?;
+        let endpoint = Endpoint { address, port: 0 };
+        self.0.contains(&address).then_some(Culprit { role: Role::Network, endpoint })
     }
 }
 
@@ -38,10 +38,8 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
 
 /// What the parts of a finding that blames `culprit` have in common: who called, and how many hosts.
 pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
-    let of_client = |part: &Part<'_>| {
-        let client = client(part.1).map(|client| client.address);
-        is_unreached(part) && client == Some(culprit.endpoint.address)
-    };
+    let of_client =
+        |part: &Part<'_>| is_unreached(part) && client(part.1) == Some(culprit.endpoint.address);
     if culprit.role != Role::Network || !parts.iter().all(of_client) {
         return Vec::new();
     }
@@ -53,11 +51,8 @@ pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{Protocol, Side};
-    use crate::capture::FrameId;
-    use crate::cause::scene::Proof;
-    use crate::cause::tally::{CauseTally, Instance, Key};
-    use crate::report::Vantage;
+    use crate::app::Side;
+    use crate::cause::tally::{CauseTally, Key};
 
     /// So many hosts that one client did not reach.
     fn unreached(hosts: u8, obstacle: Option<Endpoint>) -> Vec<(Key, CauseTally)> {
@@ -65,16 +60,9 @@ mod tests {
             let server = Endpoint { address: [host; 16], port: 443 };
             let culprit = Culprit { role: Role::Network, endpoint: obstacle.unwrap_or(server) };
             let key = Key { cause: Cause::SynRetransmit, sender: Side::Client, server, culprit };
-            let worst = Instance {
-                rank: ((false, false, 1), std::cmp::Reverse((1, FrameId::new(0, 1)))),
-                proof: Proof::default(),
-                client: Endpoint { address: [99; 16], port: 40_000 },
-                server,
-                vantage: Vantage::Client,
-                software: None,
-                protocol: Protocol::default(),
-            };
-            (key, CauseTally { worst: Some(worst), ..CauseTally::default() })
+            let mut cause = CauseTally::default();
+            cause.callers.add([99; 16], 1);
+            (key, cause)
         };
         (1..=hosts).map(part).collect()
     }
@@ -90,6 +78,18 @@ mod tests {
         let names: Vec<_> = facts(culprit, &parts).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["caller", "hosts"]);
         assert!(facts(parts[0].0.culprit, &parts[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_server_that_other_clients_do_not_reach_either_is_told_by_itself() {
+        let mut all = unreached(6, None);
+        for client in 1..=9 {
+            all[0].1.callers.add([client; 16], 1);
+        }
+        let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+        let cut_off = CutOff::of(&parts);
+        assert!(cut_off.culprit(parts[0]).is_none());
+        assert!(parts[1..].iter().all(|&part| cut_off.culprit(part).is_some()));
     }
 
     #[test]

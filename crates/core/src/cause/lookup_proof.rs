@@ -21,6 +21,7 @@ pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
     if lookup.conntrack_race_suspected {
         shown.add("pairs", 1);
     }
+    shown.add("unended", u64::from(lookup.unseen_ns > 0));
     // Whoever asks for the name of an address goes on without one.
     if matches!(lookup.outcome, Outcome::Failure { .. }) && !lookup.is_reverse {
         shown.add(FAILED, 1);

@@ -49,7 +49,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         if let Some(index) = index {
             followed[index] = true;
             // What was never answered was waited for until the client went on without it.
-            lookups[index].end_ns = lookups[index].end_ns.min(first.start_ns);
+            let lookup = &mut lookups[index];
+            lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
             hold_up(&lookups[index], first, &known, tally);
         }
     }
@@ -88,7 +89,9 @@ fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
     let from = firsts.partition_point(|first| first.start_ns < asked_ns);
     let soon = firsts[from..].iter().take_while(|first| first.start_ns < lookup.end_ns);
     let next_ns = soon.filter(|it| it.client == lookup.client).map(|it| it.start_ns).min();
-    lookup.end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
+    let end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
+    // Where the clock stepped back, what came next may have been before.
+    lookup.end_ns = end_ns.max(lookup.start_ns);
 }
 
 /// The look-up that each of `firsts` had to wait for, if there is one. A host may ask from another
@@ -172,14 +175,14 @@ fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First>
 fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
-    ledger.add(Owner::Client, first.start_ns - lookup.end_ns);
+    ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
     let wall_ns = first.wall_ns + ledger.total_ns();
     let server = tally.place(first.server);
     let endpoint = tally.endpoints.entry(server).or_default();
     endpoint.prepend(first.kind, first.wall_ns, &ledger);
     // An answer's way on to the client, which the vantage did not see, is in the pause after it.
     let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
-    let unseen_ns = unseen_ns.saturating_sub(first.start_ns - lookup.end_ns);
+    let unseen_ns = unseen_ns.saturating_sub(first.start_ns.saturating_sub(lookup.end_ns));
     blame(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
 }
 
@@ -231,7 +234,8 @@ fn blame(
             // Its client went on though its server answers: the answer was not captured.
             continue;
         }
-        let taken_ns = query.answered_ns.map_or(0, |answered_ns| answered_ns - query.sent_ns);
+        let taken_ns =
+            query.answered_ns.map_or(0, |answered_ns| answered_ns.saturating_sub(query.sent_ns));
         if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
             // No slower than the way to the server itself: distance, not the resolver.
             continue;
@@ -260,7 +264,8 @@ fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
         Cause::DnsSearch => query.rcode == Some(rcode::NXDOMAIN),
         _ => query.rcode.is_some_and(|rcode| rcode != 0),
     };
-    let taken_ns = |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at - query.sent_ns);
+    let taken_ns =
+        |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
     lookup.queries.iter().filter(shows).max_by_key(taken_ns).or(lookup.queries.first())
 }
 
@@ -297,7 +302,7 @@ impl CauseTally {
     pub(super) fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
         self.exchanges += 1;
         self.count += count;
-        self.lost_ns += ns;
+        self.lost_ns = self.lost_ns.saturating_add(ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns.saturating_sub(ns));
         self.waits.record(ns);

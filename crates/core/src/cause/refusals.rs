@@ -54,9 +54,9 @@ impl Sweeps {
     /// Whom a finding about this part blames.
     pub(super) fn culprit(&self, (key, cause): Part<'_>) -> Culprit {
         let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
-        match client(cause).filter(|client| by_host && self.0.contains(&client.address)) {
-            Some(client) => {
-                Culprit { role: Role::Client, endpoint: Endpoint { port: 0, ..client } }
+        match client(cause).filter(|client| by_host && self.0.contains(client)) {
+            Some(address) => {
+                Culprit { role: Role::Client, endpoint: Endpoint { address, port: 0 } }
             }
             None => culprit(key),
         }
@@ -71,16 +71,16 @@ pub(super) fn clients_of_many<'a>(
     let mut hosts: HashMap<[u8; 16], HashSet<[u8; 16]>> = HashMap::new();
     for (key, cause) in parts {
         if let Some(client) = client(cause) {
-            hosts.entry(client.address).or_default().insert(key.server.address);
+            hosts.entry(client).or_default().insert(key.server.address);
         }
     }
     hosts.retain(|_, hosts| hosts.len() >= hosts_min);
     hosts.into_keys().collect()
 }
 
-/// The client of the clearest instance.
-pub(super) fn client(cause: &CauseTally) -> Option<Endpoint> {
-    cause.worst.as_ref().map(|instance| instance.client)
+/// The address of the client that met it, if others hardly did.
+pub(super) fn client(cause: &CauseTally) -> Option<[u8; 16]> {
+    cause.callers.main()
 }
 
 /// Whom a finding about `key` blames: a host refuses on all its ports at once.
@@ -106,40 +106,30 @@ pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     };
     let mut facts = vec![(of.0, Fact::Count(of.1 as u64))];
     let scanner = client(first).filter(|scanner| {
-        let same = |(_, cause): &Part<'_>| {
-            client(cause).is_some_and(|other| other.address == scanner.address)
-        };
+        let same = |(_, cause): &Part<'_>| client(cause) == Some(*scanner);
         parts.len() >= SCANNED_PORTS && others.iter().all(same)
     });
-    facts.extend(scanner.map(|scanner| ("scanner", Fact::Text(scanner.ip().to_string()))));
+    facts.extend(scanner.map(|address| {
+        let scanner = Endpoint { address, port: 0 };
+        ("scanner", Fact::Text(scanner.ip().to_string()))
+    }));
     facts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::{Protocol, Side};
-    use crate::capture::FrameId;
-    use crate::cause::scene::Proof;
-    use crate::cause::tally::Instance;
-    use crate::report::Vantage;
+    use crate::app::Side;
 
-    /// The refused ports of one host, each with the client that asked last.
+    /// The refused ports of one host, each with the client that asked.
     fn refused(ports: u16, client: impl Fn(u16) -> u8) -> Vec<(Key, CauseTally)> {
         let part = |port: u16| {
             let server = Endpoint { address: [9; 16], port };
             let culprit = Culprit { role: Role::Server, endpoint: server };
             let key = Key { cause: Cause::Refused, sender: Side::Server, server, culprit };
-            let worst = Instance {
-                rank: ((false, false, 1), std::cmp::Reverse((1, FrameId::new(0, 1)))),
-                proof: Proof::default(),
-                client: Endpoint { address: [client(port); 16], port: 40_000 },
-                server,
-                vantage: Vantage::Server,
-                software: None,
-                protocol: Protocol::default(),
-            };
-            (key, CauseTally { worst: Some(worst), ..CauseTally::default() })
+            let mut cause = CauseTally::default();
+            cause.callers.add([client(port); 16], 1);
+            (key, cause)
         };
         (1..=ports).map(part).collect()
     }
@@ -181,6 +171,9 @@ mod tests {
         assert!(culprits.iter().all(|it| (it.role, it.endpoint) == (Role::Client, scanner)));
         let names: Vec<_> = facts(&parts).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["hosts", "scanner"]);
+        let mut shared = parts[0].1.clone();
+        shared.callers.add([2; 16], 1);
+        assert_eq!(whole.culprit((parts[0].0, &shared)).role, Role::Server);
         let few = &parts[..20];
         let part = Sweeps::of(few);
         assert!(few.iter().all(|&one| part.culprit(one).role == Role::Server));

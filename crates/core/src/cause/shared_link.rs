@@ -9,8 +9,8 @@ use super::{Cause, Owner};
 /// rest.
 const FULL: f64 = 0.8;
 
-/// Less than this part of what is carried beside a flow is not worth a word.
-const BESIDE: f64 = 0.25;
+/// So much of a wait has to be time in which the link worked for others.
+const EXPLAINED: f64 = 0.5;
 
 /// Takes what looks like a small send buffer and is a share of a full link for the link's time.
 pub(super) fn settle(tally: &mut Tally) {
@@ -19,7 +19,7 @@ pub(super) fn settle(tally: &mut Tally) {
         .filter(|key| {
             let flows = tally.flows.iter();
             let of_key = |flow: &&Flow| flow.server == key.server && flow.sender == key.sender;
-            let bytes = flows.filter(of_key).filter(|flow| flow.is_held).map(|flow| {
+            let bytes = flows.filter(of_key).filter(|flow| flow.held_ns > 0).map(|flow| {
                 let share = flow.shares_full_link(tally.flows.iter());
                 (flow.bytes, if share { flow.bytes } else { 0 })
             });
@@ -35,7 +35,8 @@ pub(super) fn settle(tally: &mut Tally) {
 }
 
 impl Flow {
-    /// Whether it and the others between the same hosts filled the path, as fast as that is known to be.
+    /// Whether it and the others between the same hosts filled the path, as fast as that is known to be,
+    /// and the others' part of that is what it waited for.
     fn shares_full_link<'a>(&self, flows: impl Iterator<Item = &'a Self>) -> bool {
         let Some(path_bps) = self.path_bps else { return false };
         let [begun_ns, end_ns] = self.span_ns;
@@ -48,7 +49,9 @@ impl Flow {
         });
         let beside: f64 = beside.map(|flow| flow.bytes_within(self.span_ns)).sum();
         let all = self.bytes as f64 + beside;
-        beside >= BESIDE * all && all * 8e9 / span_ns >= FULL * path_bps as f64
+        let link_ns = |bytes: f64| bytes * 8e9 / path_bps.max(1) as f64;
+        let explained = link_ns(beside) >= EXPLAINED * self.held_ns as f64;
+        explained && beside > 0.0 && link_ns(all) >= FULL * span_ns
     }
 
     /// Bytes of it in that time, if it sent them evenly.
@@ -77,7 +80,7 @@ mod tests {
             connection: FrameId::new(0, connection),
             span_ns: seconds.map(|second| second * S),
             bytes,
-            is_held: true,
+            held_ns: 5 * S,
             path_bps: Some(8_000_000),
         }
     }

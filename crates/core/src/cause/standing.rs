@@ -214,7 +214,7 @@ impl super::tally::CauseTally {
             self.without.record(left_ns);
             self.waits.record(ns);
         }
-        self.lost_ns += ns;
+        self.lost_ns = self.lost_ns.saturating_add(ns);
         self.covers.add(Owner::Queueing, ns);
         self.note_share(small.told_ns + ns, wall_ns);
         self.offer(small.instance(wait));

@@ -1,5 +1,6 @@
 //! What one shard adds up: per endpoint, per cause and culprit, and the worst connections.
 
+mod callers;
 mod causes;
 mod culprits;
 mod endings;
@@ -8,6 +9,7 @@ mod flows;
 mod queues;
 mod runs;
 
+pub use callers::Callers;
 pub use causes::Causes;
 pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
@@ -158,6 +160,7 @@ impl Sink for Tally {
             return;
         }
         self.queues.exchange(connection, exchange);
+        self.flows.exchange(connection, exchange);
         if exchange.connects {
             self.first(connection, exchange);
         }
@@ -190,7 +193,6 @@ impl Sink for Tally {
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.queues.connection(connection);
-        self.flows.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
         self.endpoints.entry(place).or_default().connection(connection);
@@ -304,6 +306,9 @@ impl Tally {
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
         let tally = self.causes.at(&key);
         tally.add(exchange, chain);
+        if matches!(chain.cause, Cause::SynRetransmit | Cause::Refused) {
+            tally.callers.add(connection.client().address, 1);
+        }
         let scene = Scene { connection, exchange, chain };
         scene.add_to(&mut tally.shown);
         let gap = &chain.gap;

@@ -73,6 +73,7 @@ impl Open {
             is_reverse,
             search_steps: 0,
             by_resolver: false,
+            unseen_ns: 0,
             is_abandoned: false,
             conntrack_race_suspected: false,
             queries: Vec::new(),

@@ -152,11 +152,25 @@ pub struct Lookup {
     pub search_steps: u16,
     /// Sent by a name server on behalf of others: no application waits for it directly.
     pub by_resolver: bool,
+    /// How much of its last wait lies behind the end of the capture, by the wait before, nanoseconds.
+    pub unseen_ns: u64,
     /// Its client, which asks again after a while, did not: it gave up before, or was ended.
     pub is_abandoned: bool,
     /// Of an A and an AAAA query sent together from one port exactly one was answered: the
     /// mark of two packets racing in connection tracking.
     pub conntrack_race_suspected: bool,
+}
+
+/// What is known of the wait for answers that did not come.
+pub(super) struct Known {
+    /// The end of what the capture shows, ns.
+    pub seen_ns: u64,
+    /// When its client had turned to something else, if that was seen, ns.
+    pub left_ns: Option<u64>,
+    /// After how long the client asks again, ns.
+    pub timeout_ns: u64,
+    /// No server that it asked has ever answered anybody.
+    pub is_silent: bool,
 }
 
 /// A stretch of time and what it was lost to.
@@ -260,9 +274,8 @@ impl Lookup {
         once && silent && now_ns.saturating_sub(last_ns) > wait_ns
     }
 
-    /// Fills in the end, the outcome and the suspicion once no more can come. `known_until_ns`
-    /// is the end of what the capture shows, `timeout_ns` after how long the client asks again.
-    pub(super) fn conclude(&mut self, known_until_ns: u64, timeout_ns: u64) {
+    /// Fills in the end, the outcome and the suspicion once no more can come.
+    pub(super) fn conclude(&mut self, known: &Known) {
         let last = self.queries.last().map_or(0, |query| query.step);
         self.search_steps = last;
         let mut ends_ns = Vec::new();
@@ -281,9 +294,15 @@ impl Lookup {
         let answered_ns = ends_ns.iter().max().copied();
         self.end_ns = match answered_ns {
             Some(end_ns) if !given_up => end_ns,
-            _ => self.given_up_ns(last, timeout_ns).min(known_until_ns),
+            _ => {
+                let left_ns = known.left_ns.unwrap_or(u64::MAX);
+                let waits_on = known.is_silent && self.asked_in_vain();
+                let seen_ns = if waits_on { u64::MAX } else { known.seen_ns };
+                self.given_up_ns(last, known.timeout_ns).min(left_ns).min(seen_ns)
+            }
         };
         self.end_ns = self.end_ns.max(answered_ns.unwrap_or(0)).max(self.start_ns);
+        self.unseen_ns = self.end_ns.saturating_sub(known.seen_ns.max(self.start_ns));
         self.outcome = self.final_outcome(last);
         self.conntrack_race_suspected = self.has_lone_half();
     }
@@ -298,6 +317,15 @@ impl Lookup {
         let interval_ns = waits_ns.rev().find(|&wait_ns| wait_ns >= SLOW_MIN_NS);
         let base_ns = last.or(first).copied().unwrap_or(self.start_ns);
         base_ns.saturating_add(interval_ns.unwrap_or(timeout_ns))
+    }
+
+    /// Whether what was asked last had been asked of the same server before, for a whole wait in vain. The
+    /// client waits for that no less than it did before (resolv.conf(5) `timeout` holds for each attempt;
+    /// others wait longer each time).
+    fn asked_in_vain(&self) -> bool {
+        let Some(last) = self.queries.last() else { return false };
+        let mut before = self.attempts(last.step, last.qtype).filter(|it| it.server == last.server);
+        before.any(|it| it.is_unheard() && last.sent_ns.saturating_sub(it.sent_ns) >= SLOW_MIN_NS)
     }
 
     fn final_outcome(&self, step: u16) -> Outcome {

@@ -1,7 +1,7 @@
 //! Follows DNS messages in time order and puts look-ups together.
 
 use super::grouping::{Asked, Fit, Open, has_answers};
-use super::lookup::{Lookup, Query, QueryFlags, TIMEOUT_NS};
+use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_NS};
 use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
@@ -264,8 +264,13 @@ impl Tracker {
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
         let too_early = |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < TIMEOUT_MIN_NS;
         lookup.is_abandoned = unrepeated || superseded_ns.is_some_and(too_early);
-        let until_ns = [Some(now_ns), superseded_ns, went_on_ns].into_iter().flatten().min();
-        lookup.conclude(until_ns.unwrap_or(now_ns), timeout_ns.unwrap_or(TIMEOUT_NS));
+        let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
+        lookup.conclude(&Known {
+            seen_ns: now_ns,
+            left_ns: [superseded_ns, went_on_ns].into_iter().flatten().min(),
+            timeout_ns: timeout_ns.unwrap_or(TIMEOUT_NS),
+            is_silent: lookup.queries.iter().all(is_silent),
+        });
         self.finished.push(lookup);
     }
 

@@ -128,7 +128,8 @@ impl Default for Ledger {
 impl Ledger {
     /// Adds `ns` to what `owner` has.
     pub fn add(&mut self, owner: Owner, ns: u64) {
-        self.0[owner as usize] += ns;
+        let sum = &mut self.0[owner as usize];
+        *sum = sum.saturating_add(ns);
     }
 
     /// What `owner` has, ns.
@@ -138,13 +139,13 @@ impl Ledger {
 
     /// The sum over all owners, ns.
     pub fn total_ns(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
     }
 

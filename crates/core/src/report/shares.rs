@@ -86,7 +86,7 @@ impl Shares {
             (self.few, self.places) = ([Share::default(); FEW], 0);
         }
         if let Some(all) = &mut self.all {
-            all.0[number] += ns;
+            all.0[number] = all.0[number].saturating_add(ns);
         }
     }
 

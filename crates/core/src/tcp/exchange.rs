@@ -203,6 +203,13 @@ impl Exchange {
         (self.began_at[sender as usize], at_ns)
     }
 
+    /// Payload of it that `sender` has sent, whose stream has come to `position`, bytes.
+    pub fn sent_bytes(&self, sender: Side, position: u64) -> u64 {
+        let end = self.response_end.filter(|_| sender == Side::Server);
+        let end = end.map_or(position, |end| end.get().min(position));
+        end.saturating_sub(self.began_at[sender as usize])
+    }
+
     /// Time of it that losses of `sender` found by timer own, ns.
     pub fn timed_out_ns(&self, sender: Side) -> u64 {
         let of_sender = self.chains.iter().filter(|chain| chain.sender == sender);

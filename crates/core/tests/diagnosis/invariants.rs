@@ -346,6 +346,18 @@ proptest! {
     }
 
     #[test]
+    fn clocks_that_jump_by_centuries_are_survived(
+        connections in prop::collection::vec(connections(), 1..3),
+        seconds in prop::collection::vec(any::<u32>(), 1..8),
+    ) {
+        let mut frames = together(&connections, &[0; 3]);
+        for ((time_ns, _), second) in frames.iter_mut().zip(seconds.iter().cycle()) {
+            *time_ns = u64::from(*second) * 1_000_000_000 + *time_ns % 1_000_000_000;
+        }
+        diagnose(&pcap_of(&frames, 262_144));
+    }
+
+    #[test]
     fn arbitrary_segments_between_two_hosts_are_survived(
         segments in prop::collection::vec(arbitrary_segment(), 0..60),
     ) {

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use super::programs;
+use super::think::THINK_MIN_MS;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
 use crate::describe::{Knob, Layer};
@@ -89,7 +90,7 @@ fn params(rng: &mut Rng) -> Params {
         .with("requests", rng.between(15, 30))
         .with("connections", rng.pick(&[1, 1, 3]))
         .with("spacing_ns", rng.pick(&[0, 5_000_000]))
-        .with("think_ns", rng.between(15, 150) * 1_000_000)
+        .with("think_ns", rng.between(THINK_MIN_MS, 150) * 1_000_000)
 }
 
 fn think_seconds(p: &Params, variant: Variant) -> Result<f64, LabError> {

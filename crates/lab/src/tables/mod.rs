@@ -13,7 +13,6 @@ use crate::error::LabError;
 use crate::find;
 use crate::labels::{Latency, Variant};
 use crate::params::Params;
-use crate::rng::Rng;
 use crate::run::{is_punctual, uncaptured};
 
 pub use all::TABLES;
@@ -75,7 +74,7 @@ impl Table {
     /// A step fails, or a program is missing.
     pub fn measure(&self, row: &Row, seed: u64) -> Result<Measured, LabError> {
         let case = find(row.case)?;
-        let mut params = drawn(case, &mut Rng::new(seed));
+        let mut params = drawn(case, seed);
         for (name, value) in row.set {
             params.set(name, value)?;
         }
@@ -162,7 +161,7 @@ mod tests {
     fn each_row_sets_what_its_case_has() {
         for row in TABLES.iter().flat_map(|table| table.rows) {
             let case = find(row.case).unwrap_or_else(|error| panic!("{error}"));
-            let mut params = drawn(case, &mut Rng::new(1));
+            let mut params = drawn(case, 1);
             for (name, value) in row.set {
                 assert!(params.set(name, value).is_ok(), "{}: {name} {value}", row.name);
             }

@@ -1,5 +1,6 @@
 //! What is added up about one cause at one culprit.
 
+use super::Callers;
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::culprit::culprit;
@@ -99,6 +100,8 @@ pub struct CauseTally {
     pub requests: u64,
     /// What its instances have in common.
     pub shown: Shown,
+    /// Whose they are, of causes of connection attempts.
+    pub callers: Callers,
     /// Time of owners that it explains, where costs are told from the same owners.
     pub covers: Ledger,
 }
@@ -128,7 +131,7 @@ impl CauseTally {
         let wall_ns = exchange.wall_ns();
         self.exchanges += 1;
         self.count += u64::from(chain.count);
-        self.lost_ns += chain.ns;
+        self.lost_ns = self.lost_ns.saturating_add(chain.ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns.saturating_sub(chain.ns));
         self.waits.record(chain.longest_ns);
@@ -147,7 +150,7 @@ impl CauseTally {
         let (wall_ns, lost_ns) = (plain.wall_ns(), plain.server_ns);
         self.exchanges += 1;
         self.count += 1;
-        self.lost_ns += lost_ns;
+        self.lost_ns = self.lost_ns.saturating_add(lost_ns);
         self.now.record(wall_ns);
         self.without.record(wall_ns - lost_ns);
         self.waits.record(lost_ns);
@@ -167,12 +170,13 @@ impl CauseTally {
         self.exchanges += other.exchanges;
         self.connections += other.connections;
         self.count += other.count;
-        self.lost_ns += other.lost_ns;
+        self.lost_ns = self.lost_ns.saturating_add(other.lost_ns);
         self.now.merge(&other.now);
         self.without.merge(&other.without);
         self.waits.merge(&other.waits);
         self.requests += other.requests;
         self.shown.merge(&other.shown);
+        self.callers.merge(&other.callers);
         self.covers.merge(&other.covers);
         if other.share_max_ns > self.share_max_ns {
             self.share_max = other.share_max;

@@ -3,7 +3,7 @@
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
 use crate::cause::Cause;
-use crate::tcp::{Chain, Connection, Exchange, Standing};
+use crate::tcp::{Chain, Connection, Exchange, Half, Standing};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -39,10 +39,12 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
-/// Whether the response had told where it ends, and ended before that.
+/// Whether the response had told where it ends, and ended before that. Of a body that is counted no byte
+/// has to be read.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
-    begun && is_whole(connection) && connection.announces_end()
+    let counted = connection.faults().missing_bytes == 0 && connection.owes(Side::Server);
+    begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
 /// Whether an orderly FIN was none for the client: it cut the response short, or was the answer to a
@@ -67,6 +69,21 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
         && !connection.was_cut()
         && sent_bytes > Standing::TRANSFER_BYTES
         && flows
+}
+
+/// Whether the client has ended it by a RST of its own accord, while it waited for nothing: it, or its server,
+/// had only just spoken, and nothing tells that more was to come. Some close with what they have not read
+/// (RFC 2525 §2.17), or their last words behind them.
+fn is_left(connection: &Connection, by: Side) -> bool {
+    let halves = &connection.halves;
+    let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
+    let spoken_ns = halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+    by == Side::Client
+        && !connection.was_cut()
+        && !connection.tells_ends()
+        && !connection.owes(Side::Server)
+        && !halves.iter().any(Half::in_recovery)
+        && reset_ns < spoken_ns + PATIENCE_NS
 }
 
 impl Tally {
@@ -120,6 +137,9 @@ impl Tally {
         }
         if is_stopped(connection, exchange, by) {
             self.notes.stopped += 1;
+            return;
+        }
+        if exchange.response_seen && is_left(connection, by) {
             return;
         }
         let cause = match () {

@@ -3,13 +3,18 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::Cause;
-use crate::tcp::{Connection, Standing};
+use crate::tcp::{Chain, Connection, Exchange, Standing};
 use crate::wire::Endpoint;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Flows kept per shard, the earliest.
-const FLOWS_MAX: usize = 1 << 8;
+/// Flows kept per shard.
+const FLOWS_MAX: usize = 1 << 10;
 
-/// All that one side of a connection sent.
+/// Flows between the same hosts that began in the same such stretch of time are kept together, as a power
+/// of two: somewhat more than a minute.
+const STRETCH_BITS: u32 = 36;
+
+/// What one side of a connection sent in an exchange.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub(in crate::cause) client: [u8; 16],
@@ -17,48 +22,77 @@ pub struct Flow {
     pub(in crate::cause) sender: Side,
     /// The connection's first frame.
     pub(in crate::cause) connection: FrameId,
-    /// Its time, from the first packet to the last data, ns.
+    /// Its time, from the first data to the last, ns.
     pub(in crate::cause) span_ns: [u64; 2],
     pub(in crate::cause) bytes: u64,
-    /// It looked as if a send buffer had held it back.
-    pub(in crate::cause) is_held: bool,
+    /// How long it looked as if a send buffer held it back, ns.
+    pub(in crate::cause) held_ns: u64,
     /// The rate of its path as far as that is known, bits per second.
     pub(in crate::cause) path_bps: Option<u64>,
 }
 
-/// The flows of one shard.
+impl Flow {
+    /// What `sender` sent in `exchange`, if that was much.
+    fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
+        let half = &connection.halves[sender as usize];
+        let bulk = half.bulk.as_ref()?;
+        let bytes = exchange.sent_bytes(sender, half.nxt);
+        let (_, begun_ns) = exchange.began(sender);
+        if bytes <= Standing::TRANSFER_BYTES || begun_ns == 0 {
+            return None;
+        }
+        let held = |it: &Chain| it.cause == Cause::SendBuffer && it.sender == sender;
+        Some(Self {
+            client: connection.client().address,
+            server: connection.server(),
+            sender,
+            connection: connection.first_frame,
+            span_ns: [begun_ns, half.last.time_ns.min(exchange.end_ns)],
+            bytes,
+            held_ns: exchange.chains.iter().filter(|chain| held(chain)).map(|chain| chain.ns).sum(),
+            path_bps: bulk.pipe.rate_known().map(|rate| rate.saturating_mul(8)),
+        })
+    }
+
+    /// A lot that those draw together which may have shared a link.
+    fn lot(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.client, self.server.address, self.sender as u8).hash(&mut hasher);
+        (self.span_ns[0] >> STRETCH_BITS).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The flows of one shard. Where they are too many, those of some hosts and times are kept, late ones
+/// no less than early ones.
 #[derive(Clone, Debug, Default)]
-pub struct Flows(Vec<Flow>);
+pub struct Flows(Vec<(u64, Flow)>);
 
 impl Flows {
-    /// A connection is over.
-    pub fn connection(&mut self, connection: &Connection) {
-        for sender in Side::ALL {
-            let half = &connection.halves[sender as usize];
-            let (bytes, Some(bulk)) = (half.sent_bytes(), half.bulk.as_ref()) else { continue };
-            if bytes <= Standing::TRANSFER_BYTES {
-                continue;
-            }
-            let rate = bulk.pipe.rate_known();
-            let causes = connection.totals.causes[sender as usize];
-            self.0.push(Flow {
-                client: connection.client().address,
-                server: connection.server(),
-                sender,
-                connection: connection.first_frame,
-                span_ns: [connection.first_ns, half.last.time_ns],
-                bytes,
-                is_held: causes & 1 << Cause::SendBuffer as u64 > 0,
-                path_bps: rate.map(|rate| rate.saturating_mul(8)),
-            });
-            self.bound();
+    /// An exchange is over.
+    #[inline]
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        if connection.halves.iter().any(|half| half.bulk.is_some()) {
+            self.transfer(connection, exchange);
         }
+    }
+
+    #[cold]
+    fn transfer(&mut self, connection: &Connection, exchange: &Exchange) {
+        let flows = Side::ALL.into_iter().filter_map(|side| Flow::of(connection, exchange, side));
+        flows.for_each(|flow| self.keep(flow));
+    }
+
+    fn keep(&mut self, flow: Flow) {
+        self.0.push((flow.lot(), flow));
+        self.bound();
     }
 
     /// Drops what is too much, once there is a quarter more: so it is rarely sorted.
     fn bound(&mut self) {
         if self.0.len() >= FLOWS_MAX + FLOWS_MAX / 4 {
-            self.0.sort_unstable_by_key(|flow| (flow.span_ns, flow.connection, flow.sender));
+            let drawn = |(lot, it): &(u64, Flow)| (*lot, it.span_ns, it.connection, it.sender);
+            self.0.sort_unstable_by_key(drawn);
             self.0.truncate(FLOWS_MAX);
         }
     }
@@ -71,6 +105,48 @@ impl Flows {
 
     /// All of them.
     pub(in crate::cause) fn iter(&self) -> impl Iterator<Item = &Flow> {
-        self.0.iter()
+        self.0.iter().map(|(_, flow)| flow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// What a client fetched in a second.
+    fn flow(client: u16, connection: u64, second: u64) -> Flow {
+        let mut address = [0; 16];
+        address[..2].copy_from_slice(&client.to_be_bytes());
+        Flow {
+            client: address,
+            server: Endpoint { address: [9; 16], port: 80 },
+            sender: Side::Server,
+            connection: FrameId::new(0, connection),
+            span_ns: [second * S, (second + 1) * S],
+            bytes: 1_000_000,
+            held_ns: S / 2,
+            path_bps: None,
+        }
+    }
+
+    #[test]
+    fn of_too_many_flows_late_ones_are_kept_as_well_and_with_what_was_beside_them() {
+        let mut flows = Flows::default();
+        for second in 0..10_000 {
+            let client = (second % 100) as u16;
+            flows.keep(flow(client, 2 * second, second));
+            flows.keep(flow(client, 2 * second + 1, second));
+        }
+        let late = flows.iter().filter(|it| it.span_ns[0] >= 5_000 * S).count();
+        assert!(flows.iter().count() <= FLOWS_MAX + FLOWS_MAX / 4);
+        assert!((FLOWS_MAX / 4..FLOWS_MAX).contains(&late), "{late} are late");
+        let alone = |one: &&Flow| {
+            let beside = |it: &&Flow| it.span_ns == one.span_ns && it.connection != one.connection;
+            !flows.iter().any(|it| beside(&it))
+        };
+        // Of what was drawn last, a part is dropped.
+        assert!(flows.iter().filter(alone).count() <= 1);
     }
 }

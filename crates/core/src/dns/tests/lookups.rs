@@ -209,6 +209,40 @@ fn the_end_of_the_capture_ends_the_wait() {
 }
 
 #[test]
+fn the_last_wait_for_a_silent_server_is_as_long_as_the_one_before() {
+    let lookup = lookup(
+        "0.00 q 4000 10.0.0.53 1 A db.example.com
+         2.00 q 4000 10.0.0.53 1 A db.example.com
+         2.01 end",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 3999");
+    assert_eq!(lookup.unseen_ns, 1_990_000_000);
+}
+
+#[test]
+fn the_end_of_the_capture_ends_the_wait_for_a_server_that_answers() {
+    let lookups = lookups(
+        "0.000 q 4000 10.0.0.53 1 A one.example
+         0.001 r 4000 10.0.0.53 1 A one.example 10.1.1.1
+         1.00 q 4001 10.0.0.53 2 A db.example.com
+         3.00 q 4001 10.0.0.53 2 A db.example.com
+         3.01 end",
+    );
+    assert_eq!(lost(&lookups[1]), "- 1, dns_timeout 2009");
+    assert_eq!(lookups[1].unseen_ns, 0);
+}
+
+#[test]
+fn the_end_of_the_capture_ends_the_wait_for_a_server_that_was_just_asked() {
+    let lookup = lookup(
+        "0.00 q 4000 10.0.0.53 1 A db.example.com
+         2.00 q 4000 10.0.0.54 1 A db.example.com
+         2.01 end",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_timeout 2009");
+}
+
+#[test]
 fn the_same_name_again_is_another_lookup() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 A db.example.com

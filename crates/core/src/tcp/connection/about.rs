@@ -53,6 +53,16 @@ impl Connection {
         self.framer.announces_end()
     }
 
+    /// Whether `side` has announced more of what it has begun to say.
+    pub fn owes(&self, side: Side) -> bool {
+        self.framer.owes(side)
+    }
+
+    /// Whether what is spoken tells where a message ends.
+    pub fn tells_ends(&self) -> bool {
+        !self.framer.is_open_ended()
+    }
+
     /// Where it was captured.
     pub fn vantage(&self) -> Vantage {
         self.path.vantage()

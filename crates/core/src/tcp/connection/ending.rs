@@ -191,7 +191,8 @@ impl Connection {
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
             let is_fault = chain.cause.class() == Class::Fault;
-            self.totals.lost_ns += if is_fault { chain.ns } else { 0 };
+            let lost_ns = if is_fault { chain.ns } else { 0 };
+            self.totals.lost_ns = self.totals.lost_ns.saturating_add(lost_ns);
             self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {

@@ -2,6 +2,7 @@
 //! was set; and what routers marked.
 
 use super::*;
+use crate::capture::LATEST_NS;
 
 impl Connection {
     /// What few packets have: cut headers, marks of congestion.
@@ -27,10 +28,11 @@ impl Connection {
     /// The segment by a clock that does not go backward. After a step of the capture's clock
     /// durations are right again; that across the step is lost.
     pub(super) fn steady(&mut self, segment: &Segment) -> Segment {
-        let time_ns = segment.time_ns.saturating_add(self.stepped_ns());
+        let time_ns = segment.time_ns.saturating_add(self.stepped_ns()).min(LATEST_NS);
         let back_ns = self.last.time_ns.saturating_sub(time_ns);
         if back_ns >= STEP_NS {
-            self.faults_mut().stepped_ns += back_ns;
+            let faults = self.faults_mut();
+            faults.stepped_ns = faults.stepped_ns.saturating_add(back_ns);
             self.halves.iter_mut().for_each(Half::clock_stepped);
         }
         Segment { time_ns: time_ns.max(self.last.time_ns), ..*segment }
