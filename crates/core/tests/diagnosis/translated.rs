@@ -134,6 +134,71 @@ fn copies_of_a_connection_that_was_under_way_are_found() {
     assert!(more < alone.totals.exchanges / 2, "{more} exchanges told twice");
 }
 
+/// Nothing more is told of a copy once it is known, however steadily it goes on.
+#[test]
+fn copies_of_a_steady_connection_that_was_under_way_are_found() {
+    let trace = Trace {
+        vlan: true,
+        ..parse(
+            r#"
+        one_way 1
+        timestamps
+        0      > S
+        +1     < S.
+        +1     > .
+        repeat 200 {
+        +1     > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +3     < P. "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        }
+        "#,
+        )
+    };
+    let outer = &packets(&trace, Place::Server)[3..];
+    let container = address("172.17.0.2:3000");
+    let copied = twice(outer, &trace, |packet| behind(packet, trace.server, container));
+    let (alone, copied) = (diagnose(&file(outer)), diagnose(&file(&copied)));
+    let more = copied.totals.exchanges - alone.totals.exchanges;
+    assert!(more < alone.totals.exchanges / 4, "{more} exchanges told twice");
+}
+
+/// What a connection was is nothing to those that come after it.
+#[test]
+fn connections_after_a_copy_are_told() {
+    let trace = parse(
+        r#"
+        one_way 10
+        timestamps
+        0      > S
+        +10    < S.
+        +10    > .
+        +1     > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +12    < P. "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        +0.1   < F.
+        +20    > F.
+        +20    < .
+        "#,
+    );
+    let outer = packets(&trace, Place::Server);
+    let container = address("172.17.0.2:3000");
+    let mut all = twice(&outer, &trace, |packet| behind(packet, trace.server, container));
+    let others = 200;
+    for other in 1..=others {
+        // Once it is forgotten, and all of them at once.
+        let later_ns = 10_000_000_000 + u64::from(other) * 1_000_000;
+        let client = SocketAddr::new(trace.client.ip(), 20_000 + other);
+        let another = |(at_ns, packet): &Stamped| {
+            let mut own = behind(packet, trace.client, client);
+            (own.seq, own.ack) = (own.seq + u32::from(other), own.ack + u32::from(other));
+            (at_ns + later_ns, own)
+        };
+        all.extend(outer.iter().map(another));
+    }
+    all.sort_by_key(|(at_ns, _)| *at_ns);
+    let report = diagnose(&file(&all));
+    assert!(tells_of_copies(&report));
+    assert_eq!(report.totals.exchanges, 1 + u64::from(others));
+}
+
 /// A proxy says the same to its backend, on a connection with numbers of its own.
 #[test]
 fn connections_that_say_the_same_are_no_copies() {

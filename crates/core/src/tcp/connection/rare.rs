@@ -151,7 +151,7 @@ impl Connection {
     /// but how it ended.
     pub(in crate::tcp) fn give_back(&mut self, spare: &mut SpareRares) {
         let Some(mut rare) = self.rare.take() else { return };
-        (rare.ending, rare.echoes) = (None, None);
+        (rare.ending, rare.echoes, rare.is_copy) = (None, None, false);
         if rare.is_quiet() && spare.0.len() < SPARE_MAX {
             spare.0.push(rare);
         }
