@@ -27,7 +27,7 @@ use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
 use crate::report::{Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, Plain, Sink};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, Plain, Sink, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -67,6 +67,26 @@ pub struct First {
 }
 
 impl First {
+    fn of_visit(visited: &Visited<'_>) -> Self {
+        Self {
+            client: visited.client.address,
+            server: visited.server,
+            start_ns: visited.syn.0,
+            kind: visited.kind.digest(),
+            wall_ns: visited.wall_ns(),
+            rtt_base_ns: visited.path.base_rtt_ns(),
+            rtt_server_ns: visited.path.rtt_ns(Side::Server),
+            vantage: visited.path.vantage(),
+            set_up_again_ns: 0,
+            unheard_ns: 0,
+            answered: true,
+            answered_ns: visited.answered.0,
+            established: true,
+            syn_unheard: false,
+            frame: visited.asked.1,
+        }
+    }
+
     /// Which of two counts, where there is no room for both.
     fn rank(&self) -> (u64, FrameId) {
         (self.start_ns, self.frame)
@@ -147,6 +167,26 @@ pub struct Tally {
 }
 
 impl Sink for Tally {
+    const COUNTS_VISITS: bool = true;
+
+    fn visit(&mut self, visited: &Visited<'_>) -> bool {
+        if Queues::tells_of_visit(visited)
+            || !self.worst.passes_over(visited)
+            || !self.runs.take_visit(visited)
+        {
+            return false;
+        }
+        self.worst.pass_over();
+        self.connections += 1;
+        *self.vantages.entry(visited.path.vantage() as u8).or_default() += 1;
+        self.keep_first(First::of_visit(visited));
+        let place = self.place(visited.server);
+        self.notes.crowded += u64::from(place != visited.server);
+        self.endpoints.entry_ref(&place).or_default().visit(visited);
+        self.add_quiet(visited.server);
+        true
+    }
+
     fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
         !is_lookup(connection)
             && !Queues::tells_of(plain)
@@ -225,11 +265,7 @@ impl Tally {
     /// Keeps the first exchange of a connection.
     #[inline(never)]
     fn first(&mut self, connection: &Connection, exchange: &Exchange) {
-        let rank = (exchange.start_ns, exchange.first.frame);
-        if self.last_first.is_some_and(|last| rank > last) {
-            return;
-        }
-        self.firsts.push(First {
+        self.keep_first(First {
             client: connection.client().address,
             server: connection.server(),
             start_ns: exchange.start_ns,
@@ -249,7 +285,14 @@ impl Tally {
             syn_unheard: connection.setup.syn_unheard() && exchange.set_up_again_ns() > 0,
             frame: exchange.first.frame,
         });
-        self.bound_firsts();
+    }
+
+    #[inline]
+    fn keep_first(&mut self, first: First) {
+        if self.last_first.is_none_or(|last| first.rank() <= last) {
+            self.firsts.push(first);
+            self.bound_firsts();
+        }
     }
 
     /// Where what concerns `server` is added up: a capture may name more servers than memory has room

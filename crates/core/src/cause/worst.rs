@@ -5,7 +5,7 @@ use crate::capture::FrameId;
 use crate::cause::tally::Key;
 use crate::cause::{Owner, Role};
 use crate::report::{ConnectionReport, DirectionReport};
-use crate::tcp::{Connection, Held};
+use crate::tcp::{Connection, Held, Visited};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -72,6 +72,18 @@ impl Worst {
             let held = connection.halves.each_ref().map(|half| half.trouble().held);
             self.keep((rank, Box::new(Kept { report: report(connection), held })));
         }
+    }
+
+    /// Whether `visited`, on which nothing was lost, is none of the worst.
+    #[inline]
+    pub fn passes_over(&self, visited: &Visited<'_>) -> bool {
+        let rank = (Reverse(0), Reverse(visited.wall_ns()), visited.syn.1);
+        self.bar.is_some_and(|bar| rank >= bar)
+    }
+
+    /// One is over that is none of the worst.
+    pub fn pass_over(&mut self) {
+        self.seen += 1;
     }
 
     fn keep(&mut self, one: (Rank, Box<Kept>)) {

@@ -65,23 +65,24 @@ impl Shard {
     pub(super) fn take_both(&mut self, index: usize, batch: &Batch, block: &Block) {
         let Some(twin) = &mut self.twin else { return };
         for event in batch.events(index) {
-            let segment = match event {
-                Event::Segment(segment) => segment,
-                Event::Error(error) => {
-                    let second = twin.sites.place(error.frame) > 0;
-                    let tracker = if second { &mut twin.tracker } else { &mut self.tracker };
-                    tracker.icmp_error(error);
-                    continue;
-                }
+            let frame = match event {
+                Event::Segment(segment) => segment.frame,
+                Event::Error(error) => error.frame,
                 // Places are told apart by addresses: what has others is of another place.
                 Event::Copy(..) => continue,
             };
-            let place = twin.sites.place(segment.frame);
+            let place = twin.sites.place(frame);
             let (accounts, pairs) = (&mut twin.accounts, &mut twin.pairs);
             let mut route = Route { place, accounts, alone: &mut self.tally, pairs };
             let tracker = if place == 0 { &mut self.tracker } else { &mut twin.tracker };
-            tracker.segment(segment, batch.payload(segment, block), &mut route);
-            twin.pairs.see(place, segment);
+            match event {
+                Event::Segment(segment) => {
+                    tracker.segment(segment, batch.payload(segment, block), &mut route);
+                    twin.pairs.see(place, segment);
+                }
+                Event::Error(error) => tracker.icmp_error(error, &mut route),
+                Event::Copy(..) => {}
+            }
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
 use marks::Marks;
-use packet_count::PacketCount;
+pub(super) use packet_count::PacketCount;
 use std::num::NonZeroU32;
 pub use trouble::Held;
 use trouble::{Hole, Trouble};

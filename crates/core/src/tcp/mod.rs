@@ -34,6 +34,7 @@ mod standing;
 mod timeline;
 mod trace;
 mod tracker;
+mod visit;
 
 pub use ceiling::Shape;
 pub use connection::{Connection, Told};
@@ -50,3 +51,4 @@ pub use shared::Shared;
 pub use standing::Standing;
 pub use trace::{Trace, TracedGap};
 pub use tracker::{Plain, Sink, Tracker};
+pub use visit::Visited;

@@ -1,14 +1,20 @@
 //! The table of connections of one shard.
 
+mod closed;
+mod visits;
+
 use crate::app::Label;
 use crate::capture::FrameId;
 use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
+use crate::tcp::visit::{Visit, Visited};
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
+use closed::{Closed, Meeting, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
+use visits::{Step, Visits};
 
 /// An exchange on a connection with which nothing was ever wrong, whose client waited for nothing but the
 /// path and its server's work, and for that once at most.
@@ -37,6 +43,13 @@ impl Plain<'_> {
 
 /// What becomes of what the tracker finds.
 pub trait Sink {
+    /// Whether it can count [visits](Visited) as such.
+    const COUNTS_VISITS: bool = false;
+    /// A visit is over, and so is its exchange. Answers whether that is all that needs to be known; else
+    /// both are told.
+    fn visit(&mut self, _visited: &Visited<'_>) -> bool {
+        false
+    }
     /// An exchange is over, and there were others like it. Answers whether that is all that needs to be
     /// known; else it is told in full, as an [`exchange`](Self::exchange).
     fn plain(&mut self, _connection: &Connection, _plain: &Plain<'_>) -> bool {
@@ -49,9 +62,6 @@ pub trait Sink {
     /// A connection is over of which no part lies in the time told of.
     fn untold(&mut self, _connection: &Connection) {}
 }
-
-/// How long a closed connection is kept for late segments, ns of capture time.
-const LINGER_NS: u64 = 3_000_000_000;
 
 /// A connection without a completed handshake is kept until so many others have begun: a flood must not
 /// fill memory.
@@ -67,7 +77,9 @@ const SPARE_MAX: usize = 32;
 #[derive(Default)]
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
-    closed: VecDeque<(u64, u64, FlowKey)>,
+    /// Those of which every segment was expected so far.
+    visits: Visits,
+    closed: Closed,
     /// Connections that began with the SYN, how many.
     begun: u64,
     /// The last of them.
@@ -127,66 +139,126 @@ impl Tracker {
         }
         // Those that are closed are kept for a while, and looked at again by who takes their ports,
         // and when they are let go.
-        let many = self.table.len().saturating_sub(self.closed.len()) > CACHED_MAX;
+        let many = self.table.len().saturating_sub(self.closed.whole()) > CACHED_MAX;
         let begins =
             |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let look = |hash: u64, key: &FlowKey| {
-            let found = self.table.find(place(hash), |connection| connection.key == *key);
+            let found = self.table.find(hash, |connection| connection.key == *key);
             found.map_or(0, |connection| connection.glance())
         };
-        let (mut seen, mut until_ns) = (0, None);
+        let (mut seen, mut until_ns) = (0, 0);
         for segment in segments {
             let begins = begins(segment);
             if begins {
-                until_ns = Some(segment.time_ns);
+                until_ns = segment.time_ns;
             }
             if many || begins {
-                seen ^= look(segment.flow_hash, &segment.flow);
+                seen ^= look(place(segment.flow_hash), &segment.flow);
             }
         }
-        let over = self.closed.iter().take_while(|(at_ns, ..)| Some(*at_ns) <= until_ns);
-        seen = over.fold(seen, |seen, (_, hash, key)| seen ^ look(*hash, key));
+        let over = self.closed.due(until_ns);
+        seen = over.fold(seen, |seen, over| seen ^ look(over.hash, &over.key));
         std::hint::black_box(seen);
     }
 
     /// Takes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         self.segments += u64::from(self.shared.window.contains(segment.time_ns));
+        self.take(segment, payload, sink);
+    }
+
+    #[inline]
+    fn take(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
-        if let Some(connection) = found {
-            let forgotten =
-                connection.over_ns().is_some_and(|over_ns| segment.time_ns >= over_ns + LINGER_NS);
-            if !forgotten && !connection.reused_by(segment) {
-                let was_over = connection.is_over();
-                connection.segment(segment, payload, &mut self.shared, sink);
-                if !was_over && connection.is_over() {
-                    connection.set_over(segment.time_ns);
-                    self.closed.push_back((segment.time_ns + LINGER_NS, hash, segment.flow));
-                }
-                return;
+        let Some(connection) = found else { return self.take_other(segment, payload, sink) };
+        let over_ns = connection.over_ns();
+        let forgotten =
+            over_ns.is_some_and(|over_ns| closed::is_forgotten(over_ns, segment.time_ns));
+        if !forgotten && !connection.reused_by(segment) {
+            let was_over = connection.is_over();
+            connection.segment(segment, payload, &mut self.shared, sink);
+            if !was_over && connection.is_over() {
+                connection.set_over(segment.time_ns);
+                self.closed.add(Over::of(connection, hash, segment.time_ns));
             }
-            self.port_reuses += u64::from(!forgotten);
-            self.remove(hash, &segment.flow, sink);
+            return;
+        }
+        self.port_reuses += u64::from(!forgotten);
+        self.remove(hash, &segment.flow, sink);
+        self.begin(segment, payload, sink);
+    }
+
+    /// Takes one that is of no connection that is followed.
+    fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
+        let hash = place(segment.flow_hash);
+        match self.visits.goes_on(segment, payload, &mut self.shared) {
+            Step::Expected => return,
+            Step::Over(over) => return self.closed.add(over),
+            Step::Odd => {
+                self.unfold(&segment.flow, segment.flow_hash, sink);
+                return self.take(segment, payload, sink);
+            }
+            Step::None => {}
+        }
+        match self.closed.meet(hash, segment) {
+            Meeting::Late => return,
+            Meeting::Reuse => self.port_reuses += 1,
+            Meeting::None => {}
         }
         self.begin(segment, payload, sink);
     }
 
+    /// The connection of `flow` is followed from now on, if it was a visit.
+    fn unfold(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
+        if let Some(visit) = self.visits.take_of(place(flow_hash), flow) {
+            self.follow(visit, sink);
+        }
+    }
+
+    /// What was a visit is followed.
+    fn follow(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
+        let (hash, connection) = (place(visit.flow_hash), self.followed(visit, sink));
+        self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
+    }
+
+    /// What was a visit, as a connection.
+    fn followed(&mut self, visit: Box<Visit>, sink: &mut impl Sink) -> Box<Connection> {
+        let mut connection = self.place(Connection::new(&visit.syn()));
+        if self.shows_values {
+            connection.show_values();
+        }
+        visit.unfold(&mut connection, &mut self.shared, sink);
+        self.visits.keep_room(visit);
+        connection
+    }
+
+    /// A visit is over.
+    fn end(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
+        if visit.visited().is_some_and(|visited| sink.visit(&visited)) {
+            return self.visits.keep_room(visit);
+        }
+        let connection = self.followed(visit, sink);
+        self.let_go(connection, sink);
+    }
+
     /// Takes an ICMP error about a packet of one of the connections.
-    pub fn icmp_error(&mut self, error: &IcmpError) {
+    pub fn icmp_error(&mut self, error: &IcmpError, sink: &mut impl Sink) {
+        self.unfold(&error.flow, error.flow_hash, sink);
         let hash = place(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
         connection.icmp_error(error, &mut self.shared);
         if connection.is_over() {
             connection.set_over(error.time_ns);
-            self.closed.push_back((error.time_ns + LINGER_NS, hash, error.flow));
+            self.closed.add(Over::of(connection, hash, error.time_ns));
         }
     }
 
     /// This connection is a copy of another with other addresses: it is followed on, and nothing more
     /// is told of it.
-    pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64) {
+    pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
+        self.unfold(flow, flow_hash, sink);
         let found = self.table.find_mut(place(flow_hash), |connection| connection.key == *flow);
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
@@ -198,32 +270,56 @@ impl Tracker {
             return;
         }
         self.expire(segment.time_ns, sink);
-        let mut connection = self.place(Connection::new(segment));
-        if self.shows_values {
-            connection.show_values();
+        if self.may_be_visit(segment, sink) {
+            if let Some(old) = self.visits.begin(hash, segment, self.shows_values) {
+                self.follow(old, sink);
+            }
+        } else {
+            let mut connection = self.place(Connection::new(segment));
+            if self.shows_values {
+                connection.show_values();
+            }
+            connection.segment(segment, payload, &mut self.shared, sink);
+            self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         }
-        connection.segment(segment, payload, &mut self.shared, sink);
         if syn {
             self.begun += 1;
             let (number, key, first_frame) = (self.begun, segment.flow, segment.frame);
             self.fresh.push_back(Begun { number, hash, key, first_frame });
         }
-        self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         self.bound_half_open(sink);
     }
 
+    /// Whether a visit may begin with `segment`, and one that is over counted.
+    fn may_be_visit<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
+        S::COUNTS_VISITS
+            && !self.shared.goes_long_way
+            && self.shared.window.is_all()
+            && Visit::begins_with(segment)
+    }
+
+    /// Lets go of connections that were over long ago.
     fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
-        while let Some(&(until_ns, hash, key)) = self.closed.front() {
-            if until_ns > now_ns {
-                return;
+        while let Some(over) = self.closed.next_due(now_ns) {
+            if let Some(visit) = self.visits.take(over.hash, &over.key, over.first_frame) {
+                if visit.is_over() {
+                    self.closed.remember(&over, visit.syn_sequence(), now_ns);
+                    self.end(visit, sink);
+                    continue;
+                }
+                self.follow(visit, sink);
             }
-            self.closed.pop_front();
-            let over = self
-                .table
-                .find(hash, |connection| connection.key == key)
-                .is_some_and(|connection| connection.is_over());
-            if over {
-                self.remove(hash, &key, sink);
+            let found = self.table.find(over.hash, |it| over.is(it));
+            match found.map(|connection| connection.left_cleanly()) {
+                Some(false) if !over.is_forgotten(now_ns) => self.closed.keep(over),
+                Some(is_clean) => {
+                    let syn = found.and_then(|connection| connection.syn_sequence());
+                    self.remove(over.hash, &over.key, sink);
+                    if is_clean {
+                        self.closed.remember(&over, syn, now_ns);
+                    }
+                }
+                None => {}
             }
         }
     }
@@ -239,7 +335,12 @@ impl Tracker {
     fn bound_half_open(&mut self, sink: &mut impl Sink) {
         while self.fresh.len() > FRESH_MAX {
             let Some(begun) = self.fresh.pop_front() else { return };
-            if self.find(&begun).is_some_and(|connection| !connection.setup.is_established()) {
+            let Begun { hash, key, first_frame, .. } = &begun;
+            let connected = self
+                .find(&begun)
+                .map(|connection| connection.setup.is_established())
+                .or_else(|| self.visits.is_connected(*hash, key, *first_frame));
+            if connected == Some(false) {
                 self.half_open.push_back(begun);
             }
         }
@@ -257,12 +358,17 @@ impl Tracker {
 
     fn remove(&mut self, hash: u64, key: &FlowKey, sink: &mut impl Sink) {
         if let Ok(entry) = self.table.find_entry(hash, |connection| connection.key == *key) {
-            let (mut connection, _) = entry.remove();
-            connection.finish(&mut self.shared, sink);
-            if self.spare.len() < SPARE_MAX {
-                connection.give_back(&mut self.shared.rares);
-                self.spare.push(connection);
-            }
+            let (connection, _) = entry.remove();
+            self.let_go(connection, sink);
+        }
+    }
+
+    /// `connection` is over.
+    fn let_go(&mut self, mut connection: Box<Connection>, sink: &mut impl Sink) {
+        connection.finish(&mut self.shared, sink);
+        if self.spare.len() < SPARE_MAX {
+            connection.give_back(&mut self.shared.rares);
+            self.spare.push(connection);
         }
     }
 
@@ -279,6 +385,13 @@ impl Tracker {
 
     /// The capture is over: ends every connection, in the order they began.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        for visit in self.visits.take_all() {
+            if visit.is_over() {
+                self.end(visit, sink);
+            } else {
+                self.follow(visit, sink);
+            }
+        }
         let mut rest: Vec<_> = self.table.drain().collect();
         rest.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
         for mut connection in rest {
@@ -289,12 +402,12 @@ impl Tracker {
     /// Bytes of memory that connections hold.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
-        self.table.allocation_size() + connections.sum::<usize>()
+        self.table.allocation_size() + connections.sum::<usize>() + self.visits.memory_bytes()
     }
 
     /// Connections followed at present.
     pub fn open_connections(&self) -> usize {
-        self.table.len()
+        self.table.len() + self.visits.len()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
 mod steady;
+mod visits;
+mod wire;
 
 use etherparse::PacketBuilder;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 //! between them.
 
 use super::report_with;
-use etherparse::{PacketBuilder, TcpOptionElement};
+use super::wire::{Packet, pcap_header};
 use proptest::prelude::*;
 use tcpwhy_core::pipeline::Options;
 
@@ -118,16 +118,13 @@ struct Sent<'a> {
     side: usize,
     seq: u32,
     payload: &'a [u8],
-    flags: &'a str,
+    flags: &'static str,
     window: u16,
 }
 
 impl Line {
     fn begin(path_ns: u64, speech: Speech) -> Self {
-        let mut bytes = Vec::new();
-        for word in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65_535, 1] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
+        let bytes = pcap_header();
         let mut line =
             Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], path_ns, speech };
         for (side, flags) in [(0, "S"), (1, "SA"), (0, "A")] {
@@ -142,44 +139,30 @@ impl Line {
     /// Writes a packet as it is.
     fn put(&mut self, sent: Sent<'_>) {
         let Sent { side, seq, payload, flags, window } = sent;
-        let addresses = [[10, 0, 0, 1], [10, 0, 0, 2]];
-        let (source, destination) = (addresses[side], addresses[1 - side]);
-        let port = self.speech.port();
-        let ports = if side == 0 { (20_000, port) } else { (port, 20_000) };
-        let mut ip =
-            etherparse::Ipv4Header::new(0, 64, 6.into(), source, destination).expect("a header");
-        ip.identification = self.numbers[side];
-        let builder = PacketBuilder::ethernet2([1; 6], [2; 6])
-            .ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
-        let mut tcp = builder.tcp(ports.0, ports.1, seq, window);
-        let ticks = (self.time_ns / 1_000_000) as u32;
-        let mut options = vec![TcpOptionElement::Timestamp(5_000 + ticks, 5_000 + ticks)];
-        for flag in flags.chars() {
-            tcp = match flag {
-                'S' => {
-                    options.push(TcpOptionElement::MaximumSegmentSize(1_460));
-                    options.push(TcpOptionElement::WindowScale(7));
-                    tcp.syn()
-                }
-                'P' => tcp.psh(),
-                'F' => tcp.fin(),
-                _ => tcp.ack(self.next[1 - side]),
-            };
-        }
-        let tcp = tcp.options(&options).expect("few options");
-        let mut frame = Vec::new();
-        tcp.write(&mut frame, payload).expect("a packet in memory");
-        let len = frame.len() as u32;
-        let seconds = 1 + (self.time_ns / 1_000_000_000) as u32;
-        for word in [seconds, (self.time_ns % 1_000_000_000) as u32, len, len] {
-            self.bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        self.bytes.extend_from_slice(&frame);
+        let packet = Packet {
+            time_ns: self.time_ns,
+            side,
+            ports: [20_000, self.speech.port()],
+            seq,
+            ack: self.next[1 - side],
+            payload: payload.to_vec(),
+            flags,
+            window,
+            number: self.numbers[side],
+        };
+        packet.write(&mut self.bytes, usize::MAX);
         self.numbers[side] = self.numbers[side].wrapping_add(1);
     }
 
     /// `side` sends `payload`, of which nothing is captured if it is `missing`.
-    fn send(&mut self, side: usize, payload: &[u8], flags: &str, window: u16, missing: bool) {
+    fn send(
+        &mut self,
+        side: usize,
+        payload: &[u8],
+        flags: &'static str,
+        window: u16,
+        missing: bool,
+    ) {
         let seq = self.next[side];
         if missing {
             self.numbers[side] = self.numbers[side].wrapping_add(1);

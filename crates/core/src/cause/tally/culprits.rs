@@ -8,7 +8,7 @@ use crate::cause::scene::{Proof, Scene, Shown};
 use crate::cause::{Cause, Owner, Role};
 use crate::histogram::Histogram;
 use crate::report::{Culprit, Ledger, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Plain};
+use crate::tcp::{Chain, Connection, Exchange};
 use crate::wire::Endpoint;
 use std::hash::{Hash, Hasher};
 
@@ -144,10 +144,9 @@ impl CauseTally {
         self.note_share(chain.ns, wall_ns);
     }
 
-    /// Counts what the server's work, one silence, cost an exchange.
+    /// Counts one silence that cost an exchange of `wall_ns` so much, and nothing else of it is to be known.
     #[inline]
-    pub(super) fn add_plain(&mut self, plain: &Plain<'_>) {
-        let (wall_ns, lost_ns) = (plain.wall_ns(), plain.server_ns);
+    pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
         self.exchanges += 1;
         self.count += 1;
         self.lost_ns = self.lost_ns.saturating_add(lost_ns);

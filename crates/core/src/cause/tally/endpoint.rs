@@ -8,7 +8,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Plain, Sighting};
+use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -47,6 +47,16 @@ impl Group {
         self.ledger.add(Owner::Path, plain.path_ns);
         self.ledger.add(Owner::Server, plain.server_ns);
         self.latency.record(plain.wall_ns());
+    }
+
+    #[inline]
+    pub(super) fn add_visit(&mut self, visited: &Visited<'_>) {
+        self.exchanges += 1;
+        self.ledger.add(Owner::Connect, visited.connect_ns);
+        self.ledger.add(Owner::Client, visited.client_ns);
+        self.ledger.add(Owner::Path, visited.path_ns);
+        self.ledger.add(Owner::Server, visited.server_ns);
+        self.latency.record(visited.wall_ns());
     }
 
     /// Adds all of `other`.
@@ -163,11 +173,7 @@ impl EndpointTally {
             self.rtts.record(connection.path.base_rtt_ns());
         }
         self.protocol = self.protocol.max(connection.protocol());
-        if let Some(software) = connection.software(Side::Server)
-            && self.software.as_deref().is_none_or(|known| software < known)
-        {
-            self.software = Some(software.into());
-        }
+        self.name(connection.software(Side::Server));
         for side in Side::ALL {
             let half = &connection.halves[side as usize];
             if !half.is_troubled() && half.bulk.is_none() {
@@ -199,6 +205,29 @@ impl EndpointTally {
             most.zip(half.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
                 u64::from(connection.halves[side as usize].trouble().nagle_missed);
+        }
+    }
+
+    /// Counts a visit to it.
+    pub(super) fn visit(&mut self, visited: &Visited<'_>) {
+        self.connections += 1;
+        self.established += 1;
+        self.ttl = self.ttl.max(visited.ttl);
+        self.server_leg_known |= visited.path.knows(Side::Server);
+        if visited.path.base_rtt_ns() > 0 {
+            self.rtts.record(visited.path.base_rtt_ns());
+        }
+        self.protocol = self.protocol.max(visited.protocol);
+        self.name(visited.software);
+    }
+
+    /// Its server says it is `software`: of several names the least counts, so that their order does not.
+    #[inline]
+    fn name(&mut self, software: Option<&str>) {
+        if let Some(software) = software
+            && self.software.as_deref().is_none_or(|known| software < known)
+        {
+            self.software = Some(software.into());
         }
     }
 

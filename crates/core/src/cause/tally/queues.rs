@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner};
 use crate::report::Vantage;
-use crate::tcp::{Connection, Exchange, Outcome, Plain, Sighting, Standing};
+use crate::tcp::{Connection, Exchange, Outcome, Plain, Sighting, Standing, Visited};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -71,6 +71,12 @@ impl Queues {
     #[inline]
     pub fn tells_of(plain: &Plain<'_>) -> bool {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
+    }
+
+    /// The same of a visit.
+    #[inline]
+    pub fn tells_of_visit(visited: &Visited<'_>) -> bool {
+        (visited.arrived_ns - visited.syn.0).max(visited.path_ns) >= SLOW_NS
     }
 
     /// An exchange is over.

@@ -6,7 +6,8 @@ use super::culprits::Rank;
 use super::*;
 use crate::cause::Role;
 use crate::report::Culprit;
-use crate::tcp::Sighting;
+use crate::tcp::{Sighting, Visited};
+use std::cmp::Reverse;
 
 /// Kinds that are counted so at a time.
 const RUNS: usize = 64;
@@ -27,7 +28,7 @@ struct Run {
 }
 
 /// How long a part of it took, ns, and the first of equals.
-type Part = (u64, std::cmp::Reverse<(u64, FrameId)>);
+type Part = (u64, Reverse<(u64, FrameId)>);
 
 /// By a few bits of what they are of: who meets an occupied place goes without.
 pub struct Runs {
@@ -75,7 +76,7 @@ fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a 
 
 #[inline]
 fn rank(chain: &Chain) -> Rank {
-    (chain.clarity(), std::cmp::Reverse((chain.gap.end_ns, chain.gap.next.frame)))
+    (chain.clarity(), Reverse((chain.gap.end_ns, chain.gap.next.frame)))
 }
 
 /// What of `exchange` the owners of one cost took (see `costs`).
@@ -83,7 +84,7 @@ fn rank(chain: &Chain) -> Rank {
 fn part<const N: usize>(exchange: &Exchange, owners: [Owner; N]) -> Part {
     let Sighting { time_ns, frame, .. } = exchange.first;
     let ns = owners.into_iter().map(|owner| exchange.ledger.of(owner)).sum();
-    (ns, std::cmp::Reverse((time_ns, frame)))
+    (ns, Reverse((time_ns, frame)))
 }
 
 #[inline]
@@ -128,9 +129,9 @@ impl Runs {
         let server = connection.server();
         let place = place(&server, plain.kind);
         let Some(run) = &mut self.kinds[place] else { return false };
-        let rank = ((false, false, plain.server_ns), std::cmp::Reverse(plain.answered));
+        let rank = ((false, false, plain.server_ns), Reverse(plain.answered));
         let worked = plain.server_ns > 0;
-        let way = (plain.path_ns, std::cmp::Reverse(plain.asked));
+        let way = (plain.path_ns, Reverse(plain.asked));
         if run.server != server
             || run.kind != *plain.kind
             || has_queued(connection)
@@ -141,8 +142,31 @@ impl Runs {
         }
         run.group.add_plain(plain);
         if worked {
-            run.think.add_plain(plain);
+            run.think.add_one(plain.wall_ns(), plain.server_ns);
         }
+        true
+    }
+
+    /// The same of a visit.
+    #[inline]
+    pub fn take_visit(&mut self, visited: &Visited<'_>) -> bool {
+        let place = place(&visited.server, visited.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
+        let rank = ((false, false, visited.server_ns), Reverse(visited.answered));
+        let way = (visited.path_ns + visited.connect_ns, Reverse(visited.asked));
+        let pause = (visited.client_ns, Reverse(visited.asked));
+        if run.server != visited.server
+            || run.kind != *visited.kind
+            || visited.server_ns == 0
+            || rank > run.clearest
+            || way > run.longest_way
+            || pause.0 > 0 && pause > run.longest_pause
+        {
+            return false;
+        }
+        run.group.add_visit(visited);
+        run.connects += 1;
+        run.think.add_one(visited.wall_ns(), visited.server_ns);
         true
     }
 
@@ -188,16 +212,21 @@ impl Tally {
     /// Whether `connection` is one on which only its server's time was told of, which is counted here.
     #[inline]
     pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
-        if connection.totals.causes != QUIET {
-            return false;
+        let is_quiet = connection.totals.causes == QUIET;
+        if is_quiet {
+            self.add_quiet(connection.server());
         }
-        let server = connection.server();
+        is_quiet
+    }
+
+    /// Counts one to `server`.
+    #[inline]
+    pub(super) fn add_quiet(&mut self, server: Endpoint) {
         if self.runs.quiet.0 != server {
             self.settle_quiet();
             self.runs.quiet.0 = server;
         }
         self.runs.quiet.1 += 1;
-        true
     }
 
     fn settle_quiet(&mut self) {

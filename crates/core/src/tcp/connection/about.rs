@@ -82,7 +82,8 @@ impl Connection {
         again || !repeated && another
     }
 
-    fn syn_sequence(&self) -> Option<u32> {
+    /// The number of its SYN, where that was captured.
+    pub fn syn_sequence(&self) -> Option<u32> {
         self.halves[Side::Client as usize].first_number()
     }
 
@@ -91,6 +92,13 @@ impl Connection {
         self.ended().is_some_and(|ending| {
             ending.reset.is_some() || ending.fin_ns.iter().all(Option::is_some)
         })
+    }
+
+    /// Whether both sides closed, and each knows it of the other: nothing that comes later is anything to
+    /// anybody who waits.
+    pub fn left_cleanly(&self) -> bool {
+        let both = |half: &Half| half.fin().is_some_and(|fin| half.una_seen() > fin);
+        self.ending().reset.is_none() && self.halves.iter().all(both)
     }
 
     /// Whether the RST that ended it has come another way than its sender's other packets: its time

@@ -23,7 +23,7 @@ const OF_HOST: i8 = i8::MIN;
 
 /// The identification field of one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PacketCount {
+pub(in crate::tcp) struct PacketCount {
     /// What the next packet should have.
     next: u16,
     /// Matches less mismatches; [`OF_HOST`] once it is known to say nothing.

@@ -1,0 +1,461 @@
+//! The short way of a short connection: a client connects, asks once in one segment, is answered in one,
+//! and both leave. Where many clients come so, most connections are visits; a segment of one that was
+//! expected is only noted ([`Visit`]), and when the visit is over it is counted without ever having been
+//! followed ([`Visited`]). When anything else comes, what was noted goes the long way first
+//! ([`Visit::unfold`]), so that it leaves what that leaves.
+
+mod note;
+
+use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause;
+use crate::tcp::connection::Connection;
+use crate::tcp::half::PacketCount;
+use crate::tcp::path::Path;
+use crate::tcp::shared::{Names, Shared, Software};
+use crate::tcp::tracker::Sink;
+use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use note::Note;
+use std::sync::Arc;
+
+/// Segments that a visit may have: three to connect, a request, an answer, two FINs, and as many ACKs.
+const SEGMENTS_MAX: usize = 11;
+
+/// Payload that is kept of one, bytes: there is nothing else to read it from, should it turn out to be no visit.
+const PAYLOAD_MAX: usize = 2048;
+
+/// The flags of a segment that is all of a message.
+const MESSAGE: u8 = TcpFlags::ACK | TcpFlags::PSH;
+
+/// The flags of a lone FIN.
+const LEAVES: u8 = TcpFlags::ACK | TcpFlags::FIN;
+
+/// What no segment of a visit may show.
+const ODD_FACTS: u16 =
+    SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::TUNNELLED;
+
+/// How far a visit has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum Stage {
+    #[default]
+    Syn,
+    SynAck,
+    Connected,
+    Asked,
+    Answered,
+    /// The client has its answer.
+    Arrived,
+}
+
+/// When a segment passed, ns, and its frame.
+pub type Passed = (u64, FrameId);
+
+/// A connection that has been a visit so far.
+pub struct Visit {
+    /// Its key.
+    pub key: FlowKey,
+    /// Hash of the key.
+    pub flow_hash: u64,
+    client_is_high: bool,
+    stage: Stage,
+    framer: Framer,
+    software: Option<Arc<Software>>,
+    kind: Label,
+    path: Path,
+    /// By side: the sequence number that follows, what it has acknowledged, the largest segment it may send,
+    /// whether it has left, and the numbers of its packets.
+    next: [u32; 2],
+    acked: [u32; 2],
+    smss: [u16; 2],
+    left: [bool; 2],
+    packets: [(PacketCount, u64); 2],
+    syn: Passed,
+    answered_syn_ns: u64,
+    connected_ns: u64,
+    asked: Passed,
+    answered: Passed,
+    arrived_ns: u64,
+    /// The way to the server as it was known when the answer came, ns.
+    way_ns: u64,
+    /// When both sides had left, ns; 0 before.
+    pub over_ns: u64,
+    last_ns: u64,
+    ttl: u8,
+    notes: Vec<Note>,
+    payload: Vec<u8>,
+}
+
+/// A visit that is over.
+pub struct Visited<'a> {
+    /// Who came.
+    pub client: Endpoint,
+    /// To whom.
+    pub server: Endpoint,
+    /// What was asked.
+    pub kind: &'a Label,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// What the server says it is.
+    pub software: Option<&'a str>,
+    /// Time to live of the server's last packet.
+    pub ttl: u8,
+    /// The round trips to both.
+    pub path: Path,
+    /// The first SYN.
+    pub syn: Passed,
+    /// The request.
+    pub asked: Passed,
+    /// The answer.
+    pub answered: Passed,
+    /// When the answer was acknowledged, ns.
+    pub arrived_ns: u64,
+    /// Time of the set-up, ns.
+    pub connect_ns: u64,
+    /// The client's, between that and its request, ns.
+    pub client_ns: u64,
+    /// The path's, ns.
+    pub path_ns: u64,
+    /// The server's, ns.
+    pub server_ns: u64,
+}
+
+impl Visited<'_> {
+    /// Its wall time, ns.
+    #[inline]
+    pub fn wall_ns(&self) -> u64 {
+        self.connect_ns + self.client_ns + self.path_ns + self.server_ns
+    }
+}
+
+impl Visit {
+    /// Whether one may begin with `segment`.
+    pub fn begins_with(segment: &Segment) -> bool {
+        segment.flags.0 == TcpFlags::SYN
+            && segment.payload_len == 0
+            && segment.facts.0 & ODD_FACTS == 0
+            && segment.facts.has(SegmentFlags::MSS)
+    }
+
+    /// One that begins with `syn`, in the room of another where there is `room`.
+    pub fn begin(syn: &Segment, room: Option<Box<Self>>, shows_values: bool) -> Box<Self> {
+        let client_is_high = syn.from_high();
+        let server = if client_is_high { &syn.flow.low } else { &syn.flow.high };
+        let mut framer = Framer::new(server.port, false);
+        if shows_values {
+            framer.show_values();
+        }
+        let mut room = room;
+        let (mut notes, mut payload) = match &mut room {
+            Some(room) => (std::mem::take(&mut room.notes), std::mem::take(&mut room.payload)),
+            None => (Vec::with_capacity(SEGMENTS_MAX), Vec::new()),
+        };
+        notes.clear();
+        payload.clear();
+        let visit = Self {
+            key: syn.flow,
+            flow_hash: syn.flow_hash,
+            client_is_high,
+            stage: Stage::Syn,
+            framer,
+            software: None,
+            kind: Label::default(),
+            path: Path::default(),
+            next: [syn.seq.wrapping_add(1), 0],
+            acked: [0; 2],
+            smss: [0; 2],
+            left: [false; 2],
+            packets: Default::default(),
+            syn: (syn.time_ns, syn.frame),
+            answered_syn_ns: 0,
+            connected_ns: 0,
+            asked: Default::default(),
+            answered: Default::default(),
+            arrived_ns: 0,
+            way_ns: 0,
+            over_ns: 0,
+            last_ns: syn.time_ns,
+            ttl: 0,
+            notes,
+            payload,
+        };
+        let mut visit = match room {
+            Some(mut room) => {
+                *room = visit;
+                room
+            }
+            None => Box::new(visit),
+        };
+        visit.announce(Side::Server, syn);
+        visit.count_packet(Side::Client, syn);
+        visit.notes.push(Note::of(syn));
+        visit
+    }
+
+    /// Its first frame.
+    pub fn first_frame(&self) -> FrameId {
+        self.syn.1
+    }
+
+    /// When it began, ns.
+    pub fn first_ns(&self) -> u64 {
+        self.syn.0
+    }
+
+    /// The number of its SYN.
+    pub fn syn_sequence(&self) -> Option<u32> {
+        self.notes.first().map(|syn| syn.seq)
+    }
+
+    /// Whether its handshake is complete.
+    pub fn is_connected(&self) -> bool {
+        self.stage >= Stage::Connected
+    }
+
+    /// Whether both sides have left, and each knows it of the other.
+    pub fn is_over(&self) -> bool {
+        self.left == [true; 2] && self.acked == [self.next[1], self.next[0]]
+    }
+
+    /// The largest segment of `sender` is announced by its peer's SYN.
+    fn announce(&mut self, sender: Side, syn: &Segment) {
+        let options = if syn.facts.has(SegmentFlags::TIMESTAMPS) { 12 } else { 0 };
+        self.smss[sender as usize] = syn.mss.saturating_sub(options);
+    }
+
+    /// Whether no packet of `side` is missing before `segment`, as far as their numbers tell.
+    #[inline]
+    fn count_packet(&mut self, side: Side, segment: &Segment) -> bool {
+        let (count, number) = &mut self.packets[side as usize];
+        *number += 1;
+        !segment.facts.has(SegmentFlags::IPV4)
+            || *number > 1 && count.take_next(segment)
+            || count.follow(segment, 1, *number, false) == 0
+    }
+
+    /// Takes `segment`, if it was expected; otherwise nothing more will be.
+    #[inline]
+    pub fn goes_on(
+        &mut self,
+        segment: &Segment,
+        payload: &[u8],
+        known: &KnownHeaders,
+        names: &mut Names,
+    ) -> bool {
+        let side =
+            if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
+        let (own, peer) = (side as usize, side.peer() as usize);
+        let plain = segment.facts.0 & ODD_FACTS == 0
+            && segment.sack_count == 0
+            && segment.window > 0
+            && segment.time_ns >= self.last_ns
+            && segment.captured_len == segment.payload_len
+            && segment.payload_len as usize == payload.len()
+            && self.notes.len() < SEGMENTS_MAX
+            && self.payload.len() + payload.len() <= PAYLOAD_MAX;
+        if !plain || !self.count_packet(side, segment) {
+            return false;
+        }
+        let stands = segment.seq == self.next[own] && segment.flags.has(TcpFlags::ACK);
+        let taken = match self.stage {
+            Stage::Syn => self.answer_syn(side, segment),
+            _ if !stands => false,
+            Stage::SynAck => self.connect(side, segment),
+            Stage::Connected => self.ask(side, segment, payload, known, names),
+            Stage::Asked if segment.flags.0 == TcpFlags::ACK => self.hear(side, segment),
+            Stage::Asked => self.answer(side, segment, payload, known, names),
+            Stage::Answered | Stage::Arrived => self.leave(side, segment),
+        };
+        if !taken {
+            return false;
+        }
+        self.last_ns = segment.time_ns;
+        if side == Side::Server {
+            self.ttl = segment.ttl;
+        }
+        self.acked[own] = segment.ack;
+        let sequence_len =
+            segment.payload_len + u32::from(segment.flags.0 & (TcpFlags::SYN | TcpFlags::FIN) != 0);
+        self.next[own] = segment.seq.wrapping_add(sequence_len);
+        if self.over_ns == 0 && self.left[own] && self.left[peer] {
+            self.over_ns = segment.time_ns;
+        }
+        self.notes.push(Note::of(segment));
+        self.payload.extend_from_slice(payload);
+        true
+    }
+
+    fn answer_syn(&mut self, side: Side, segment: &Segment) -> bool {
+        let expected = side == Side::Server
+            && segment.flags.0 == TcpFlags::SYN | TcpFlags::ACK
+            && segment.ack == self.next[Side::Client as usize]
+            && segment.payload_len == 0
+            && segment.facts.has(SegmentFlags::MSS);
+        self.announce(Side::Client, segment);
+        self.path.sample(Side::Server, segment.time_ns - self.syn.0);
+        (self.stage, self.answered_syn_ns) = (Stage::SynAck, segment.time_ns);
+        expected
+    }
+
+    fn connect(&mut self, side: Side, segment: &Segment) -> bool {
+        self.path.sample(Side::Client, segment.time_ns - self.answered_syn_ns);
+        (self.stage, self.connected_ns) = (Stage::Connected, segment.time_ns);
+        side == Side::Client && self.is_ack_alone(side, segment)
+    }
+
+    /// Whether `segment` acknowledges all that the peer of `side` has sent, and says nothing else.
+    #[inline]
+    fn is_ack_alone(&self, side: Side, segment: &Segment) -> bool {
+        segment.flags.0 == TcpFlags::ACK
+            && segment.payload_len == 0
+            && segment.ack == self.next[side.peer() as usize]
+    }
+
+    /// Whether `segment` may be the one segment of a message of `side`.
+    #[inline]
+    fn is_message(&self, side: Side, segment: &Segment) -> bool {
+        segment.flags.0 == MESSAGE
+            && segment.ack == self.next[side.peer() as usize]
+            && (1..=self.smss[side as usize].into()).contains(&segment.payload_len)
+    }
+
+    fn ask(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        known: &KnownHeaders,
+        names: &mut Names,
+    ) -> bool {
+        if side != Side::Client || !self.is_message(side, segment) {
+            return false;
+        }
+        let Some(Mark::Request { kind, software, .. }) = self.framer.known(side, payload, 0, known)
+        else {
+            return false;
+        };
+        if let Some(stated) = software {
+            names.add(&mut self.software, side, &stated.name);
+        }
+        self.kind = *kind;
+        (self.stage, self.asked) = (Stage::Asked, (segment.time_ns, segment.frame));
+        true
+    }
+
+    /// The server says that it has the request.
+    fn hear(&mut self, side: Side, segment: &Segment) -> bool {
+        let heard = side == Side::Server
+            && self.acked[Side::Server as usize] != segment.ack
+            && self.is_ack_alone(side, segment);
+        self.path.sample(Side::Server, segment.time_ns - self.asked.0);
+        heard
+    }
+
+    fn answer(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        known: &KnownHeaders,
+        names: &mut Names,
+    ) -> bool {
+        if side != Side::Server || !self.is_message(side, segment) {
+            return false;
+        }
+        let Some(Mark::Response { software, .. }) = self.framer.known(side, payload, 0, known)
+        else {
+            return false;
+        };
+        if let Some(stated) = software {
+            names.add(&mut self.software, side, &stated.name);
+        }
+        let waited_ns = segment.time_ns - self.asked.0;
+        if self.acked[Side::Server as usize] != segment.ack {
+            self.path.sample(Side::Server, waited_ns);
+        }
+        self.way_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
+        (self.stage, self.answered) = (Stage::Answered, (segment.time_ns, segment.frame));
+        true
+    }
+
+    /// An ACK or a FIN behind the answer.
+    fn leave(&mut self, side: Side, segment: &Segment) -> bool {
+        let own = side as usize;
+        let leaves = segment.flags.0 == LEAVES && !self.left[own];
+        let news = segment.ack != self.acked[own];
+        let expected = segment.payload_len == 0
+            && (leaves || segment.flags.0 == TcpFlags::ACK && news)
+            && self.may_acknowledge(side, segment.ack);
+        // A client that leaves before it has its answer waits for it no more.
+        if !expected || leaves && side == Side::Client && self.stage == Stage::Answered && !news {
+            return false;
+        }
+        if side == Side::Client && news && self.stage == Stage::Answered {
+            self.path.sample(Side::Client, segment.time_ns - self.answered.0);
+            (self.stage, self.arrived_ns) = (Stage::Arrived, segment.time_ns);
+        }
+        self.left[own] |= leaves;
+        true
+    }
+
+    /// Whether `ack` is the end of what the peer of `side` has said, or of its FIN behind that.
+    #[inline]
+    fn may_acknowledge(&self, side: Side, ack: u32) -> bool {
+        let next = self.next[side.peer() as usize];
+        ack == next || self.left[side.peer() as usize] && ack == next.wrapping_sub(1)
+    }
+
+    /// What of it is to be counted, if that is all there is to be known of it.
+    pub fn visited(&self) -> Option<Visited<'_>> {
+        let waited_ns = self.answered.0.saturating_sub(self.asked.0);
+        let over = self.is_over() && self.stage == Stage::Arrived;
+        if !over || cause::is_time_for_timer(waited_ns, self.path.base_rtt_ns()) {
+            return None;
+        }
+        let [low, high] = [self.key.low, self.key.high];
+        let (client, server) = if self.client_is_high { (high, low) } else { (low, high) };
+        let software = self.software.as_deref().and_then(|it| it[Side::Server as usize].as_deref());
+        Some(Visited {
+            client,
+            server,
+            kind: &self.kind,
+            protocol: self.framer.protocol(),
+            software,
+            ttl: self.ttl,
+            path: self.path,
+            syn: self.syn,
+            asked: self.asked,
+            answered: self.answered,
+            arrived_ns: self.arrived_ns,
+            connect_ns: self.connected_ns - self.syn.0,
+            client_ns: self.asked.0 - self.connected_ns,
+            path_ns: self.way_ns + self.path.rtt_ns(Side::Client),
+            server_ns: waited_ns - self.way_ns,
+        })
+    }
+
+    /// Does what was only noted to `connection`, which is new.
+    #[inline(never)]
+    pub fn unfold(&self, connection: &mut Connection, shared: &mut Shared, sink: &mut impl Sink) {
+        let mut begin = 0;
+        for note in &self.notes {
+            let segment = note.segment(self.key, self.flow_hash, begin as u32);
+            let end = begin + usize::from(note.payload_len);
+            let payload = self.payload.get(begin..end).unwrap_or_default();
+            connection.segment(&segment, payload, shared, sink);
+            begin = end;
+        }
+        if self.over_ns > 0 {
+            connection.set_over(self.over_ns);
+        }
+    }
+
+    /// Its first segment.
+    pub fn syn(&self) -> Segment {
+        self.notes.first().map(|note| note.segment(self.key, self.flow_hash, 0)).unwrap_or_default()
+    }
+
+    /// Bytes of memory it holds.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.notes.capacity() * size_of::<Note>() + self.payload.capacity()
+    }
+}

@@ -1,0 +1,72 @@
+//! A segment of a visit, in little room.
+
+use crate::capture::FrameId;
+use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
+
+/// What is kept of a segment: all of it that a segment of a visit has.
+#[derive(Clone, Copy)]
+pub(super) struct Note {
+    time_ns: u64,
+    frame: FrameId,
+    /// Its sequence number.
+    pub seq: u32,
+    ack: u32,
+    tsval: u32,
+    tsecr: u32,
+    /// Its payload's length, bytes.
+    pub payload_len: u16,
+    facts: SegmentFlags,
+    mss: u16,
+    window: u16,
+    ip_id: u16,
+    window_scale: u8,
+    flags: TcpFlags,
+    ttl: u8,
+}
+
+impl Note {
+    #[inline]
+    pub fn of(segment: &Segment) -> Self {
+        Self {
+            time_ns: segment.time_ns,
+            frame: segment.frame,
+            seq: segment.seq,
+            ack: segment.ack,
+            tsval: segment.tsval,
+            tsecr: segment.tsecr,
+            payload_len: segment.payload_len as u16,
+            facts: segment.facts,
+            mss: segment.mss,
+            window: segment.window,
+            ip_id: segment.ip_id,
+            window_scale: segment.window_scale,
+            flags: segment.flags,
+            ttl: segment.ttl,
+        }
+    }
+
+    /// The segment, whose payload begins at `payload_offset` of what is kept.
+    pub fn segment(&self, flow: FlowKey, flow_hash: u64, payload_offset: u32) -> Segment {
+        Segment {
+            time_ns: self.time_ns,
+            frame: self.frame,
+            flow_hash,
+            flow,
+            facts: self.facts,
+            seq: self.seq,
+            ack: self.ack,
+            payload_len: self.payload_len.into(),
+            payload_offset,
+            captured_len: self.payload_len.into(),
+            tsval: self.tsval,
+            tsecr: self.tsecr,
+            mss: self.mss,
+            window_scale: self.window_scale,
+            window: self.window,
+            ip_id: self.ip_id,
+            flags: self.flags,
+            ttl: self.ttl,
+            ..Segment::default()
+        }
+    }
+}
