@@ -442,7 +442,7 @@ fn notice(tally: &mut Tally, report: &Report) {
 /// Where most connections were captured.
 fn vantage(tally: &Tally) -> Vantage {
     let places = [Vantage::Client, Vantage::Server, Vantage::Middle, Vantage::Local]
-        .map(|place| (tally.vantages.get(&(place as u8)).copied().unwrap_or(0), place));
+        .map(|place| (tally.vantages[place as usize], place));
     let known: u64 = places.iter().map(|(count, _)| count).sum();
     match places.into_iter().max_by_key(|(count, _)| *count) {
         Some((count, place)) if known > 0 && count * 10 >= known * 9 => place,

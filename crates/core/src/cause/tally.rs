@@ -144,8 +144,8 @@ pub struct Tally {
     pub causes: Causes,
     /// Connections.
     pub connections: u64,
-    /// By vantage.
-    pub vantages: HashMap<u8, u64>,
+    /// The same by [`Vantage`].
+    pub vantages: [u64; Vantage::ALL.len()],
     /// First exchanges of connections, for the look-ups before them.
     pub firsts: Vec<First>,
     /// When and where the last of them begins, once later ones were dropped.
@@ -178,11 +178,8 @@ impl Sink for Tally {
         }
         self.worst.pass_over();
         self.connections += 1;
-        *self.vantages.entry(visited.path.vantage() as u8).or_default() += 1;
+        self.vantages[visited.path.vantage() as usize] += 1;
         self.keep_first(First::of_visit(visited));
-        let place = self.place(visited.server);
-        self.notes.crowded += u64::from(place != visited.server);
-        self.endpoints.entry_ref(&place).or_default().visit(visited);
         self.add_quiet(visited.server);
         true
     }
@@ -229,7 +226,7 @@ impl Sink for Tally {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
         }
-        *self.vantages.entry(connection.vantage() as u8).or_default() += 1;
+        self.vantages[connection.vantage() as usize] += 1;
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.queues.connection(connection);
@@ -410,8 +407,8 @@ impl Tally {
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
         self.connections += other.connections;
-        for (vantage, count) in other.vantages {
-            *self.vantages.entry(vantage).or_default() += count;
+        for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {
+            *mine += theirs;
         }
     }
 }

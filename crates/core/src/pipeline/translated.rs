@@ -123,7 +123,7 @@ impl Translated {
         for index in 0..batch.samples.len() {
             let place = batch.samples[index];
             let Some(segment) = batch.at(place) else { continue };
-            if is_syn_ack(segment) {
+            if !self.copies.is_empty() && is_syn_ack(segment) {
                 self.copies.remove(&segment.flow);
             }
             if let Some(copy) = self.see(segment) {

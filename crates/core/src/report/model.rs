@@ -115,6 +115,12 @@ pub enum Vantage {
     Mixed,
 }
 
+impl Vantage {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Unknown, Self::Client, Self::Server, Self::Middle, Self::Local, Self::Mixed];
+}
+
 /// Time by owner, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger(pub(super) [u64; Owner::ALL.len()]);

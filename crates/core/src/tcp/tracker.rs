@@ -11,7 +11,7 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::shared::Shared;
 use crate::tcp::visit::{Visit, Visited};
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
-use closed::{Closed, Meeting, Over};
+use closed::{Closed, Due, Meeting, Over};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use visits::{Step, Visits};
@@ -300,7 +300,8 @@ impl Tracker {
 
     /// Lets go of connections that were over long ago.
     fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
-        while let Some(over) = self.closed.next_due(now_ns) {
+        while let Some(due) = self.closed.next_due(now_ns) {
+            let (Due::Settled(over) | Due::Forgotten(over)) = due;
             if let Some(visit) = self.visits.take(over.hash, &over.key, over.first_frame) {
                 if visit.is_over() {
                     self.closed.remember(&over, visit.syn_sequence(), now_ns);
@@ -310,16 +311,15 @@ impl Tracker {
                 self.follow(visit, sink);
             }
             let found = self.table.find(over.hash, |it| over.is(it));
-            match found.map(|connection| connection.left_cleanly()) {
-                Some(false) if !over.is_forgotten(now_ns) => self.closed.keep(over),
-                Some(is_clean) => {
-                    let syn = found.and_then(|connection| connection.syn_sequence());
-                    self.remove(over.hash, &over.key, sink);
-                    if is_clean {
-                        self.closed.remember(&over, syn, now_ns);
-                    }
-                }
-                None => {}
+            let Some(connection) = found else { continue };
+            let (is_clean, syn) = (connection.left_cleanly(), connection.syn_sequence());
+            if is_clean || matches!(due, Due::Forgotten(_)) {
+                self.remove(over.hash, &over.key, sink);
+            } else {
+                self.closed.keep(over);
+            }
+            if is_clean {
+                self.closed.remember(&over, syn, now_ns);
             }
         }
     }

@@ -19,6 +19,8 @@ struct Run {
     group: Group,
     /// How many of them include their set-up.
     connects: u64,
+    /// The connections of those that were visits.
+    visits: Option<Box<EndpointTally>>,
     think: CauseTally,
     /// Of the clearest instance that is kept of its server's time, and of the samples of the path's and
     /// of its client's: what does not exceed them is counted, and no more.
@@ -166,6 +168,7 @@ impl Runs {
         }
         run.group.add_visit(visited);
         run.connects += 1;
+        run.visits.get_or_insert_default().visit(visited);
         run.think.add_one(visited.wall_ns(), visited.server_ns);
         true
     }
@@ -190,6 +193,7 @@ impl Runs {
                     kind: exchange.kind,
                     group: Group::default(),
                     connects: 0,
+                    visits: None,
                     think: CauseTally::default(),
                     clearest,
                     longest_way,
@@ -241,9 +245,13 @@ impl Tally {
     pub(crate) fn settle(&mut self) {
         self.settle_quiet();
         for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
-            let Run { server, kind, group, connects, think, .. } = *run;
+            let Run { server, kind, group, connects, visits, think, .. } = *run;
             let place = self.place(server);
             let endpoint = self.endpoints.entry_ref(&place).or_default();
+            if let Some(visits) = visits {
+                self.notes.crowded += if place == server { 0 } else { visits.connections };
+                endpoint.merge(*visits);
+            }
             endpoint.connects += connects;
             endpoint.kind(&kind).merge(&group);
             self.causes.at(&think_of(server).within(place)).merge(&think);

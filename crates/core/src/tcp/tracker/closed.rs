@@ -12,6 +12,11 @@ const LINGER_NS: u64 = 3_000_000_000;
 /// order than they were sent by a tenth of that ([`STEP_NS`]).
 const SETTLE_NS: u64 = 10 * STEP_NS;
 
+/// So many of one shard are kept whole, and what is left of so many: where no time goes by, or a scan meets
+/// closed ports by the thousand, those that were over first give way.
+const WHOLE_MAX: usize = 1 << 11;
+const PAST_MAX: usize = 1 << 14;
+
 /// Whether what passes at `now_ns` is nothing to a connection that was over at `over_ns`.
 pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
     now_ns >= over_ns.saturating_add(LINGER_NS)
@@ -42,8 +47,7 @@ impl Over {
         self.key == connection.key && self.first_frame == connection.first_frame
     }
 
-    /// Whether what passes at `now_ns` is nothing to it.
-    pub fn is_forgotten(&self, now_ns: u64) -> bool {
+    fn is_forgotten(&self, now_ns: u64) -> bool {
         is_forgotten(self.over_ns, now_ns)
     }
 }
@@ -66,6 +70,14 @@ pub enum Meeting {
     Late,
     /// It begins another one with the same addresses and ports.
     Reuse,
+}
+
+/// One that need not be kept as it is any more.
+pub enum Due {
+    /// What was sent before it was over has come.
+    Settled(Over),
+    /// What comes now is nothing to it.
+    Forgotten(Over),
 }
 
 /// The connections of one shard that are over.
@@ -102,18 +114,20 @@ impl Closed {
     }
 
     /// Takes out the next one that need not be kept as it is any more.
-    pub fn next_due(&mut self, now_ns: u64) -> Option<Over> {
-        if self.doubtful.front().is_some_and(|over| over.is_forgotten(now_ns)) {
-            return self.doubtful.pop_front();
+    pub fn next_due(&mut self, now_ns: u64) -> Option<Due> {
+        let is_old = |over: &Over| over.is_forgotten(now_ns);
+        if self.doubtful.len() > WHOLE_MAX || self.doubtful.front().is_some_and(is_old) {
+            return self.doubtful.pop_front().map(Due::Forgotten);
         }
-        let is_settled = self.due(now_ns).next().is_some();
-        if is_settled { self.fresh.pop_front() } else { None }
+        let is_settled = self.fresh.len() > WHOLE_MAX || self.due(now_ns).next().is_some();
+        if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
 
     /// `over` was told of; its first segment had the number `syn`.
     pub fn remember(&mut self, over: &Over, syn: Option<u32>, now_ns: u64) {
+        let many = |left: usize| left >= PAST_MAX;
         while let Some(&(over_ns, hash)) =
-            self.order.front().filter(|it| is_forgotten(it.0, now_ns))
+            self.order.front().filter(|it| many(self.order.len()) || is_forgotten(it.0, now_ns))
         {
             self.order.pop_front();
             if let Ok(entry) =
