@@ -71,7 +71,7 @@ impl First {
         Self {
             client: visited.client.address,
             server: visited.server,
-            start_ns: visited.syn.0,
+            start_ns: visited.syn.time_ns,
             kind: visited.kind.digest(),
             wall_ns: visited.wall_ns(),
             rtt_base_ns: visited.path.base_rtt_ns(),
@@ -80,10 +80,10 @@ impl First {
             set_up_again_ns: 0,
             unheard_ns: 0,
             answered: true,
-            answered_ns: visited.answered.0,
+            answered_ns: visited.answered.time_ns,
             established: true,
             syn_unheard: false,
-            frame: visited.asked.1,
+            frame: visited.asked.frame,
         }
     }
 
@@ -170,12 +170,10 @@ impl Sink for Tally {
     const COUNTS_VISITS: bool = true;
 
     fn visit(&mut self, visited: &Visited<'_>) -> bool {
-        if Queues::tells_of_visit(visited)
-            || !self.worst.passes_over(visited)
-            || !self.runs.take_visit(visited)
-        {
+        if !self.worst.passes_over(visited) || !self.runs.take_visit(visited) {
             return false;
         }
+        self.queues.visit(visited);
         self.worst.pass_over();
         self.connections += 1;
         self.vantages[visited.path.vantage() as usize] += 1;

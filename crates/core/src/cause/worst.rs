@@ -77,7 +77,7 @@ impl Worst {
     /// Whether `visited`, on which nothing was lost, is none of the worst.
     #[inline]
     pub fn passes_over(&self, visited: &Visited<'_>) -> bool {
-        let rank = (Reverse(0), Reverse(visited.wall_ns()), visited.syn.1);
+        let rank = (Reverse(0), Reverse(visited.wall_ns()), visited.syn.frame);
         self.bar.is_some_and(|bar| rank >= bar)
     }
 

@@ -54,7 +54,7 @@ const PLAIN_NS: u64 = 30_000;
 const TRIES_AGAIN_NS: u64 = 10_000_000;
 
 /// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
-const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
+pub(super) const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
 /// Usual delay of an ACK, ns.
 const DELAYED_ACK_NS: u64 = 45_000_000;
 

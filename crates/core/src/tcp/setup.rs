@@ -12,7 +12,7 @@ use steps::{Step, Steps};
 
 /// An exchange that begins later than this after its connection was set up did not wait for it:
 /// the connection came from a pool or was opened in advance.
-const WAITED_FOR_NS: u64 = 100_000_000;
+pub(super) const WAITED_FOR_NS: u64 = 100_000_000;
 
 /// A SYN-ACK this much later than the client's ACK can have told its server is not one that crossed
 /// it, ns.

@@ -8,10 +8,12 @@ mod note;
 
 use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
-use crate::cause;
-use crate::tcp::connection::Connection;
+use crate::tcp::clock::SenderClock;
+use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::half::PacketCount;
 use crate::tcp::path::Path;
+use crate::tcp::sent::Sighting;
+use crate::tcp::setup::WAITED_FOR_NS;
 use crate::tcp::shared::{Names, Shared, Software};
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
@@ -47,9 +49,6 @@ enum Stage {
     Arrived,
 }
 
-/// When a segment passed, ns, and its frame.
-pub type Passed = (u64, FrameId);
-
 /// A connection that has been a visit so far.
 pub struct Visit {
     /// Its key.
@@ -63,17 +62,18 @@ pub struct Visit {
     kind: Label,
     path: Path,
     /// By side: the sequence number that follows, what it has acknowledged, the largest segment it may send,
-    /// whether it has left, and the numbers of its packets.
+    /// whether it has left, the numbers of its packets and its clock.
     next: [u32; 2],
     acked: [u32; 2],
     smss: [u16; 2],
     left: [bool; 2],
     packets: [(PacketCount, u64); 2],
-    syn: Passed,
+    clocks: [SenderClock; 2],
+    syn: Sighting,
     answered_syn_ns: u64,
     connected_ns: u64,
-    asked: Passed,
-    answered: Passed,
+    asked: Sighting,
+    answered: Sighting,
     arrived_ns: u64,
     /// The way to the server as it was known when the answer came, ns.
     way_ns: u64,
@@ -102,11 +102,11 @@ pub struct Visited<'a> {
     /// The round trips to both.
     pub path: Path,
     /// The first SYN.
-    pub syn: Passed,
+    pub syn: Sighting,
     /// The request.
-    pub asked: Passed,
+    pub asked: Sighting,
     /// The answer.
-    pub answered: Passed,
+    pub answered: Sighting,
     /// When the answer was acknowledged, ns.
     pub arrived_ns: u64,
     /// Time of the set-up, ns.
@@ -165,7 +165,8 @@ impl Visit {
             smss: [0; 2],
             left: [false; 2],
             packets: Default::default(),
-            syn: (syn.time_ns, syn.frame),
+            clocks: Default::default(),
+            syn: Sighting::of(Side::Client, syn),
             answered_syn_ns: 0,
             connected_ns: 0,
             asked: Default::default(),
@@ -187,18 +188,19 @@ impl Visit {
         };
         visit.announce(Side::Server, syn);
         visit.count_packet(Side::Client, syn);
+        visit.has_queued(Side::Client, syn);
         visit.notes.push(Note::of(syn));
         visit
     }
 
     /// Its first frame.
     pub fn first_frame(&self) -> FrameId {
-        self.syn.1
+        self.syn.frame
     }
 
     /// When it began, ns.
     pub fn first_ns(&self) -> u64 {
-        self.syn.0
+        self.syn.time_ns
     }
 
     /// The number of its SYN.
@@ -232,6 +234,16 @@ impl Visit {
             || count.follow(segment, 1, *number, false) == 0
     }
 
+    /// Whether `segment` of `side` has waited in a queue, by its timestamp.
+    #[inline]
+    fn has_queued(&mut self, side: Side, segment: &Segment) -> bool {
+        let clock = &mut self.clocks[side as usize];
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            clock.observe(segment.tsval, segment.time_ns);
+        }
+        clock.queued_ns() > 0
+    }
+
     /// Takes `segment`, if it was expected; otherwise nothing more will be.
     #[inline]
     pub fn goes_on(
@@ -252,7 +264,7 @@ impl Visit {
             && segment.payload_len as usize == payload.len()
             && self.notes.len() < SEGMENTS_MAX
             && self.payload.len() + payload.len() <= PAYLOAD_MAX;
-        if !plain || !self.count_packet(side, segment) {
+        if !plain || !self.count_packet(side, segment) || self.has_queued(side, segment) {
             return false;
         }
         let stands = segment.seq == self.next[own] && segment.flags.has(TcpFlags::ACK);
@@ -291,7 +303,7 @@ impl Visit {
             && segment.payload_len == 0
             && segment.facts.has(SegmentFlags::MSS);
         self.announce(Side::Client, segment);
-        self.path.sample(Side::Server, segment.time_ns - self.syn.0);
+        self.path.sample(Side::Server, segment.time_ns - self.syn.time_ns);
         (self.stage, self.answered_syn_ns) = (Stage::SynAck, segment.time_ns);
         expected
     }
@@ -337,7 +349,7 @@ impl Visit {
             names.add(&mut self.software, side, &stated.name);
         }
         self.kind = *kind;
-        (self.stage, self.asked) = (Stage::Asked, (segment.time_ns, segment.frame));
+        (self.stage, self.asked) = (Stage::Asked, Sighting::of(side, segment));
         true
     }
 
@@ -346,7 +358,7 @@ impl Visit {
         let heard = side == Side::Server
             && self.acked[Side::Server as usize] != segment.ack
             && self.is_ack_alone(side, segment);
-        self.path.sample(Side::Server, segment.time_ns - self.asked.0);
+        self.path.sample(Side::Server, segment.time_ns - self.asked.time_ns);
         heard
     }
 
@@ -368,12 +380,12 @@ impl Visit {
         if let Some(stated) = software {
             names.add(&mut self.software, side, &stated.name);
         }
-        let waited_ns = segment.time_ns - self.asked.0;
+        let waited_ns = segment.time_ns - self.asked.time_ns;
         if self.acked[Side::Server as usize] != segment.ack {
             self.path.sample(Side::Server, waited_ns);
         }
         self.way_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
-        (self.stage, self.answered) = (Stage::Answered, (segment.time_ns, segment.frame));
+        (self.stage, self.answered) = (Stage::Answered, Sighting::of(side, segment));
         true
     }
 
@@ -390,7 +402,7 @@ impl Visit {
             return false;
         }
         if side == Side::Client && news && self.stage == Stage::Answered {
-            self.path.sample(Side::Client, segment.time_ns - self.answered.0);
+            self.path.sample(Side::Client, segment.time_ns - self.answered.time_ns);
             (self.stage, self.arrived_ns) = (Stage::Arrived, segment.time_ns);
         }
         self.left[own] |= leaves;
@@ -406,9 +418,14 @@ impl Visit {
 
     /// What of it is to be counted, if that is all there is to be known of it.
     pub fn visited(&self) -> Option<Visited<'_>> {
-        let waited_ns = self.answered.0.saturating_sub(self.asked.0);
-        let over = self.is_over() && self.stage == Stage::Arrived;
-        if !over || cause::is_time_for_timer(waited_ns, self.path.base_rtt_ns()) {
+        let waited_ns = self.answered.time_ns.saturating_sub(self.asked.time_ns);
+        let paused_ns = self.asked.time_ns.saturating_sub(self.connected_ns);
+        let late_ns = self.arrived_ns.saturating_sub(self.answered.time_ns);
+        let counts = self.is_over()
+            && self.stage == Stage::Arrived
+            && paused_ns <= WAITED_FOR_NS
+            && late_ns <= DELAYED_ACK_MAX_NS;
+        if !counts {
             return None;
         }
         let [low, high] = [self.key.low, self.key.high];
@@ -426,8 +443,8 @@ impl Visit {
             asked: self.asked,
             answered: self.answered,
             arrived_ns: self.arrived_ns,
-            connect_ns: self.connected_ns - self.syn.0,
-            client_ns: self.asked.0 - self.connected_ns,
+            connect_ns: self.connected_ns - self.syn.time_ns,
+            client_ns: self.asked.time_ns - self.connected_ns,
             path_ns: self.way_ns + self.path.rtt_ns(Side::Client),
             server_ns: waited_ns - self.way_ns,
         })

@@ -73,10 +73,37 @@ impl Queues {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
     }
 
-    /// The same of a visit.
+    /// A visit is over.
     #[inline]
-    pub fn tells_of_visit(visited: &Visited<'_>) -> bool {
-        (visited.arrived_ns - visited.syn.0).max(visited.path_ns) >= SLOW_NS
+    pub fn visit(&mut self, visited: &Visited<'_>) {
+        let seen_ns = visited.arrived_ns - visited.syn.time_ns;
+        if seen_ns.max(visited.path_ns) >= SLOW_NS && visited.path.base_rtt_ns() > 0 {
+            self.slow_visit(visited);
+        }
+    }
+
+    #[cold]
+    fn slow_visit(&mut self, visited: &Visited<'_>) {
+        self.keep(Small {
+            client: visited.client,
+            server: visited.server,
+            connection: visited.syn.frame,
+            rtt_base_ns: visited.path.base_rtt_ns(),
+            shook_hands: true,
+            vantage: visited.path.vantage(),
+            protocol: visited.protocol,
+            kind: visited.kind.digest(),
+            first: visited.asked,
+            last: visited.answered,
+            connects: true,
+            wall_ns: visited.wall_ns(),
+            path_ns: visited.path_ns,
+            connect_ns: visited.connect_ns,
+            queueing_ns: 0,
+            server_ns: visited.server_ns,
+            acked_ns: visited.arrived_ns - visited.answered.time_ns,
+            told_ns: 0,
+        });
     }
 
     /// An exchange is over.
@@ -105,7 +132,7 @@ impl Queues {
         // Where a SYN or its answer came again, more than the way took the time.
         let setup = &connection.setup;
         let connects = exchange.connects && setup.syns == 1 && setup.syn_acks == 1;
-        self.smalls.push(Small {
+        self.keep(Small {
             client: connection.client(),
             server: connection.server(),
             connection: connection.first_frame,
@@ -125,7 +152,11 @@ impl Queues {
             acked_ns: connection.last.time_ns.saturating_sub(exchange.end_ns),
             told_ns: told.map(|chain| chain.ns).sum(),
         });
-        self.bases.entry(connection.first_frame).or_insert(rtt_base_ns);
+    }
+
+    fn keep(&mut self, small: Small) {
+        self.bases.entry(small.connection).or_insert(small.rtt_base_ns);
+        self.smalls.push(small);
         self.bound();
     }
 

@@ -154,9 +154,11 @@ impl Runs {
     pub fn take_visit(&mut self, visited: &Visited<'_>) -> bool {
         let place = place(&visited.server, visited.kind);
         let Some(run) = &mut self.kinds[place] else { return false };
-        let rank = ((false, false, visited.server_ns), Reverse(visited.answered));
-        let way = (visited.path_ns + visited.connect_ns, Reverse(visited.asked));
-        let pause = (visited.client_ns, Reverse(visited.asked));
+        let [asked, answered] =
+            [&visited.asked, &visited.answered].map(|it| Reverse((it.time_ns, it.frame)));
+        let rank = ((false, false, visited.server_ns), answered);
+        let way = (visited.path_ns + visited.connect_ns, asked);
+        let pause = (visited.client_ns, asked);
         if run.server != visited.server
             || run.kind != *visited.kind
             || visited.server_ns == 0
