@@ -40,6 +40,7 @@ impl Default for Floors {
 /// Fills in what the sums say.
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     tally.settle();
+    tally.worst.settle();
     standing::settle(&mut tally);
     steps::settle(&mut tally);
     settle_nagle(&mut tally);

@@ -141,6 +141,7 @@ impl Line {
         let Sent { side, seq, payload, flags, window } = sent;
         let packet = Packet {
             time_ns: self.time_ns,
+            sent_ns: self.time_ns,
             side,
             ports: [20_000, self.speech.port()],
             seq,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tcpwhy_core::pipeline::Options;
 
 /// Connections of a capture: so many that the worst of each shard are known, and others only counted.
-const CONNECTIONS: u32 = 6_000;
+const CONNECTIONS: u32 = 4_500;
 
 /// What happens on a connection beside the usual, to the packet with a number.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,8 @@ enum Odd {
     Last(usize),
     /// It comes so much later.
     Late(usize, u32),
+    /// It was sent, and comes so much later.
+    Queued(usize, u32),
     Unpushed(usize),
 }
 
@@ -60,7 +62,7 @@ fn odd() -> impl Strategy<Value = Odd> {
     let which = 0..12_usize;
     let later =
         prop_oneof![Just(3_000_u32), Just(5_000_000), Just(250_000_000), Just(1_500_000_000)];
-    (which, later, 0..11).prop_map(|(which, later, odd)| match odd {
+    (which, later, 0..15).prop_map(|(which, later, odd)| match odd {
         0 => Odd::Missing(which),
         1 => Odd::Twice(which, later),
         2 => Odd::Again(which, later),
@@ -70,14 +72,17 @@ fn odd() -> impl Strategy<Value = Odd> {
         6 => Odd::Misnumbered(which),
         7 => Odd::Cut(which, 60),
         8 => Odd::Last(which),
-        9 => Odd::Late(which, later),
-        _ => Odd::Unpushed(which),
+        9 => Odd::Unpushed(which),
+        10 | 11 => Odd::Queued(which, later),
+        _ => Odd::Late(which, later),
     })
 }
 
 fn script() -> impl Strategy<Value = Script> {
-    let rtt_ns = || prop_oneof![Just(4_000_u32), 20_000..900_000_u32, Just(30_000_000)];
-    let pause_ns = || prop_oneof![4 => 0..900_000_u32, 1 => 0..300_000_000_u32];
+    let rtt_ns =
+        || prop_oneof![Just(4_000_u32), 20_000..900_000_u32, Just(30_000_000), Just(120_000_000)];
+    let pause_ns =
+        || prop_oneof![3 => 0..900_000_u32, 1 => 0..300_000_000_u32, 1 => Just(230_000_000)];
     let turns = prop_oneof![5 => Just(1_u8), 1 => 0..4_u8];
     let odd = prop_oneof![2 => Just(None), 3 => odd().prop_map(Some)];
     let ways = ([rtt_ns(), rtt_ns()], [pause_ns(), pause_ns()]);
@@ -115,6 +120,7 @@ impl Line {
         self.time_ns += u64::from(after_ns);
         self.packets.push(Packet {
             time_ns: self.time_ns,
+            sent_ns: self.time_ns,
             side,
             ports: self.ports,
             seq: self.next[side],
@@ -189,6 +195,7 @@ impl Script {
         | Odd::Cut(which, _)
         | Odd::Last(which)
         | Odd::Late(which, _)
+        | Odd::Queued(which, _)
         | Odd::Unpushed(which)) = odd;
         let which = which % packets.len();
         match odd {
@@ -212,8 +219,15 @@ impl Script {
             Odd::Misnumbered(_) => packets[which].number = packets[which].number.wrapping_add(3),
             Odd::Cut(..) => {}
             Odd::Last(_) => packets.truncate(which + 1),
-            Odd::Late(_, later_ns) => {
-                packets[which..].iter_mut().for_each(|it| it.time_ns += u64::from(later_ns));
+            Odd::Late(_, later_ns) | Odd::Queued(_, later_ns) => {
+                let sent_ns = packets[which].sent_ns;
+                for packet in &mut packets[which..] {
+                    packet.time_ns += u64::from(later_ns);
+                    packet.sent_ns = packet.time_ns;
+                }
+                if matches!(odd, Odd::Queued(..)) {
+                    packets[which].sent_ns = sent_ns;
+                }
             }
             Odd::Unpushed(_) => {
                 if packets[which].flags == "PA" {
@@ -234,7 +248,7 @@ impl Script {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn counting_short_connections_comes_to_what_following_them_does(

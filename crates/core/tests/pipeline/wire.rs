@@ -6,6 +6,8 @@ use etherparse::{PacketBuilder, TcpOptionElement};
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub time_ns: u64,
+    /// When it was sent, by its timestamp.
+    pub sent_ns: u64,
     pub side: usize,
     /// The client's port and the server's.
     pub ports: [u16; 2],
@@ -37,7 +39,7 @@ impl Packet {
         let builder = PacketBuilder::ethernet2([1; 6], [2; 6])
             .ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
         let mut tcp = builder.tcp(from, to, self.seq, self.window);
-        let ticks = (self.time_ns / 1_000_000) as u32;
+        let ticks = (self.sent_ns / 1_000_000) as u32;
         let mut options = vec![TcpOptionElement::Timestamp(5_000 + ticks, 5_000 + ticks)];
         for flag in self.flags.chars() {
             tcp = match flag {
