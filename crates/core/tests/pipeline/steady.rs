@@ -108,7 +108,8 @@ struct Line {
     /// By side, client first: the next sequence number and packet number.
     next: [u32; 2],
     numbers: [u16; 2],
-    path_ns: u64,
+    /// Round trips to both, ns.
+    legs_ns: [u64; 2],
     speech: Speech,
 }
 
@@ -123,13 +124,13 @@ struct Sent<'a> {
 }
 
 impl Line {
-    fn begin(path_ns: u64, speech: Speech) -> Self {
+    fn begin(legs_ns: [u64; 2], speech: Speech) -> Self {
         let bytes = pcap_header();
         let mut line =
-            Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], path_ns, speech };
+            Self { bytes, time_ns: 0, next: [0; 2], numbers: [1, 7_000], legs_ns, speech };
         for (side, flags) in [(0, "S"), (1, "SA"), (0, "A")] {
             let seq = line.next[side];
-            line.time_ns += if side == 1 { path_ns } else { 3_000 };
+            line.time_ns += legs_ns[side];
             line.put(Sent { side, seq, payload: b"", flags, window: 60_000 });
             line.next[side] = 1;
         }
@@ -190,7 +191,7 @@ impl Line {
         }
         let flags = if matches!(turn, Turn::Unpushed) { "A" } else { "AP" };
         let window = if let Turn::Window(window) = turn { *window } else { 60_000 };
-        self.time_ns += 2_000 + u64::from(*idle_ns);
+        self.time_ns += self.legs_ns[0] + u64::from(*idle_ns);
         if matches!(turn, Turn::AckedAlone) {
             self.send(0, b"", "A", 60_000, false);
             self.time_ns += 50_000;
@@ -210,7 +211,7 @@ impl Line {
         if matches!(turn, Turn::RequestAgain) {
             self.again(0, &request, 230_000_000);
         }
-        self.time_ns += self.path_ns;
+        self.time_ns += self.legs_ns[1];
         if matches!(turn, Turn::AckedFirst) {
             self.send(1, b"", "A", 60_000, false);
         }
@@ -239,10 +240,12 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         speech in prop::sample::select(vec![Speech::Http, Speech::Redis, Speech::Other]),
         path_ns in prop_oneof![Just(5_000_u64), Just(2_000_000), Just(30_000_000)],
+        at_server: bool,
         closes: bool,
         begins_before: bool,
     ) {
-        let mut line = Line::begin(path_ns, speech);
+        let legs_ns = if at_server { [path_ns, 3_000] } else { [3_000, path_ns] };
+        let mut line = Line::begin(legs_ns, speech);
         if begins_before {
             // The handshake was not captured.
             line.bytes.truncate(PCAP_HEADER_BYTES);

@@ -141,13 +141,14 @@ impl Connection {
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
-    /// The server answers what it was asked, and before a timer may be behind that.
+    /// The server answers what it was asked, and no timer may be behind that.
     #[inline]
     fn is_answer(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         let silent_ns = segment.time_ns.saturating_sub(steady.asked.time_ns);
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns())
+            && (self.path.ends_here(Side::Server)
+                || !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns()))
             && !self.halves[Side::Server as usize].has_queued(segment)
     }
 
