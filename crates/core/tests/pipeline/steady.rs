@@ -66,6 +66,8 @@ enum Turn {
     /// Not captured.
     RequestMissing,
     ResponseMissing,
+    /// So is one of several segments.
+    LongMissing,
     /// Sent again.
     RequestAgain,
     ResponseAgain,
@@ -92,11 +94,12 @@ fn step() -> impl Strategy<Value = Step> {
     let turn = prop_oneof![
         24 => Just(Plain),
         1 => prop::sample::select(vec![
-            AckedFirst, AckedAlone, InTwo, RequestInTwo, Cut, OtherRequest(1), OtherRequest(2), OtherResponse(1), OtherResponse(2), RequestMissing, ResponseMissing, RequestAgain,
+            AckedFirst, AckedAlone, InTwo, RequestInTwo, Cut, OtherRequest(1), OtherRequest(2), OtherResponse(1), OtherResponse(2), RequestMissing, ResponseMissing, LongMissing, RequestAgain,
             ResponseAgain, Copied, Window(0), Window(1), Window(60_000), Unpushed, Misnumbered,
         ]),
     ];
-    let think_ns = prop_oneof![8 => 20_000..400_000_u32, 1 => 0..60_000_000_u32];
+    let think_ns =
+        prop_oneof![5 => 20_000..400_000_u32, 2 => 0..60_000_000_u32, 1 => 0..400_000_000_u32];
     let idle_ns = prop_oneof![8 => 20_000..400_000_u32, 1 => 0..600_000_000_u32];
     (turn, think_ns, idle_ns).prop_map(|(turn, think_ns, idle_ns)| Step { turn, think_ns, idle_ns })
 }
@@ -189,6 +192,9 @@ impl Line {
         if matches!(turn, Turn::Cut) {
             response.truncate(300);
         }
+        if matches!(turn, Turn::LongMissing) {
+            response.resize(4_000, b'x');
+        }
         let flags = if matches!(turn, Turn::Unpushed) { "A" } else { "AP" };
         let window = if let Turn::Window(window) = turn { *window } else { 60_000 };
         self.time_ns += self.legs_ns[0] + u64::from(*idle_ns);
@@ -224,7 +230,13 @@ impl Line {
             self.time_ns += 40_000;
             self.send(1, &response[200..], "AP", 60_000, false);
         } else {
-            self.send(1, &response, "AP", 60_000, matches!(turn, Turn::ResponseMissing));
+            self.send(
+                1,
+                &response,
+                "AP",
+                60_000,
+                matches!(turn, Turn::ResponseMissing | Turn::LongMissing),
+            );
         }
         if matches!(turn, Turn::ResponseAgain) {
             self.again(1, &response, 230_000_000);

@@ -20,7 +20,32 @@ pub(super) struct Doubted {
     skips: bool,
 }
 
+impl Doubted {
+    /// Of a server with which nothing was ever wrong: the answer in `frame`, which took `own_ns` of it.
+    pub fn of_answer(frame: FrameId, own_ns: u64) -> Self {
+        let slice = busy(Side::Server, own_ns);
+        Self { sender: Side::Server, frame, slice, first_loss: true, skips: false }
+    }
+
+    /// Whether it is about the silence that `segment` ended.
+    pub fn is_about(&self, segment: &Segment) -> bool {
+        self.frame == segment.frame
+    }
+}
+
 impl Connection {
+    /// Takes the doubt that there is.
+    pub(super) fn take_doubted(&mut self) -> Option<Doubted> {
+        self.rare.as_mut()?.doubted.take().map(|doubted| *doubted)
+    }
+
+    /// Keeps `doubted`, if there is one.
+    pub(super) fn give_back_doubt(&mut self, doubted: Option<Doubted>) {
+        if let Some(doubted) = doubted {
+            self.rare_mut().doubted = Some(Box::new(doubted));
+        }
+    }
+
     /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
     /// would not show otherwise.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {

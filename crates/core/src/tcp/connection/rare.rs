@@ -38,6 +38,11 @@ pub(super) struct Rare {
 impl Rare {
     /// Whether there is nothing that the next segment might change.
     pub fn is_quiet(&self) -> bool {
+        self.is_quiet_but(|_| false)
+    }
+
+    /// The same, but for a doubt of that kind.
+    pub fn is_quiet_but(&self, known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
         let Self {
             ending,
             echoes: _,
@@ -53,7 +58,8 @@ impl Rare {
             is_copy: _,
         } = self;
         let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
-        let other = doubted.is_some() || blocked.is_some() || standing.is_some();
+        let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
+        let other = doubted || blocked.is_some() || standing.is_some();
         let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
         !(repeated || other || told)
     }

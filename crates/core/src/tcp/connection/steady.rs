@@ -7,6 +7,7 @@
 
 mod reading;
 
+use super::doubt::Doubted;
 use super::*;
 use crate::app::Label;
 use crate::tcp::half::Alone;
@@ -39,6 +40,8 @@ pub(super) struct Steady {
     asked: Alone,
     /// Its answer.
     answer: Alone,
+    /// The doubt about the answer before the last request, where there is one.
+    doubted: Option<Doubted>,
     /// What was asked.
     kind: Label,
     /// Right edges of the windows as each sender knew them when the last request passed.
@@ -62,7 +65,8 @@ impl Connection {
     pub(super) fn settle_down(&mut self, segment: &Segment, shared: &Shared) {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let knows_path = Side::ALL.into_iter().all(|side| self.path.knows(side));
-        let calm = self.rare.as_ref().is_none_or(|rare| rare.is_quiet())
+        let of_answer = |doubted: &Doubted| doubted.is_about(segment);
+        let calm = self.rare.as_ref().is_none_or(|rare| rare.is_quiet_but(of_answer))
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
@@ -84,6 +88,7 @@ impl Connection {
                 before: Alone::of(segment, server.nxt),
                 asked: Alone { end: client.nxt, ..Alone::default() },
                 answer: Alone::default(),
+                doubted: self.take_doubted(),
                 kind: Label::default(),
                 edges: self.halves.each_ref().map(Half::right_edge),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
@@ -141,14 +146,11 @@ impl Connection {
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
-    /// The server answers what it was asked, and no timer may be behind that.
+    /// The server answers what it was asked.
     #[inline]
     fn is_answer(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
-        let silent_ns = segment.time_ns.saturating_sub(steady.asked.time_ns);
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && (self.path.ends_here(Side::Server)
-                || !cause::is_time_for_timer(silent_ns, self.path.base_rtt_ns()))
             && !self.halves[Side::Server as usize].has_queued(segment)
     }
 
@@ -172,13 +174,14 @@ impl Connection {
         sink: &mut impl Sink,
     ) {
         let was_told = self.tell_plainly(segment, shared, sink);
-        let arrived = if was_told {
-            None
+        let (arrived, doubted) = if was_told {
+            (None, self.doubt_answer())
         } else {
             self.unfold(true, &mut shared.spare, &mut shared.answered);
-            self.timeline.retire_only(self.path.rtt_ns(Side::Client))
+            (self.timeline.retire_only(self.path.rtt_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
+        steady.doubted = doubted;
         let [client, server] = &mut self.halves;
         let answer = *steady.last_answer();
         let start = steady.asked.end;
@@ -211,6 +214,7 @@ impl Connection {
             self.hand(arrived, shared, sink);
             if self.steady.is_some() {
                 self.timeline.fold(&mut shared.spare);
+                self.take_doubted();
             }
         }
     }
@@ -268,6 +272,17 @@ impl Connection {
         true
     }
 
+    /// The doubt about the last answer, which was told.
+    #[inline]
+    fn doubt_answer(&self) -> Option<Doubted> {
+        let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
+        let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
+        let own_ns = waited_ns.saturating_sub(self.path.rtt_ns(Side::Server));
+        let doubts = cause::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
+            && !self.path.ends_here(Side::Server);
+        doubts.then(|| Doubted::of_answer(steady.answer.frame, own_ns))
+    }
+
     /// Does what was only noted; the connection is steady no more.
     #[inline]
     pub(super) fn be_as_is(&mut self, shared: &mut Shared) {
@@ -281,12 +296,15 @@ impl Connection {
     /// bytes.
     #[inline(never)]
     fn unfold(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
-        let Some(steady) = self.steady.as_mut().filter(|it| it.phase != Phase::Found) else {
-            return;
-        };
+        let Some(steady) = self.steady.as_mut() else { return };
+        if steady.phase == Phase::Found {
+            let doubted = steady.doubted.take();
+            return self.give_back_doubt(doubted);
+        }
         let is_answered = steady.phase == Phase::Answered;
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
-        let Steady { before, asked, answer, kind, edges, .. } = **steady;
+        let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
+        self.give_back_doubt(doubted.filter(|_| !is_answered));
         let [client, server] = &mut self.halves;
         client.stand_at(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         client.hear(&before);
@@ -309,6 +327,9 @@ impl Connection {
             let gap = self.expected_silence(&segment, gap);
             self.halves[Side::Server as usize].depart_alone(&segment);
             self.timeline.wait(gap, spare);
+            if cause::may_be_timer(gap) {
+                self.doubt(gap, &cause::judge(gap));
+            }
             self.timeline.pass(Side::Server, answer.time_ns);
             if read {
                 self.streams[Side::Server as usize].pass(answer.end);
