@@ -16,6 +16,20 @@ use super::spacing::Spacing;
 /// off, at best.
 const PROMPT_NS: u64 = 1_000_000;
 
+/// Which end of a direction the capture is beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// Neither, or both.
+    Neither,
+    /// The sender's: when it passes is when it leaves. The round trip to the receiver, ns.
+    Sender {
+        /// See there.
+        rtt_ns: u64,
+    },
+    /// The receiver's: when it passes is when it arrives.
+    Receiver,
+}
+
 /// State of a sender that has sent more than a few segments.
 #[derive(Debug, Default)]
 pub struct Bulk {
