@@ -85,15 +85,17 @@ impl Half {
 
     /// How often the offered window stood in the way without having opened meanwhile: at one height,
     /// and at any. One that was twice as wide in the end is none that a buffer limits, unless it was so
-    /// before as well: then it moves with what is unread.
+    /// before as well, or nothing more was sent by then: that one moves with what is unread.
     pub fn window_stands(&self) -> [u32; 2] {
         let trouble = self.trouble();
         if self.is_read_slowly() {
             return [0, trouble.window_waits[1]];
         }
-        [trouble.window_level_max, trouble.window_stands].map(|(height, times)| {
-            let opened = self.window().is_some_and(|end| end >= 2 * height);
-            if opened { 0 } else { times }
-        })
+        let end = self.window().unwrap_or(0);
+        let beyond = |height: u64| height + height / 5 + 2 * self.smss();
+        let [level, any] = [trouble.window_level_max, trouble.window_stands];
+        let opened = |(height, _): (u64, u32)| end >= 2 * height;
+        let used = u64::from(self.flight_max) > beyond(any.0);
+        [if opened(level) { 0 } else { level.1 }, if opened(any) && used { 0 } else { any.1 }]
     }
 }
