@@ -324,7 +324,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             let felt = cause.waits.points().filter(|&(ns, _)| ns >= floors.fault_ns);
             (broad || deep) && felt.map(|(_, count)| count).sum::<u64>() >= 2
         }
-        Cause::ZeroWindow => deep || broad && room::is_unread(cause, floors),
+        Cause::ZeroWindow => {
+            deep && room::has_stopped(cause, floors)
+                || broad && room::is_unread(cause, endpoint, floors)
+        }
         _ => broad || deep,
     }
 }

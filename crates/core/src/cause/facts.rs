@@ -45,6 +45,10 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     if let Some(endpoint) = endpoint {
         facts.extend(compared(key, cause, endpoint));
     }
+    if facts.contains_key("moved") {
+        // A wider buffer is not what a reader needs who is behind.
+        facts.retain(|name, _| !["rate_bps", "bdp_bytes"].contains(name));
+    }
     facts
 }
 

@@ -3,10 +3,21 @@
 
 use super::Cause;
 use super::assemble::Floors;
+use super::scene::{Scene, Shown};
 use super::tally::{CauseTally, EndpointTally, Key};
 
 /// A window that stood in the way fewer times is one that still opens.
 const WINDOW_STANDS: u32 = 6;
+
+/// What was sent in exchanges that waited for room, bytes.
+pub(super) const READ: &str = "read_bytes";
+
+/// What receiving hosts put together (GRO), and readers ask for at a time.
+const PIECE_BYTES: u64 = 1 << 16;
+
+/// What a reader takes over what he reads is worth a word where a typical exchange waits for so many times
+/// what makes a cost worth one.
+const READER_COSTS: u64 = 5;
 
 /// A buffer below the bandwidth-delay product costs a round trip each time. Where that is short, it
 /// hardly shows, unless there are so many that it is worth as much as a cost has to be.
@@ -24,16 +35,41 @@ pub(super) fn is_short(
         }
         _ => [endpoint.ceilings[sender] > 0; 2],
     };
-    let share = cause.lost_ns as f64 / endpoint.all.ledger.total_ns().max(1) as f64;
-    let [now_ns, without_ns] = [&cause.now, &cause.without].map(|of| of.quantile_ns(0.5));
-    let typical_ns = now_ns.saturating_sub(without_ns);
-    let costly = share >= floors.cost_share && typical_ns >= floors.cost_ns;
+    let share = share(cause, endpoint);
+    let costly = share >= floors.cost_share && typical_ns(cause) >= floors.cost_ns;
     let wait_ns = cause.waits.quantile_ns(0.5);
     let long_waits = wait_ns >= 2 * floors.fault_ns;
     // The window of a reader who is behind moves, and a wider one would not help him with his work on
     // what he reads. That is worth a word where a cost would be.
     let usual = fixed && long_waits && share >= 5.0 * floors.fault_share;
-    usual || costly && (fixed || stands && wait_ns >= floors.cost_ns)
+    let held_up = wait_ns >= floors.cost_ns || is_read_slowly(cause, endpoint, floors);
+    usual || costly && (fixed || stands && held_up)
+}
+
+/// Which part of the time at an endpoint it cost.
+fn share(cause: &CauseTally, endpoint: &EndpointTally) -> f64 {
+    cause.lost_ns as f64 / endpoint.all.ledger.total_ns().max(1) as f64
+}
+
+/// What it cost a typical exchange with it, ns.
+fn typical_ns(cause: &CauseTally) -> u64 {
+    let [now_ns, without_ns] = [&cause.now, &cause.without].map(|of| of.quantile_ns(0.5));
+    now_ns.saturating_sub(without_ns)
+}
+
+/// Whether a reader who never stops, but takes little at a time, is what exchanges waited for, however
+/// short each wait.
+fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
+    share(cause, endpoint) >= floors.cost_share
+        && typical_ns(cause) >= READER_COSTS * floors.cost_ns
+        && is_felt(cause, floors)
+}
+
+/// Whether it takes longer over what a host hands to an application at once than what a host is late: one
+/// that empties its buffer as fast as it can is met by many such waits.
+fn is_felt(cause: &CauseTally, floors: &Floors) -> bool {
+    let pieces = cause.shown.count(READ) / PIECE_BYTES;
+    cause.lost_ns / pieces.max(1) >= floors.fault_ns
 }
 
 /// Whether the window mostly stood in the way at one height, of the times that it did at one and at any.
@@ -42,7 +78,20 @@ pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
 }
 
 /// A reader that was late once or twice is a host that was busy. One that closes its window for less
-/// than a cost has to take to matter works on what it reads, and wider windows would not help it.
-pub(super) fn is_unread(cause: &CauseTally, floors: &Floors) -> bool {
-    cause.count >= 3 && cause.waits.quantile_ns(0.5) >= floors.cost_ns
+/// than a cost has to take to matter works on what it reads, and wider windows would not help it: that
+/// is worth a word where it takes long in all.
+pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
+    let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
+    cause.count >= 3 && (stops || is_read_slowly(cause, endpoint, floors))
+}
+
+/// Whether it stopped once for as long as a cost has to take to matter, or what it was late was felt.
+pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
+    cause.waits.latency().max_ns >= floors.cost_ns || is_felt(cause, floors)
+}
+
+/// Adds up what had to be read.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    let began = scene.exchange.began_at[scene.chain.sender as usize];
+    shown.add(READ, scene.sender().nxt.saturating_sub(began));
 }

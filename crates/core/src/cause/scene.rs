@@ -6,7 +6,7 @@
 
 use super::{
     Cause, application, bufferbloat, delayed_ack, flight, http_100_continue, loss, mtu_black_hole,
-    nagle_delayed_ack, receive_window, resets, set_up, tls_handshake, zero_window,
+    nagle_delayed_ack, receive_window, resets, room, set_up, tls_handshake, zero_window,
 };
 use crate::app::Side;
 use crate::histogram::Histogram;
@@ -135,7 +135,11 @@ impl Scene<'_> {
             }
             Cause::RetransmissionTimeout => shown.add("tail", self.chain.tails.into()),
             Cause::SynRetransmit | Cause::AcceptQueueOverflow => set_up::add_up(self, shown),
-            Cause::ZeroWindow => zero_window::add_up(self, shown),
+            Cause::ReceiveWindow => room::add_up(self, shown),
+            Cause::ZeroWindow => {
+                room::add_up(self, shown);
+                zero_window::add_up(self, shown);
+            }
             Cause::ServerThink if self.gap().turn == Turn::Continues => shown.add(AMID, 1),
             Cause::SpuriousRetransmission => {
                 shown.add("dsack", self.sender().trouble().dsacks.into())
@@ -279,11 +283,13 @@ impl Shown {
 
     /// All as facts. The last word of a name is its unit.
     pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact)> + '_ {
-        let counts = self.counts.iter().map(|(&name, &count)| (name, Fact::Count(count)));
-        let medians = self.medians.iter().map(|(&name, values)| {
+        let is_bytes = |name: &str| name.ends_with("bytes");
+        let counts = self.counts.iter().map(move |(&name, &count)| {
+            (name, if is_bytes(name) { Fact::Bytes(count) } else { Fact::Count(count) })
+        });
+        let medians = self.medians.iter().map(move |(&name, values)| {
             let median = values.quantile_ns(0.5);
-            let is_bytes = name.ends_with("bytes");
-            (name, if is_bytes { Fact::Bytes(median) } else { Fact::Ns(median) })
+            (name, if is_bytes(name) { Fact::Bytes(median) } else { Fact::Ns(median) })
         });
         counts.chain(medians)
     }

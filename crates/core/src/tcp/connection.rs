@@ -25,8 +25,9 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
-use crate::tcp::half::{Half, IDLE_NS, Kind, Rtts, SinceDeparture, Stamp, too_early};
-use crate::tcp::path::Path;
+use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
+
+use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::ORIGIN;

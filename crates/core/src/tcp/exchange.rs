@@ -13,6 +13,9 @@ use crate::tcp::pause::Pauses;
 use crate::tcp::sent::Sighting;
 use std::num::NonZeroU64;
 
+/// A reader who closes his window fewer times is one who was late now and then.
+const CLOSED_OFTEN: u32 = 3;
+
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
@@ -422,6 +425,20 @@ impl Exchange {
             self.rename(sender, cause, Cause::ReceiveWindow);
         }
         self.provisional_ns = 0;
+    }
+
+    /// What `sender` waited for in a window that was small, he did for the reader who closes it.
+    pub fn blame_reader(&mut self, sender: Side) {
+        let of = |cause| {
+            let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
+            self.chains.iter().find(same)
+        };
+        let closes = of(Cause::ZeroWindow).is_some_and(|closed| closed.count >= CLOSED_OFTEN);
+        let small_ns = of(Cause::ReceiveWindow).map_or(0, |small| small.ns);
+        if closes && small_ns > 0 {
+            self.ledger.transfer(Owner::ReceiveWindow, Owner::ZeroWindow, small_ns);
+            self.rename(sender, Cause::ReceiveWindow, Cause::ZeroWindow);
+        }
     }
 
     /// The height of the flight turned out to be a ceiling: what was put down to a window that

@@ -39,7 +39,7 @@ use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::sent::{SentLog, Sighting};
 use crate::tcp::sequence::{ORIGIN, Sequence, widen};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
-pub use bulk::Bulk;
+pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
 use copies::LastPacket;
 pub use departure::Departure;
@@ -422,7 +422,7 @@ mod tests {
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, None, 0);
+        half.acked(&segment, Near::Neither, 0);
         assert_eq!(half.una_seen(), half.nxt);
     }
 }

@@ -20,6 +20,14 @@ const RTT_MAX_NS: u64 = 60_000_000_000;
 /// Below this a leg is as good as none: the vantage is on that host.
 const NEAR_NS: u64 = 60_000;
 
+/// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
+const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
+
+/// Whether a packet that has so long to live has met no router.
+pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
+    INITIAL_TTLS.contains(&ttl)
+}
+
 impl Path {
     /// Takes a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {

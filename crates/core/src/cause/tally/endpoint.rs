@@ -8,7 +8,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
+use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited, is_initial_ttl};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -18,9 +18,6 @@ const KINDS_MAX: usize = 256;
 
 /// The label under which kinds too many to tell apart are counted.
 pub const KIND_OTHER: &str = "(other)";
-
-/// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
-const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
 /// Exchanges of one endpoint (or one kind of them).
 #[derive(Clone, Debug, Default)]
@@ -157,7 +154,7 @@ impl EndpointTally {
     /// Whether no router lies between the server and the capture, by what systems begin to count down
     /// from: it is near.
     pub(in crate::cause) fn is_on_link(&self) -> bool {
-        INITIAL_TTLS.contains(&self.ttl)
+        is_initial_ttl(self.ttl)
     }
 
     /// Counts a connection to the endpoint.

@@ -53,14 +53,10 @@ impl Connection {
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         let una_ns = self.halves[peer].una_seen_ns();
-        // Beside the sender it shows how far apart departures were.
-        let near = self.halves[peer].bulk.is_some()
-            && self.path.ends_here(side.peer())
-            && !self.path.ends_here(side);
-        let near_rtt_ns = near.then(|| self.path.base_rtt_ns());
+        let near = if self.halves[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
         // An answer's ACK has waited for the answer: it only bounds the round trip.
         let prompt = !self.mid_stream || segment.payload_len == 0;
-        if let Some(rtt_ns) = self.take_ack(side, segment, near_rtt_ns).filter(|_| prompt) {
+        if let Some(rtt_ns) = self.take_ack(side, segment, near).filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         let una_now = self.halves[peer].una_seen();
@@ -80,6 +76,24 @@ impl Connection {
         if side == Side::Client && una_now >= self.timeline.retire_at {
             self.retire(una_now, una_ns, segment);
         }
+    }
+
+    /// Which end of what `side` acknowledges the capture is beside. Where the handshake was not seen, and a
+    /// reader's ACKs are all late, the way to it seems longer than it is: but no router lies there.
+    fn near(&self, side: Side) -> Near {
+        match [side.peer(), side].map(|end| self.path.ends_here(end)) {
+            [true, false] => Near::Sender { rtt_ns: self.path.base_rtt_ns() },
+            [false, true] => Near::Receiver,
+            [false, false] if self.mid_stream && self.is_on_link(side) => Near::Receiver,
+            _ => Near::Neither,
+        }
+    }
+
+    /// Whether there is a router on the way to the other side, and none on that to `side`, by what systems
+    /// begin to count down from.
+    fn is_on_link(&self, side: Side) -> bool {
+        let [here, there] = [side, side.peer()].map(|end| self.halves[end as usize].ttl());
+        is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
     /// `segment` of the client acknowledges the server's stream up to `una`, where a response ends. What it

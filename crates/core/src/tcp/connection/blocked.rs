@@ -65,15 +65,10 @@ impl Connection {
 
     /// An ACK of what `side.peer()` sent passes with `segment`. Answers what [`Half::acked`] does; of a
     /// sender of bulk it is kept which words of its peer it acknowledged last.
-    pub(super) fn take_ack(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        near_rtt_ns: Option<u64>,
-    ) -> Option<u64> {
+    pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
         let tsval = self.halves[side as usize].stamp_echoed(segment);
         let peer = &mut self.halves[side.peer() as usize];
-        let (sample, said_ns) = peer.acked(segment, near_rtt_ns, tsval);
+        let (sample, said_ns) = peer.acked(segment, near, tsval);
         if said_ns > 0
             && let Some(bulk) = &mut self.halves[side as usize].bulk
         {

@@ -217,6 +217,9 @@ impl Connection {
         if exchange.repeated_setup_ns > 0 {
             self.settle_set_up(exchange);
         }
+        if exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0 {
+            Side::ALL.into_iter().for_each(|side| self.blame_reader(side, exchange));
+        }
         if exchange.causes() & REVISED == 0 {
             return;
         }
@@ -225,6 +228,13 @@ impl Connection {
                 exchange.refute_nagle(side);
             }
             self.uncover(side, exchange);
+        }
+    }
+
+    /// A reader who is so far behind that he closes the window again and again makes it small in between.
+    fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
+        if self.halves[side as usize].is_read_slowly() {
+            exchange.blame_reader(side);
         }
     }
 

@@ -386,13 +386,17 @@ impl Connection {
         self.halves[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
+        let forgotten = side == Side::Server && self.ending().forgotten;
         let mut gap = Gap::default();
         self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
         let half = &mut self.halves[side as usize];
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
-        if continues && half.in_recovery() {
+        if forgotten {
+            // A host that knows of no connection any more waits for nothing: what comes reaches nobody.
+            gap.ack = None;
+        } else if continues && half.in_recovery() {
             gap.retransmission = Some(Recovery::Timer);
         }
         gap.next = next;

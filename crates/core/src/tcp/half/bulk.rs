@@ -16,6 +16,20 @@ use super::spacing::Spacing;
 /// off, at best.
 const PROMPT_NS: u64 = 1_000_000;
 
+/// Which end of a direction the capture is beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// Neither, or both.
+    Neither,
+    /// The sender's: when it passes is when it leaves. The round trip to the receiver, ns.
+    Sender {
+        /// See there.
+        rtt_ns: u64,
+    },
+    /// The receiver's: when it passes is when it arrives.
+    Receiver,
+}
+
 /// State of a sender that has sent more than a few segments.
 #[derive(Debug, Default)]
 pub struct Bulk {
@@ -100,16 +114,21 @@ impl Bulk {
         !spread && 2 * queued_ns < apart_ns
     }
 
-    /// Takes the window that an ACK offers. An application that reads what comes leaves it as wide as it
-    /// was, for no receiver takes back what it has offered (RFC 9293 §3.8.6): where it is less than half,
-    /// most of the buffer is unread, and ACKs come at the pace of who reads, not the path's.
+    /// Takes the window that an ACK offers. While most of a buffer is unread, ACKs come at the pace of who
+    /// reads, not the path's.
     pub(super) fn note_reader(&mut self, ack: &Ack) {
         let window = match ack.offer {
             Offer::Edge(edge) => edge.saturating_sub(ack.una),
             Offer::Field(field) => field.into(),
         };
         self.window_max = self.window_max.max(window);
-        self.reader_is_behind = 2 * window < self.window_max;
+        self.reader_is_behind = self.is_unread(window);
+    }
+
+    /// Whether an offered `window` shows most of a buffer to be unread. An application that reads what comes
+    /// leaves it as wide as it was, for no receiver takes back what it has offered (RFC 9293 §3.8.6).
+    pub(super) fn is_unread(&self, window: u64) -> bool {
+        2 * window < self.window_max
     }
 
     /// A flight of `bytes` was taken for a full send buffer in that silence.

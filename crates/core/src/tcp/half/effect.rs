@@ -278,16 +278,11 @@ impl Half {
         pure || self.marks.has(Marks::ACKED_ALONE)
     }
 
-    /// An ACK for this direction passed the vantage. Answers the round-trip sample between the
+    /// An ACK for this direction passed the vantage, which is `near` one of its ends. Answers the round-trip sample between the
     /// vantage and the receiver, if it gave one, and when the last of what it newly covers had passed
     /// (0 where that is not remembered), ns. `tsval` is what its sender's answers
     /// to it echo, see [`Ack::tsval`].
-    pub fn acked(
-        &mut self,
-        segment: &Segment,
-        near_rtt_ns: Option<u64>,
-        tsval: u32,
-    ) -> (Option<u64>, u64) {
+    pub fn acked(&mut self, segment: &Segment, near: Near, tsval: u32) -> (Option<u64>, u64) {
         let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
@@ -308,9 +303,14 @@ impl Half {
         let (longest, sent_ns) = self.sent.arrived(una);
         let arrived = u16::try_from(longest).unwrap_or(u16::MAX);
         self.acked_len_max = self.acked_len_max.max(arrived);
-        let paced = match (&mut self.bulk, near_rtt_ns) {
-            (Some(bulk), Some(rtt_ns)) if una > una_seen => {
-                bulk.is_paced(segment.time_ns, sent_ns, rtt_ns)
+        let paced = match near {
+            Near::Sender { rtt_ns } if una > una_seen => {
+                let bulk = self.bulk.as_mut();
+                bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
+            }
+            // What an ACK waits for in its own host, a timer or who reads, is no pace of the path.
+            Near::Receiver if una > una_seen && sent_ns > 0 => {
+                segment.time_ns.saturating_sub(sent_ns) >= UNEXPLAINED_NS
             }
             _ => false,
         };

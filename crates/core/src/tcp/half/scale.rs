@@ -12,6 +12,14 @@ const MET_MIN: u8 = 2;
 /// fields of a buffer that is full of promises are at least this wide.
 const FIELD_WIDE: u16 = 1 << 14;
 
+/// Numbers that programs and kernels like are a few times a power of two.
+const FEW: u64 = 32;
+
+/// Whether nobody chooses `bytes`: a flight that fills such a window to the byte is there by no chance.
+fn is_odd(bytes: u64) -> bool {
+    bytes > 0 && bytes >> bytes.trailing_zeros() >= FEW
+}
+
 /// The offered window while its scale is not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unscaled {
@@ -85,6 +93,7 @@ impl Half {
         // where the window is not as wide as its scale allows for.
         let tells = least == 0
             || field >= FIELD_WIDE
+            || room == 0 && is_odd(flight)
             || known.met == 0
             || field.abs_diff(known.field_met) > field / 8;
         let height = window(least);

@@ -151,6 +151,8 @@ pub struct Trouble {
     pub window_level_max: (u64, u32),
     /// Height beyond which it has not opened since, and how often it stood in the way meanwhile.
     pub window_stands: (u64, u32),
+    /// How often it stood in the way, and of these how often it had been more than twice as wide before.
+    pub window_waits: [u32; 2],
     /// Keep-alive probes sent.
     pub keep_alives: u64,
     /// Silences that ended with packets missing in between.
@@ -226,6 +228,7 @@ impl Trouble {
         window_level: (0, 0),
         window_level_max: (0, 0),
         window_stands: (0, 0),
+        window_waits: [0; 2],
         keep_alives: 0,
         unseen_timeouts: 0,
         unseen_packets: 0,

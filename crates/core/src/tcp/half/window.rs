@@ -52,7 +52,13 @@ impl Half {
     /// The offered window of `bytes` stood in the way.
     pub fn level_window(&mut self, bytes: u64) {
         let met = self.window_met(bytes);
+        // What was under way at once has been offered at once.
+        let had_room = 2 * bytes < u64::from(self.flight_max);
+        let unread = had_room || self.bulk.as_ref().is_some_and(|bulk| bulk.is_unread(bytes));
         let trouble = self.trouble_mut();
+        let [waits, of_reader] = &mut trouble.window_waits;
+        *waits += 1;
+        *of_reader += u32::from(unread);
         let (height, times) = &mut trouble.window_level;
         if met {
             *times += 1;
@@ -71,13 +77,25 @@ impl Half {
         }
     }
 
+    /// Whether the window mostly stood in the way because what had arrived was not read.
+    pub fn is_read_slowly(&self) -> bool {
+        let [waits, of_reader] = self.trouble().window_waits;
+        2 * of_reader > waits
+    }
+
     /// How often the offered window stood in the way without having opened meanwhile: at one height,
-    /// and at any. One that was twice as wide in the end is none that a buffer limits.
+    /// and at any. One that was twice as wide in the end is none that a buffer limits, unless it was so
+    /// before as well, or nothing more was sent by then: that one moves with what is unread.
     pub fn window_stands(&self) -> [u32; 2] {
         let trouble = self.trouble();
-        [trouble.window_level_max, trouble.window_stands].map(|(height, times)| {
-            let opened = self.window().is_some_and(|end| end >= 2 * height);
-            if opened { 0 } else { times }
-        })
+        if self.is_read_slowly() {
+            return [0, trouble.window_waits[1]];
+        }
+        let end = self.window().unwrap_or(0);
+        let beyond = |height: u64| height + height / 5 + 2 * self.smss();
+        let [level, any] = [trouble.window_level_max, trouble.window_stands];
+        let opened = |(height, _): (u64, u32)| end >= 2 * height;
+        let used = u64::from(self.flight_max) > beyond(any.0);
+        [if opened(level) { 0 } else { level.1 }, if opened(any) && used { 0 } else { any.1 }]
     }
 }
