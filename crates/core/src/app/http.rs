@@ -72,15 +72,23 @@ impl Http {
         exchanges: &mut Exchanges,
         known: &'k KnownHeaders,
     ) -> Option<Mark<'k>> {
-        let half = &self.halves[from as usize];
-        if half.state != State::Start {
-            return None;
-        }
-        let (known, extent) = known.whole(half.last, from, bytes)?;
+        let (known, extent) = self.known(from, bytes, known)?;
         if known.software.is_some() && !exchanges.knows_software(from) {
             return None;
         }
         known.mark(from, extent, None, exchanges)
+    }
+
+    /// The header with which `bytes` begin, if that is known, and where the message's parts end, if it is whole.
+    #[inline]
+    fn known<'k>(
+        &self,
+        from: Side,
+        bytes: &[u8],
+        known: &'k KnownHeaders,
+    ) -> Option<(&'k Known, Extent)> {
+        let half = &self.halves[from as usize];
+        if half.state == State::Start { known.whole(half.last, from, bytes) } else { None }
     }
 
     /// The same where its sender says with it what it is: nearly all that begins a connection.
@@ -92,11 +100,7 @@ impl Http {
         exchanges: &mut Exchanges,
         known: &'k KnownHeaders,
     ) -> Option<Mark<'k>> {
-        let half = &self.halves[from as usize];
-        if half.state != State::Start {
-            return None;
-        }
-        let (known, extent) = known.whole(half.last, from, bytes)?;
+        let (known, extent) = self.known(from, bytes, known)?;
         let software = known.stated.as_ref();
         let states = software.is_some() && !exchanges.knows_software(from);
         let mark = states.then(|| known.mark(from, extent, software, exchanges)).flatten()?;

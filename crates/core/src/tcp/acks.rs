@@ -16,6 +16,27 @@ pub enum Offer {
     Field(u16),
 }
 
+/// The most that a window may be scaled by (RFC 7323 §2.3).
+pub const SCALE_MAX: u8 = 14;
+
+/// The window in a header of a receiver that scales it so, bytes.
+#[inline]
+pub fn scaled(window: u16, scale: u8) -> u64 {
+    u64::from(window) << scale.min(SCALE_MAX)
+}
+
+impl Offer {
+    /// The `window` of a header that acknowledges up to `una`, of a receiver that scales it so, as far as that
+    /// is known.
+    #[inline]
+    pub fn of(una: u64, window: u16, scale: Option<u8>) -> Self {
+        match scale {
+            Some(scale) => Self::Edge(una + scaled(window, scale)),
+            None => Self::Field(window),
+        }
+    }
+}
+
 /// One ACK as it passed the vantage.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {

@@ -177,10 +177,10 @@ impl Connection {
         if self.steady.is_some() && self.goes_on_steadily(segment, payload, shared, sink) {
             return;
         }
-        let steady;
+        let forward;
         let segment = if segment.time_ns < self.last.time_ns || self.stepped_ns() > 0 {
-            steady = self.steady(segment);
-            &steady
+            forward = self.by_forward_clock(segment);
+            &forward
         } else {
             segment
         };

@@ -33,7 +33,7 @@ pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
 use crate::app::Side;
 use crate::report::DirectionReport;
-use crate::tcp::acks::{Ack, Offer, PendingAcks};
+use crate::tcp::acks::{Ack, Offer, PendingAcks, SCALE_MAX, scaled};
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::sent::{SentLog, Sighting};
@@ -59,9 +59,6 @@ const RTT_UNIT_NS: u64 = 16;
 /// ACKs closer than this arrived together: what the sender knew before the first of them is what
 /// held it back.
 const ACK_TRAIN_NS: u64 = 300_000;
-
-/// No window is scaled by more (RFC 7323 §2.3).
-const SCALE_MAX: u8 = 14;
 
 /// No window is wider (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u64 = 1 << 30;

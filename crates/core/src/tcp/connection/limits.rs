@@ -27,7 +27,7 @@ impl Connection {
 
     /// The segment by a clock that does not go backward. After a step of the capture's clock
     /// durations are right again; that across the step is lost.
-    pub(super) fn steady(&mut self, segment: &Segment) -> Segment {
+    pub(super) fn by_forward_clock(&mut self, segment: &Segment) -> Segment {
         let time_ns = segment.time_ns.saturating_add(self.stepped_ns()).min(LATEST_NS);
         let back_ns = self.last.time_ns.saturating_sub(time_ns);
         if back_ns >= STEP_NS {

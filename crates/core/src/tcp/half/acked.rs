@@ -25,12 +25,7 @@ impl Half {
             seen_ns: segment.time_ns,
             frame: segment.frame,
             una,
-            offer: match self.window_scale {
-                Some(scale) => {
-                    Offer::Edge(una + (u64::from(segment.window) << scale.min(SCALE_MAX)))
-                }
-                None => Offer::Field(segment.window),
-            },
+            offer: Offer::of(una, segment.window, self.window_scale),
             payload_bytes: segment.payload_len,
             duplicate: false,
             paced: false,

@@ -287,10 +287,7 @@ impl Half {
         let una = self.sequence.position(segment.ack, self.nxt);
         let una_seen = self.una_seen();
         let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
-        let offer = match scale {
-            Some(scale) => Offer::Edge(una + (u64::from(segment.window) << scale.min(SCALE_MAX))),
-            None => Offer::Field(segment.window),
-        };
+        let offer = Offer::of(una, segment.window, scale);
         let pure = segment.payload_len == 0;
         // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;

@@ -192,10 +192,7 @@ impl Half {
             seen_ns: segment.time_ns,
             frame: segment.frame,
             una,
-            offer: match self.window_scale {
-                Some(scale) => Offer::Edge(una + scaled(segment.window, scale)),
-                None => Offer::Field(segment.window),
-            },
+            offer: Offer::of(una, segment.window, self.window_scale),
             payload_bytes: segment.payload_len,
             duplicate: false,
             paced: false,
@@ -255,10 +252,4 @@ impl Half {
             apart: 0,
         };
     }
-}
-
-/// The window in a header of a receiver that scales it so, bytes.
-#[inline]
-fn scaled(window: u16, scale: u8) -> u64 {
-    u64::from(window) << scale.min(SCALE_MAX)
 }
