@@ -76,6 +76,7 @@ impl Machine {
             Self::Postgres(postgres) => postgres.gap(from, feed),
             Self::Mysql(mysql) => mysql.gap(from, feed),
             Self::Dns(dns) => dns.gap(from, feed),
+            Self::Frames(frames) => frames.gap(from),
             _ => Err(Lost),
         }
     }
