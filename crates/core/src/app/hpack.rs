@@ -4,6 +4,9 @@
 /// `content-type` in the static table (RFC 7541 Appendix A).
 const CONTENT_TYPE: u32 = 31;
 
+/// The same where a sender writes the name out, as it stands and as it is coded (RFC 7541 Appendix B).
+const NAME: [&[u8]; 2] = [b"content-type", b"\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7f"];
+
 /// Entries of the static table; the dynamic one goes on from there, its newest entry first.
 const STATIC_ENTRIES: u32 = 61;
 
@@ -71,12 +74,12 @@ impl ContentTypes {
             return Some(Content::Whole);
         }
         let is_kept = first & 0x40 != 0;
-        let name = integer(rest, if is_kept { 6 } else { 4 })?;
-        if name == 0 {
-            string(rest)?;
-        }
+        let is_told = match integer(rest, if is_kept { 6 } else { 4 })? {
+            0 => NAME.contains(&string(rest)?.0),
+            name => name == CONTENT_TYPE,
+        };
         let (value, is_coded) = string(rest)?;
-        let content = if name == CONTENT_TYPE { content(value, is_coded) } else { Content::Whole };
+        let content = if is_told { content(value, is_coded) } else { Content::Whole };
         if is_kept {
             if content != Content::Whole {
                 if self.told.len() == TOLD_MAX {
@@ -152,6 +155,16 @@ mod tests {
         assert_eq!(types.read(b"\x88\x5f\x16application/grpc+proto"), Content::Messages);
         assert_eq!(types.read(b"\x88\xbe"), Content::Messages);
         assert_eq!(types.read(b"\x88\xc0"), Content::Events);
+    }
+
+    #[test]
+    fn name_may_be_written_out() {
+        let mut types = ContentTypes::default();
+        let block = b"\x88\x40\x0ccontent-type\x10application/grpc\x40\x01a\x01b";
+        assert_eq!(types.read(block), Content::Messages);
+        assert_eq!(types.read(b"\x88\xbf"), Content::Messages);
+        let coded = b"\x00\x89\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7f\x11text/event-stream";
+        assert_eq!(types.read(coded), Content::Events);
     }
 
     #[test]
