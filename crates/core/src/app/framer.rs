@@ -176,6 +176,12 @@ impl Framer {
         self.exchanges.set_aside && !self.exchanges.spoke
     }
 
+    /// Whether some of what the server sends is known to be waited for by nobody.
+    #[inline]
+    pub fn has_unasked(&self) -> bool {
+        matches!(&self.machine, Machine::Frames(frames) if frames.has_unasked())
+    }
+
     /// Whether all that the server has said behind a TLS handshake are session tickets.
     pub fn has_sent_tickets_only(&self) -> bool {
         matches!(&self.machine, Machine::Tls(tls) if tls.has_sent_tickets_only(self.server_port))

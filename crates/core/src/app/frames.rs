@@ -93,6 +93,11 @@ impl Frames {
         self.format != Format::Mqtt
     }
 
+    /// Whether a stream of messages goes on that nobody waits for.
+    pub fn has_unasked(&self) -> bool {
+        self.streams.has_unasked()
+    }
+
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         if from == Side::Client && !self.begun {

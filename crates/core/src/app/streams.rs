@@ -141,6 +141,12 @@ impl Streams {
         self.open == 0
     }
 
+    /// Whether something that was asked for goes on beyond its answer.
+    pub fn has_unasked(&self) -> bool {
+        let goes_on = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
+        self.answers.iter().any(|(_, piece)| goes_on(piece))
+    }
+
     /// How many bytes of the payload of the server's `frame` tell what it is.
     pub fn wanted(&mut self, frame: &Frame) -> u32 {
         let begins_message = self.answer(frame.stream) == Some(&mut Piece::Before);
