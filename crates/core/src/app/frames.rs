@@ -158,7 +158,10 @@ impl Frames {
         let payload_bytes = u32::from_be_bytes([0, l1, l2, l3]);
         let frame = Frame { kind, flags, stream, payload_bytes };
         let ends_response = match from {
-            Side::Client => self.streams.ask(&frame, feed),
+            Side::Client => {
+                self.halves[from as usize].ends_request = frame.ends_stream();
+                self.streams.ask(&frame, feed)
+            }
             Side::Server => {
                 let wanted = self.streams.wanted(&frame) as usize;
                 let reading = Reading { frame, bytes: Vec::new(), wanted };

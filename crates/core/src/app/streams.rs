@@ -43,7 +43,7 @@ impl Frame {
     }
 
     /// Whether what its sender has to say on its stream ends with it.
-    fn ends_stream(&self) -> bool {
+    pub fn ends_stream(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.has(END_STREAM)
     }
 }

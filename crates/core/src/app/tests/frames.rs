@@ -14,11 +14,11 @@ fn http2_exchanges_end_with_their_streams() {
         (S, b"\0\0\x08\x06\0\0\0\0\x0012345678", 0),
     ];
     let places = marks_with(&mut framer, pushes);
-    assert_eq!(places, ["C0 request", "S18 /request", "S18 response", "S30 /response"]);
+    assert_eq!(places, ["C0 request", "C43 /request", "S18 response", "S30 /response"]);
     assert_eq!(framer.protocol(), Protocol::Http2);
     assert!(framer.is_set_aside(), "a ping is part of no exchange");
     let next = marks_with(&mut framer, &[(C, b"\0\0\x01\x01\x05\0\0\0\x03\x82", 0)]);
-    assert_eq!(next, ["C9 request"]);
+    assert_eq!(next, ["C9 request", "C10 /request"]);
     assert!(!framer.is_set_aside());
 }
 
@@ -30,7 +30,7 @@ fn http2_responses_at_once_end_with_the_last() {
         (S, b"\0\0\x01\x01\x05\0\0\0\x03\x88", 0),
         (S, b"\0\0\x01\x01\x05\0\0\0\x01\x88", 0),
     ];
-    assert_eq!(marks(80, pushes), ["C0 request", "S9 /request", "S9 response", "S20 /response"]);
+    assert_eq!(marks(80, pushes), ["C0 request", "C34 /request", "S9 response", "S20 /response"]);
 }
 
 const UPGRADE: &[u8] = b"GET /feed HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n";
@@ -104,7 +104,7 @@ fn http2_answer_with_events_is_over_when_they_are_announced() {
     let mut framer = Framer::new(80, false);
     let ask: Push = (C, b"\0\0\x01\x01\x05\0\0\0\x01\x82", 0);
     let places = marks_with(&mut framer, &[PREFACE, ask, (S, EVENTS, 0)]);
-    assert_eq!(places, ["C0 request", "S9 /request", "S9 response", "S24 /response"]);
+    assert_eq!(places, ["C0 request", "C34 /request", "S9 response", "S24 /response"]);
     assert!(marks_with(&mut framer, &[(S, b"\0\0\x05\0\0\0\0\0\x01data:", 0)]).is_empty());
     assert!(framer.is_set_aside(), "nobody waits for an event");
     let next: &[Push] = &[
@@ -112,7 +112,7 @@ fn http2_answer_with_events_is_over_when_they_are_announced() {
         (S, b"\0\0\x05\0\0\0\0\0\x01data:", 0),
         (S, b"\0\0\0\0\x01\0\0\0\x01\0\0\x01\x01\x05\0\0\0\x03\x88", 0),
     ];
-    let told = ["C9 request", "S32 /request", "S32 response", "S33 /response"];
+    let told = ["C9 request", "C10 /request", "S32 response", "S33 /response"];
     assert_eq!(marks_with(&mut framer, next), told, "what answers it is on its stream");
 }
 
@@ -128,7 +128,7 @@ fn grpc_messages_behind_the_first_answer_nothing() {
         (S, b"\0\0\x08\0\0\0\0\0\x01\0\0\0\0\x05abc", 0),
         (S, b"\0\0\x02\0\0\0\0\0\x01de", 0),
     ];
-    let told = ["C0 request", "S9 /request", "S9 response"];
+    let told = ["C0 request", "C49 /request", "S9 response"];
     assert_eq!(marks_with(&mut framer, pushes), told);
     assert!(!framer.is_set_aside());
     assert!(marks_with(&mut framer, &[(S, b"\0\0\x06\0\0\0\0\0\x01\0\0\0\0\x01z", 0)]).is_empty());
@@ -169,6 +169,6 @@ fn http2_headers_that_were_not_captured_are_done_without() {
         (S, b"\0\0\x05\0\x01\0\0\0\x01data:", 0),
         (C, b"\0\0\x01\x01\x05\0\0\0\x03\x82", 0),
     ];
-    let told = "request, /request, response, /response, request";
+    let told = "request, /request, response, /response, request, /request";
     assert_eq!(story(80, pushes), told);
 }

@@ -1,8 +1,9 @@
 //! When exchanges with a server waited for more than the path: what shows whether one server waits for another.
 
 use crate::app::Side;
+use crate::cause::Cause;
 use crate::report::Vantage;
-use crate::tcp::{Connection, Exchange, Path, Plain, Visited};
+use crate::tcp::{Chain, Connection, Exchange, Path, Plain, Visited};
 use crate::wire::Endpoint;
 
 /// Kept per server, the earliest.
@@ -50,7 +51,12 @@ impl Waits {
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         let Exchange { start_ns, answered_ns, end_ns, ref first, .. } = *exchange;
         if answered_ns > 0 {
-            let times = [start_ns, first.time_ns, answered_ns, end_ns];
+            // A handshake came before what its server worked on.
+            let thinks = |chain: &&Chain| chain.cause == Cause::ServerThink;
+            let works =
+                exchange.chains.iter().find(thinks).filter(|_| exchange.handshake.is_some());
+            let asked_ns = works.map_or(first.time_ns, |chain| chain.gap.start_ns.min(answered_ns));
+            let times = [start_ns, asked_ns, answered_ns, end_ns];
             self.add(times, connection.client(), &connection.path);
         }
     }
