@@ -62,7 +62,7 @@ impl Machine {
             Self::Sniff(it) => size_of_val(&**it),
             Self::Http(it) => it.heap_bytes(),
             Self::Tls(it) => size_of_val(&**it),
-            Self::Frames(it) => size_of_val(&**it),
+            Self::Frames(it) => size_of_val(&**it) + it.heap_bytes(),
             Self::Redis(it) => size_of_val(&**it),
             Self::Postgres(it) => size_of_val(&**it),
             Self::Mysql(it) => size_of_val(&**it),

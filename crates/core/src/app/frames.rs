@@ -93,6 +93,11 @@ impl Frames {
         self.format != Format::Mqtt
     }
 
+    /// Bytes of memory beside the struct itself, but for a frame that is being read.
+    pub fn heap_bytes(&self) -> usize {
+        self.streams.heap_bytes()
+    }
+
     /// Whether a stream of messages goes on that nobody waits for.
     pub fn has_unasked(&self) -> bool {
         self.streams.has_unasked()

@@ -49,6 +49,11 @@ impl ContentTypes {
         self.lost = true;
     }
 
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.told.capacity() * size_of::<(u32, Content)>()
+    }
+
     /// Takes a whole header block; answers what content it announces.
     pub fn read(&mut self, block: &[u8]) -> Content {
         let mut rest = block;

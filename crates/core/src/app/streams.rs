@@ -141,6 +141,11 @@ impl Streams {
         self.open == 0
     }
 
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.answers.capacity() * size_of::<(u32, Piece)>() + self.contents.heap_bytes()
+    }
+
     /// Whether something that was asked for goes on beyond its answer.
     pub fn has_unasked(&self) -> bool {
         let goes_on = |piece: &Piece| matches!(piece, Piece::First { left: 0 } | Piece::Later);
