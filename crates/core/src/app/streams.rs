@@ -109,7 +109,7 @@ impl Streams {
     fn is_unasked(&mut self, frame: &Frame) -> bool {
         let Some(piece) = self.answer(frame.stream) else { return false };
         match (*piece, frame.kind) {
-            (Piece::First { left: 0 }, DATA) => {
+            (Piece::First { left: 0 }, DATA) if frame.payload_bytes > 0 => {
                 *piece = Piece::Later;
                 // What was waited for was over with the first.
                 self.close_one();
