@@ -104,6 +104,7 @@ impl Frames {
     }
 
     /// Takes what `feed` has from one side.
+    #[inline(never)]
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         if from == Side::Client && !self.begun {
             self.begun = true;
@@ -201,6 +202,8 @@ impl Frames {
     }
 
     /// Bytes are missing. What was to be read of a frame can be done without.
+    #[cold]
+    #[inline(never)]
     pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
         let reading = self.reading.as_ref().filter(|_| from == Side::Server).ok_or(Lost)?;
         let lacks = (reading.wanted - reading.bytes.len()) as u64;

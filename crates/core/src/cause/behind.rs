@@ -188,7 +188,7 @@ mod tests {
             at_client,
         };
         let mut waits = Waits::default();
-        times_ms.for_each(|times| waits.keep(wait(times)));
+        times_ms.for_each(|times| waits.insert(wait(times)));
         waits
     }
 

@@ -79,13 +79,27 @@ impl Waits {
 
     #[inline]
     fn add(&mut self, times: [u64; 4], client: Endpoint, path: &Path) {
-        let [began_ns, asked_ns, answered_ns, ended_ns] = times;
+        let [began_ns, asked_ns, _, ended_ns] = times;
+        // Most do not, however far their server is.
         let taken_ns = ended_ns.saturating_sub(asked_ns);
-        if taken_ns < WAIT_MIN_NS + path.rtt_ns(Side::Server) || !self.wants(began_ns) {
-            return;
+        if taken_ns >= WAIT_MIN_NS
+            && taken_ns >= WAIT_MIN_NS + path.rtt_ns(Side::Server)
+            && self.wants(began_ns)
+        {
+            self.keep(client, path, times);
         }
+    }
+
+    fn wants(&self, began_ns: u64) -> bool {
+        !self.is_full() || self.0.last().is_some_and(|last| began_ns <= last.began_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, client: Endpoint, path: &Path, times: [u64; 4]) {
+        let [began_ns, asked_ns, answered_ns, ended_ns] = times;
         let vantage = path.vantage();
-        self.keep(Wait {
+        self.insert(Wait {
             began_ns,
             asked_ns,
             answered_ns,
@@ -96,14 +110,8 @@ impl Waits {
         });
     }
 
-    fn wants(&self, began_ns: u64) -> bool {
-        !self.is_full() || self.0.last().is_some_and(|last| began_ns <= last.began_ns)
-    }
-
     /// Notes `wait`, if it is one of the earliest.
-    #[cold]
-    #[inline(never)]
-    pub fn keep(&mut self, wait: Wait) {
+    pub fn insert(&mut self, wait: Wait) {
         let place = self.0.partition_point(|other| *other <= wait);
         self.0.insert(place, wait);
         self.0.truncate(WAITS_MAX);

@@ -32,12 +32,17 @@ impl Timeline {
     }
 
     /// The exchange under way as it stands, if it may be over.
-    pub fn save(&self) -> Option<Saved> {
-        self.open.back().filter(|_| self.may_be_over()).map(|exchange| Saved::of(exchange))
+    #[cold]
+    #[inline(never)]
+    pub fn save(&self) -> Option<Box<Saved>> {
+        let exchange = self.open.back().filter(|_| self.may_be_over())?;
+        Some(Box::new(Saved::of(exchange)))
     }
 
     /// What came since the exchange under way was `saved` belongs to none.
-    pub fn end_at(&mut self, saved: Saved) {
+    #[cold]
+    #[inline(never)]
+    pub fn end_at(&mut self, saved: Box<Saved>) {
         if let Some(exchange) = self.open.back_mut() {
             saved.restore(exchange);
             self.manner.unasked = self.manner.unasked.saturating_add(1);
