@@ -410,7 +410,7 @@ impl Connection {
         }
         if let Some(saved) = saved.filter(|_| self.framer.is_set_aside()) {
             (self.timeline.cursor_ns, self.timeline.active) = (cursor_ns, active);
-            return self.timeline.end_at(saved);
+            return self.timeline.end_at(*saved);
         }
         self.timeline.touch(Sighting::of(side, segment));
     }

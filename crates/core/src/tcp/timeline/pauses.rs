@@ -42,7 +42,7 @@ impl Timeline {
     /// What came since the exchange under way was `saved` belongs to none.
     #[cold]
     #[inline(never)]
-    pub fn end_at(&mut self, saved: Box<Saved>) {
+    pub fn end_at(&mut self, saved: Saved) {
         if let Some(exchange) = self.open.back_mut() {
             saved.restore(exchange);
             self.manner.unasked = self.manner.unasked.saturating_add(1);
