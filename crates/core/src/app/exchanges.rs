@@ -283,6 +283,11 @@ impl<'a> Feed<'a> {
         self.exchanges.responding
     }
 
+    /// Whether a request waits for its response.
+    pub fn is_waiting(&self) -> bool {
+        !self.exchanges.waiting.is_empty()
+    }
+
     /// Whether a request waits for its response or a response is in progress.
     pub fn has_begun(&self) -> bool {
         self.exchanges.responding || !self.exchanges.waiting.is_empty()

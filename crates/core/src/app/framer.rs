@@ -62,7 +62,7 @@ impl Machine {
             Self::Sniff(it) => size_of_val(&**it),
             Self::Http(it) => it.heap_bytes(),
             Self::Tls(it) => size_of_val(&**it),
-            Self::Frames(it) => size_of_val(&**it),
+            Self::Frames(it) => size_of_val(&**it) + it.heap_bytes(),
             Self::Redis(it) => size_of_val(&**it),
             Self::Postgres(it) => size_of_val(&**it),
             Self::Mysql(it) => size_of_val(&**it),
@@ -76,6 +76,7 @@ impl Machine {
             Self::Postgres(postgres) => postgres.gap(from, feed),
             Self::Mysql(mysql) => mysql.gap(from, feed),
             Self::Dns(dns) => dns.gap(from, feed),
+            Self::Frames(frames) => frames.gap(from),
             _ => Err(Lost),
         }
     }
@@ -173,6 +174,12 @@ impl Framer {
     /// Whether what was pushed last belongs to no exchange: nobody asked for it or waits for it.
     pub fn is_set_aside(&self) -> bool {
         self.exchanges.set_aside && !self.exchanges.spoke
+    }
+
+    /// Whether some of what the server sends is known to be waited for by nobody.
+    #[inline]
+    pub fn has_unasked(&self) -> bool {
+        matches!(&self.machine, Machine::Frames(frames) if frames.has_unasked())
     }
 
     /// Whether all that the server has said behind a TLS handshake are session tickets.

@@ -7,6 +7,7 @@
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
+use super::streams::{Frame, Streams};
 
 /// `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n` (RFC 9113 §3.4).
 const PREFACE_BYTES: u64 = 24;
@@ -15,13 +16,8 @@ const HEADER_MAX: usize = 14;
 /// An HTTP/2 frame's.
 const HTTP2_HEADER_BYTES: usize = 9;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const CONTINUATION: u8 = 9;
 /// Greater types are not assigned.
 const TYPE_MAX: u8 = 0x20;
-const END_STREAM: u8 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -36,10 +32,17 @@ pub(super) struct Frames {
     halves: [Half; 2],
     /// The client's preface has passed.
     begun: bool,
-    /// The client's last stream.
-    last_stream: u32,
-    /// Requests that the server has not answered to the end.
-    open: u32,
+    /// Of HTTP/2.
+    streams: Streams,
+    /// What is to be read of the server's frame under way.
+    reading: Option<Reading>,
+}
+
+/// A frame of HTTP/2 of which the first bytes are to be read.
+struct Reading {
+    frame: Frame,
+    bytes: Vec<u8>,
+    wanted: usize,
 }
 
 /// One direction.
@@ -61,7 +64,13 @@ impl Half {
 
 impl Frames {
     fn new(format: Format) -> Self {
-        Self { format, halves: Default::default(), begun: false, last_stream: 0, open: 0 }
+        Self {
+            format,
+            halves: Default::default(),
+            begun: false,
+            streams: Streams::default(),
+            reading: None,
+        }
     }
 
     /// From the client's preface on.
@@ -84,7 +93,18 @@ impl Frames {
         self.format != Format::Mqtt
     }
 
+    /// Bytes of memory beside the struct itself, but for a frame that is being read.
+    pub fn heap_bytes(&self) -> usize {
+        self.streams.heap_bytes()
+    }
+
+    /// Whether a stream of messages goes on that nobody waits for.
+    pub fn has_unasked(&self) -> bool {
+        self.streams.has_unasked()
+    }
+
     /// Takes what `feed` has from one side.
+    #[inline(never)]
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         if from == Side::Client && !self.begun {
             self.begun = true;
@@ -92,6 +112,13 @@ impl Frames {
             return Ok(Next::Skip(PREFACE_BYTES));
         }
         loop {
+            if from == Side::Server && self.reading.is_some() {
+                match self.read(feed) {
+                    None => return Ok(Next::More),
+                    Some(0) => {}
+                    Some(rest) => return Ok(Next::Skip(rest)),
+                }
+            }
             let half = &mut self.halves[from as usize];
             if std::mem::take(&mut half.ends_request) {
                 feed.request_end();
@@ -116,7 +143,7 @@ impl Frames {
                 Format::Mqtt => self.mqtt_packet(from, &header[..have], feed)?,
             };
             // What the frame ends, ends with its payload.
-            if payload_bytes > 0 {
+            if payload_bytes > 0 && (from == Side::Client || self.reading.is_none()) {
                 return Ok(Next::Skip(payload_bytes));
             }
         }
@@ -134,20 +161,54 @@ impl Frames {
         if stream >> 31 != 0 || kind > TYPE_MAX {
             return Err(Lost);
         }
-        if kind == HEADERS && from == Side::Client && stream > self.last_stream {
-            self.last_stream = stream;
-            self.open += 1;
+        let payload_bytes = u32::from_be_bytes([0, l1, l2, l3]);
+        let frame = Frame { kind, flags, stream, payload_bytes };
+        let ends_response = match from {
+            Side::Client => {
+                self.halves[from as usize].ends_request = frame.ends_stream();
+                self.streams.ask(&frame, feed)
+            }
+            Side::Server => {
+                let wanted = self.streams.wanted(&frame) as usize;
+                let reading = Reading { frame, bytes: Vec::new(), wanted };
+                self.reading = (wanted > 0).then_some(reading);
+                self.streams.tell(&frame, feed)
+            }
+        };
+        self.halves[from as usize].ends_response = ends_response;
+        Ok(payload_bytes.into())
+    }
+
+    /// Takes what is to be read of the server's frame under way; answers how much of it is left once that is done.
+    fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
+        let reading = self.reading.as_mut()?;
+        let lacks = reading.wanted - reading.bytes.len();
+        let taken = feed.rest();
+        let taken = &taken[..taken.len().min(lacks)];
+        reading.bytes.extend_from_slice(taken);
+        feed.pos += taken.len();
+        if taken.len() < lacks {
+            return None;
         }
-        match kind {
-            DATA | HEADERS | CONTINUATION => feed.turn(from),
-            _ => feed.aside(),
-        }
-        let ends = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
-        if ends && from == Side::Server || kind == RST_STREAM {
-            self.open = self.open.saturating_sub(1);
-            self.halves[from as usize].ends_response = self.open == 0;
-        }
-        Ok(u64::from(u32::from_be_bytes([0, l1, l2, l3])))
+        self.finish_reading(true)
+    }
+
+    /// Reads what was gathered, if that is all; answers how much of the frame is left behind what was wanted.
+    fn finish_reading(&mut self, is_whole: bool) -> Option<u64> {
+        let Reading { frame, bytes, wanted } = self.reading.take()?;
+        let payload = Some(&bytes[..]).filter(|_| is_whole);
+        self.halves[Side::Server as usize].ends_response |= self.streams.read(&frame, payload);
+        Some(u64::from(frame.payload_bytes) - wanted as u64)
+    }
+
+    /// Bytes are missing. What was to be read of a frame can be done without.
+    #[cold]
+    #[inline(never)]
+    pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
+        let reading = self.reading.as_ref().filter(|_| from == Side::Server).ok_or(Lost)?;
+        let lacks = (reading.wanted - reading.bytes.len()) as u64;
+        let rest = self.finish_reading(false).ok_or(Lost)?;
+        Ok(Next::Skip(lacks + rest))
     }
 }
 

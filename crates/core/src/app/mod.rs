@@ -34,6 +34,7 @@ mod dns;
 mod exchanges;
 mod framer;
 mod frames;
+mod hpack;
 mod http;
 mod http_header;
 mod kind;
@@ -48,6 +49,7 @@ mod redis;
 mod sniff;
 mod speaker;
 mod sql;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod tls;

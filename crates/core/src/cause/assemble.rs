@@ -7,8 +7,8 @@ use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, costs, cut_off, delayed_ack, facts, granted, lookup_proof, overflow,
-    refusals, room, shared_link, standing, steps, syn_flood,
+    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, lookup_proof,
+    overflow, refusals, room, shared_link, standing, steps, syn_flood,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -86,6 +86,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
+    behind::settle(&mut findings, &tally, floors);
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();

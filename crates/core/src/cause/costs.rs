@@ -5,7 +5,7 @@ use super::culprit::culprit;
 use super::facts::Facts;
 use super::scene::Proof;
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use super::{Cause, Class, Owner, behind, tls_handshake};
+use super::{Cause, Class, Owner, tls_handshake};
 use crate::app::Side;
 use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
@@ -61,7 +61,6 @@ pub(super) fn costs(
             findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
         }
     }
-    behind::settle(&mut findings, tally, floors);
     debug_assert!(findings.iter().all(|finding| finding.cause.class() == Class::Cost));
     findings
 }

@@ -39,7 +39,9 @@ fn fills_window(gap: &Gap) -> bool {
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     proof.see_silence(gap);
-    scene.limited_to(gap.window_before.unwrap_or(gap.flight_before), proof);
+    if gap.window_before != Some(0) {
+        scene.limited_to(gap.window_before.unwrap_or(gap.flight_before), proof);
+    }
     let scale = match scene.sender().window_scale {
         Some(0) => Some("not in use, so it cannot exceed 64 KiB".into()),
         Some(scale) => Some(format!("in use (factor {})", 1u32 << scale.min(14))),

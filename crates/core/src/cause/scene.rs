@@ -95,7 +95,9 @@ impl Scene<'_> {
             proof.fact("far_side", Fact::Text(side.into()));
             proof.fact("rtt_sender_ns", Fact::Ns(self.gap().rtt_sender_ns));
         }
-        if let Some(window) = self.gap().window_before {
+        // A window that is closed says nothing of its height where that is what matters.
+        let closes = self.chain.cause == Cause::ZeroWindow;
+        if let Some(window) = self.gap().window_before.filter(|&window| window > 0 || closes) {
             proof.fact("window_bytes", Fact::Bytes(window));
         }
         match self.chain.cause {

@@ -8,6 +8,7 @@ mod endpoint;
 mod flows;
 mod queues;
 mod runs;
+mod waits;
 
 pub use callers::Callers;
 pub use causes::Causes;
@@ -17,6 +18,7 @@ pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
 pub use queues::{Queues, Small, Transfer};
 use runs::Runs;
+pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
 use super::fallback::{self, Unanswered};
 use super::notes::Notes;

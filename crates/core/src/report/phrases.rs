@@ -52,7 +52,7 @@ impl Phrases {
         };
         Self {
             headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into()),
-            what: fill_all(&words.message, &fact),
+            what: fill_all(&[&words.message[..], words.part("ahead").as_slice()].concat(), &fact),
             evidence: finding.evidence.iter().map(part).collect(),
             note: words.part("far_sender").and_then(|text| fill(text, &fact)),
             ruled_out: finding

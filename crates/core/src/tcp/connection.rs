@@ -357,6 +357,8 @@ impl Connection {
             || self.timeline.rests
             || unasked
             || amid_request;
+        let may_be_unasked = side == Side::Server && kind == Kind::New && self.framer.has_unasked();
+        let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
             Some(gap) if by_timer => {
                 let stamp = Stamp::of(segment);
@@ -405,6 +407,10 @@ impl Connection {
                 self.timeline.end_before_pause();
             }
             return;
+        }
+        if let Some(saved) = saved.filter(|_| self.framer.is_set_aside()) {
+            (self.timeline.cursor_ns, self.timeline.active) = (cursor_ns, active);
+            return self.timeline.end_at(*saved);
         }
         self.timeline.touch(Sighting::of(side, segment));
     }

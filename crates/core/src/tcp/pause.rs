@@ -16,7 +16,7 @@ const STREAM_PAUSES: u32 = 2;
 
 /// An exchange as it stood.
 #[derive(Clone, Debug)]
-struct Saved {
+pub struct Saved {
     ledger: Shares,
     chains: Vec<Chain>,
     end_ns: u64,
@@ -59,7 +59,8 @@ impl Manner {
 }
 
 impl Saved {
-    fn of(exchange: &Exchange) -> Self {
+    /// As it stands.
+    pub fn of(exchange: &Exchange) -> Self {
         Self {
             ledger: exchange.ledger.clone(),
             chains: exchange.chains.clone(),
@@ -68,7 +69,8 @@ impl Saved {
         }
     }
 
-    fn restore(self, exchange: &mut Exchange) {
+    /// Makes it so again.
+    pub fn restore(self, exchange: &mut Exchange) {
         exchange.ledger = self.ledger;
         exchange.chains = self.chains;
         exchange.end_ns = self.end_ns;

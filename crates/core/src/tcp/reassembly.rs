@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 /// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
 /// the framer as missing.
 const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Most stretches kept: each ends at a hole, or where bytes are missing.
+/// Most stretches kept: each ends at a hole, or where bytes are missing. More are put together.
 const WAITING_MAX: usize = 256;
 
 /// A stretch of the stream that came before its turn: segments that followed each other without a hole.
@@ -23,15 +23,29 @@ impl Early {
         self.start + u64::from(self.len)
     }
 
+    /// Whether all of its bytes are kept.
+    fn is_whole(&self) -> bool {
+        self.bytes.len() == self.len as usize
+    }
+
     /// Whether `len` bytes of the stream at `start`, of which `kept` are kept, can be put behind it.
     fn goes_on(&self, start: u64, len: u32, kept: &[u8]) -> bool {
-        let whole = self.bytes.len() == self.len as usize;
-        self.end() == start && self.len.checked_add(len).is_some() && (whole || kept.is_empty())
+        let fits = self.len.checked_add(len).is_some();
+        self.end() == start && fits && (self.is_whole() || kept.is_empty())
     }
 
     fn append(&mut self, len: u32, kept: &[u8]) {
         self.len += len;
         self.bytes.extend_from_slice(kept);
+    }
+
+    /// Takes in what lies behind it, and what lies between. Bytes are kept of a beginning only.
+    fn take_in(&mut self, next: &Self) {
+        if self.goes_on(next.start, next.len, &next.bytes) {
+            return self.append(next.len, &next.bytes);
+        }
+        let end = self.end().max(next.end());
+        self.len = u32::try_from(end - self.start).unwrap_or(u32::MAX);
     }
 }
 
@@ -185,14 +199,35 @@ impl Waiting {
     fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
         let room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
         let kept = &bytes[..bytes.len().min(room)];
+        self.bytes += kept.len();
         let index = self.early.partition_point(|early| early.start <= start);
-        let is_full = self.early.len() >= WAITING_MAX;
         match index.checked_sub(1).map(|before| &mut self.early[before]) {
             Some(before) if before.goes_on(start, len, kept) => before.append(len, kept),
-            _ if is_full => return,
             _ => self.early.insert(index, Early { start, len, bytes: kept.into() }),
         }
-        self.bytes += kept.len();
+        if self.early.len() > WAITING_MAX {
+            self.put_together();
+        }
+    }
+
+    /// Makes one of stretches without a hole between them, as they are where only the beginnings of packets
+    /// were captured. Where there are none, the last hole is given up: what fills it comes too late.
+    fn put_together(&mut self) {
+        let many = self.early.len();
+        self.early.dedup_by(|next, early| {
+            let follows = next.start <= early.end();
+            if follows {
+                early.take_in(next);
+            }
+            follows
+        });
+        if self.early.len() == many
+            && let Some(last) = self.early.pop()
+            && let Some(early) = self.early.last_mut()
+        {
+            early.take_in(&last);
+        }
+        self.bytes = self.early.iter().map(|early| early.bytes.len()).sum();
     }
 }
 
@@ -253,5 +288,41 @@ mod tests {
         assert_eq!(given, position(segments + 1));
         assert_eq!(whole, WAITING_BYTES_MAX + 2 * SEGMENT as usize);
         assert!(reassembly.is_next(given));
+    }
+
+    /// Of segments of which the first bytes were captured, given out of turn at `starts` and then from the
+    /// stream's beginning to the last of them: up to where the stream was told, and the bytes captured.
+    fn told(starts: impl Iterator<Item = u64>) -> (u64, usize) {
+        const SEGMENT: u64 = 1448;
+        let (mut reassembly, mut given, mut captured) = (Reassembly::default(), ORIGIN, 0);
+        reassembly.start(ORIGIN);
+        let mut last = 0;
+        let mut push = |index: u64| {
+            let on: Consumer<'_> = &mut |_, bytes, missing, end| {
+                assert_eq!(given + bytes.len() as u64 + u64::from(missing), end, "each byte once");
+                (given, captured) = (end, captured + bytes.len());
+            };
+            let start = ORIGIN + index * SEGMENT;
+            reassembly.push(Side::Server, start, SEGMENT as u32, &[7; 30], on);
+        };
+        for index in starts {
+            push(index);
+            last = last.max(index);
+        }
+        (0..=last + 1).for_each(&mut push);
+        (given - ORIGIN - (last + 2) * SEGMENT, captured)
+    }
+
+    #[test]
+    fn behind_a_hole_the_stream_goes_on_where_only_beginnings_of_packets_were_captured() {
+        let (beyond, captured) = told(1..4 * WAITING_MAX as u64);
+        assert_eq!(beyond, 0);
+        assert!(captured > 2 * 30, "what there is room for is kept: {captured}");
+    }
+
+    #[test]
+    fn behind_many_holes_the_stream_goes_on() {
+        assert_eq!(told((1..4 * WAITING_MAX as u64).step_by(2)).0, 0);
+        assert_eq!(told((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
     }
 }

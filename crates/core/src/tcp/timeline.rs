@@ -160,8 +160,13 @@ impl Timeline {
             (Some(end), Some(repaired)) => gap.sender == Side::Server && repaired <= end.get(),
             (Some(_), None) => false,
         };
+        // Of turns the end of a request is not known. Where it is, its client waits, whatever it says.
+        let open_ended = self.open_ended;
+        let waits = |exchange: &Exchange| {
+            exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
+        };
         self.open.iter_mut().filter(lives).for_each(|exchange| {
-            if exchange.waits_through(gap) {
+            if waits(exchange) {
                 exchange.own_waiting(gap);
             } else {
                 exchange.own_since_begun(slices, gap);

@@ -1,5 +1,6 @@
 //! What is added up about one server endpoint.
 
+use super::Waits;
 use crate::app::{Label, Protocol, Side};
 use crate::cause::Cause;
 use crate::cause::Owner;
@@ -128,6 +129,8 @@ pub struct EndpointTally {
     /// How often in a row one height of the offered window stood in the way, and how often any did
     /// without having opened meanwhile, by who sends.
     pub window_stands: [[u32; 2]; 2],
+    /// When exchanges with it took their time.
+    pub waits: Waits,
 }
 
 /// Whether `exchange` met no queue, and one before it on its connection did.
@@ -148,6 +151,7 @@ impl EndpointTally {
             self.tls.record(exchange.ledger.of(Owner::Tls));
             self.certificate_bytes = self.certificate_bytes.max(handshake.certificate_bytes);
         }
+        self.waits.exchange(connection, exchange);
         self.kind(&exchange.kind).add(exchange);
     }
 
@@ -313,6 +317,7 @@ impl EndpointTally {
         self.drained += other.drained;
         self.granted += other.granted;
         self.protocol = self.protocol.max(other.protocol);
+        self.waits.merge(&other.waits);
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.rates[index].merge(&other.rates[index]);

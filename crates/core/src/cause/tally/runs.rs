@@ -22,6 +22,7 @@ struct Run {
     /// The connections of those that were visits.
     visits: Option<Box<EndpointTally>>,
     think: CauseTally,
+    waits: Waits,
     /// Of the clearest instance that is kept of its server's time, and of the samples of the path's and
     /// of its client's: what does not exceed them is counted, and no more.
     clearest: Rank,
@@ -119,6 +120,7 @@ impl Runs {
             return false;
         }
         run.group.add(exchange);
+        run.waits.exchange(connection, exchange);
         run.connects += u64::from(exchange.connects);
         run.think.add(exchange, chain);
         Scene { connection, exchange, chain }.add_to(&mut run.think.shown);
@@ -145,6 +147,7 @@ impl Runs {
         run.group.add_plain(plain);
         if worked {
             run.think.add_one(plain.wall_ns(), plain.server_ns);
+            run.waits.plain(connection, plain);
         }
         true
     }
@@ -172,6 +175,7 @@ impl Runs {
         run.connects += 1;
         run.visits.get_or_insert_default().visit(visited);
         run.think.add_one(visited.wall_ns(), visited.server_ns);
+        run.waits.visit(visited);
         true
     }
 
@@ -197,6 +201,7 @@ impl Runs {
                     connects: 0,
                     visits: None,
                     think: CauseTally::default(),
+                    waits: Waits::default(),
                     clearest,
                     longest_way,
                     longest_pause,
@@ -247,7 +252,7 @@ impl Tally {
     pub(crate) fn settle(&mut self) {
         self.settle_quiet();
         for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
-            let Run { server, kind, group, connects, visits, think, .. } = *run;
+            let Run { server, kind, group, connects, visits, think, waits, .. } = *run;
             let place = self.place(server);
             let endpoint = self.endpoints.entry_ref(&place).or_default();
             if let Some(visits) = visits {
@@ -255,6 +260,7 @@ impl Tally {
                 endpoint.merge(*visits);
             }
             endpoint.connects += connects;
+            endpoint.waits.merge(&waits);
             endpoint.kind(&kind).merge(&group);
             self.causes.at(&think_of(server).within(place)).merge(&think);
         }

@@ -80,7 +80,7 @@ impl Timeline {
         let heard_ns = self.cursor_ns + rtt_client_ns - rtt_client_ns / 8;
         let Some(exchange) = self.open.back_mut().filter(|_| now_ns < heard_ns) else { return };
         if exchange.request_seen && passed.is_transfer(exchange.began_at[Side::Client as usize]) {
-            (exchange.response_seen, exchange.answered_ns) = (false, 0);
+            (exchange.asked, exchange.response_seen, exchange.answered_ns) = (false, false, 0);
             self.active = Some(Side::Client);
             self.amid = Amid::GoesOn;
         }

@@ -1,6 +1,7 @@
 //! Pauses of a server within what may be its answer: waited for, or unasked.
 
 use super::*;
+use crate::tcp::pause::Saved;
 
 impl Timeline {
     /// The server was silent for `all_ns` since `since_ns`, `own_ns` of which are its own, and goes
@@ -26,6 +27,24 @@ impl Timeline {
     pub fn end_before_pause(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.end_before_pause();
+            self.manner.unasked = self.manner.unasked.saturating_add(1);
+        }
+    }
+
+    /// The exchange under way as it stands, if it may be over.
+    #[cold]
+    #[inline(never)]
+    pub fn save(&self) -> Option<Box<Saved>> {
+        let exchange = self.open.back().filter(|_| self.may_be_over())?;
+        Some(Box::new(Saved::of(exchange)))
+    }
+
+    /// What came since the exchange under way was `saved` belongs to none.
+    #[cold]
+    #[inline(never)]
+    pub fn end_at(&mut self, saved: Saved) {
+        if let Some(exchange) = self.open.back_mut() {
+            saved.restore(exchange);
             self.manner.unasked = self.manner.unasked.saturating_add(1);
         }
     }

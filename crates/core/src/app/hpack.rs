@@ -1,0 +1,195 @@
+//! What kind of content responses announce, read from compressed headers (RFC 7541). Of the table that
+//! both ends keep only that is remembered which tells it: nothing is decompressed.
+
+/// `content-type` in the static table (RFC 7541 Appendix A).
+const CONTENT_TYPE: u32 = 31;
+
+/// The same where a sender writes the name out, as it stands and as it is coded (RFC 7541 Appendix B).
+const NAME: [&[u8]; 2] = [b"content-type", b"\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7f"];
+
+/// Entries of the static table; the dynamic one goes on from there, its newest entry first.
+const STATIC_ENTRIES: u32 = 61;
+
+/// Announcements remembered of one connection; a server has few.
+const TOLD_MAX: usize = 16;
+
+/// How a body is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Content {
+    /// As a whole, for all that is known.
+    #[default]
+    Whole,
+    /// As events, each when it happens.
+    Events,
+    /// As messages of gRPC, each with its length in front.
+    Messages,
+}
+
+/// Types that tell it, as they stand and as they are coded (RFC 7541 Appendix B), without the bits that
+/// share a byte with what may follow.
+const TYPES: [(&[u8], &[u8], Content); 2] = [
+    (b"text/event-stream", b"\x49\x7c\xa5\x82\xf7\x2d\x49\x59\x09\xb0\xa3", Content::Events),
+    (b"application/grpc", b"\x1d\x75\xd0\x62\x0d\x26\x3d\x4c\x4d\x65\x64", Content::Messages),
+];
+
+/// What a server's header blocks have told so far.
+#[derive(Default)]
+pub(super) struct ContentTypes {
+    /// Entries that were put into the dynamic table.
+    inserted: u32,
+    /// Those that tell a content, by how many had been put before.
+    told: Vec<(u32, Content)>,
+    /// A block was not read: what the table holds is not known any more.
+    lost: bool,
+}
+
+impl ContentTypes {
+    /// A header block passes that cannot be read.
+    pub fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    /// Bytes of memory beside the struct itself.
+    pub fn heap_bytes(&self) -> usize {
+        self.told.capacity() * size_of::<(u32, Content)>()
+    }
+
+    /// Takes a whole header block; answers what content it announces.
+    pub fn read(&mut self, block: &[u8]) -> Content {
+        let mut rest = block;
+        let mut announced = Content::Whole;
+        while !rest.is_empty() && !self.lost {
+            match self.field(&mut rest) {
+                Some(Content::Whole) => {}
+                Some(content) => announced = content,
+                None => self.lost = true,
+            }
+        }
+        if self.lost { Content::Whole } else { announced }
+    }
+
+    /// One field (RFC 7541 §6).
+    fn field(&mut self, rest: &mut &[u8]) -> Option<Content> {
+        let first = *rest.first()?;
+        if first & 0x80 != 0 {
+            return Some(self.known(integer(rest, 7)?));
+        }
+        if first & 0xe0 == 0x20 {
+            integer(rest, 5)?;
+            return Some(Content::Whole);
+        }
+        let is_kept = first & 0x40 != 0;
+        let is_told = match integer(rest, if is_kept { 6 } else { 4 })? {
+            0 => NAME.contains(&string(rest)?.0),
+            name => name == CONTENT_TYPE,
+        };
+        let (value, is_coded) = string(rest)?;
+        let content = if is_told { content(value, is_coded) } else { Content::Whole };
+        if is_kept {
+            if content != Content::Whole {
+                if self.told.len() == TOLD_MAX {
+                    self.told.remove(0);
+                }
+                self.told.push((self.inserted, content));
+            }
+            self.inserted = self.inserted.wrapping_add(1);
+        }
+        Some(content)
+    }
+
+    /// What an entry of the tables tells.
+    fn known(&self, index: u32) -> Content {
+        let Some(back) = index.checked_sub(STATIC_ENTRIES) else { return Content::Whole };
+        let place = self.inserted.wrapping_sub(back);
+        let told = self.told.iter().find(|(entry, _)| back > 0 && *entry == place);
+        told.map_or(Content::Whole, |(_, content)| *content)
+    }
+}
+
+fn content(value: &[u8], is_coded: bool) -> Content {
+    let is = |(plain, coded, _): &&(&[u8], &[u8], Content)| match is_coded {
+        true => value.starts_with(coded),
+        false => value.get(..plain.len()).is_some_and(|it| it.eq_ignore_ascii_case(plain)),
+    };
+    TYPES.iter().find(is).map_or(Content::Whole, |(_, _, content)| *content)
+}
+
+/// An integer with a prefix of so many bits (RFC 7541 §5.1).
+fn integer(rest: &mut &[u8], bits: u32) -> Option<u32> {
+    let (&first, mut bytes) = rest.split_first()?;
+    let most = (1 << bits) - 1;
+    let mut value = u32::from(first) & most;
+    if value == most {
+        let mut shift = 0;
+        loop {
+            let (&byte, next) = bytes.split_first()?;
+            bytes = next;
+            let part = u32::from(byte & 0x7f).checked_shl(shift).filter(|_| shift < 28)?;
+            value = value.checked_add(part)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+    }
+    *rest = bytes;
+    Some(value)
+}
+
+/// A string, and whether it is coded (RFC 7541 §5.2).
+fn string<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
+    let is_coded = rest.first()? & 0x80 != 0;
+    let len = integer(rest, 7)? as usize;
+    let (value, next) = rest.split_at_checked(len)?;
+    *rest = next;
+    Some((value, is_coded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_type_is_known_again_by_its_place_in_the_table() {
+        let mut types = ContentTypes::default();
+        // `:status: 200`, `content-type: text/event-stream`, `server: a`, as kept.
+        let coded = b"\x88\x5f\x8c\x49\x7c\xa5\x82\xf7\x2d\x49\x59\x09\xb0\xa3\xa7\x76\x01a";
+        assert_eq!(types.read(coded), Content::Events);
+        assert_eq!(types.read(b"\x88\xbf\xbe"), Content::Events);
+        assert_eq!(types.read(b"\x88\xbe"), Content::Whole);
+        assert_eq!(types.read(b"\x88\x5f\x16application/grpc+proto"), Content::Messages);
+        assert_eq!(types.read(b"\x88\xbe"), Content::Messages);
+        assert_eq!(types.read(b"\x88\xc0"), Content::Events);
+    }
+
+    #[test]
+    fn name_may_be_written_out() {
+        let mut types = ContentTypes::default();
+        let block = b"\x88\x40\x0ccontent-type\x10application/grpc\x40\x01a\x01b";
+        assert_eq!(types.read(block), Content::Messages);
+        assert_eq!(types.read(b"\x88\xbf"), Content::Messages);
+        let coded = b"\x00\x89\x21\xea\x49\x6a\x4a\xc9\xf5\x59\x7f\x11text/event-stream";
+        assert_eq!(types.read(coded), Content::Events);
+    }
+
+    #[test]
+    fn fields_that_are_not_kept_move_nothing() {
+        let mut types = ContentTypes::default();
+        assert_eq!(types.read(b"\x5f\x11text/event-stream"), Content::Events);
+        // Never indexed, a new name, a table size.
+        assert_eq!(
+            types.read(b"\x3f\xe1\x1f\x10\x01a\x01b\x0f\x10\x09text/html\xbe"),
+            Content::Events
+        );
+    }
+
+    #[test]
+    fn what_is_cut_or_missing_ends_the_knowledge() {
+        for block in [&b"\x5f"[..], b"\x5f\x11text", b"\xff\xff\xff\xff\xff\xff", b"\x40\x7f"] {
+            let mut types = ContentTypes::default();
+            assert_eq!(types.read(b"\x5f\x11text/event-stream"), Content::Events);
+            assert_eq!(types.read(block), Content::Whole);
+            assert_eq!(types.read(b"\xbe"), Content::Whole);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! When exchanges with a server waited for more than the path: what shows whether one server waits for another.
+
+use crate::app::Side;
+use crate::cause::Cause;
+use crate::report::Vantage;
+use crate::tcp::{Chain, Connection, Exchange, Path, Plain, Visited};
+use crate::wire::Endpoint;
+
+/// Kept per server, the earliest.
+const WAITS_MAX: usize = 64;
+
+/// Shorter waits are not worth asking who else waited.
+pub const WAIT_MIN_NS: u64 = 20_000_000;
+
+/// An exchange that took its time, as it passed the vantage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wait {
+    /// When it was asked for, or its connection, ns.
+    pub began_ns: u64,
+    /// When its request passed, ns.
+    pub asked_ns: u64,
+    /// When its response began, ns.
+    pub answered_ns: u64,
+    /// When it ended, ns.
+    pub ended_ns: u64,
+    /// The client's address.
+    pub client: [u8; 16],
+    /// The capture is at its server, as far as that is known.
+    pub at_server: bool,
+    /// The capture is at its client.
+    pub at_client: bool,
+}
+
+/// Waits of exchanges with one server, in the order in which they began.
+#[derive(Clone, Debug, Default)]
+pub struct Waits(Vec<Wait>);
+
+impl Waits {
+    /// All that are kept.
+    pub fn all(&self) -> &[Wait] {
+        &self.0
+    }
+
+    /// Whether there were more than are kept, for all that is known.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= WAITS_MAX
+    }
+
+    /// Notes `exchange`, if it took its time.
+    #[inline]
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        let Exchange { start_ns, answered_ns, end_ns, ref first, .. } = *exchange;
+        if answered_ns > 0 {
+            // A handshake came before what its server worked on.
+            let thinks = |chain: &&Chain| chain.cause == Cause::ServerThink;
+            let works =
+                exchange.chains.iter().find(thinks).filter(|_| exchange.handshake.is_some());
+            let asked_ns = works.map_or(first.time_ns, |chain| chain.gap.start_ns.min(answered_ns));
+            let times = [start_ns, asked_ns, answered_ns, end_ns];
+            self.add(times, connection.client(), &connection.path);
+        }
+    }
+
+    /// The same of one that only its server kept waiting.
+    #[inline]
+    pub fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) {
+        let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
+        let times = [asked_ns, asked_ns, answered_ns, answered_ns];
+        self.add(times, connection.client(), &connection.path);
+    }
+
+    /// The same of a visit.
+    #[inline]
+    pub fn visit(&mut self, visited: &Visited<'_>) {
+        let [began, asked, answered] = [&visited.syn, &visited.asked, &visited.answered];
+        let times = [began.time_ns, asked.time_ns, answered.time_ns, answered.time_ns];
+        self.add(times, visited.client, &visited.path);
+    }
+
+    #[inline]
+    fn add(&mut self, times: [u64; 4], client: Endpoint, path: &Path) {
+        let [began_ns, asked_ns, _, ended_ns] = times;
+        // Most do not, however far their server is.
+        let taken_ns = ended_ns.saturating_sub(asked_ns);
+        if taken_ns >= WAIT_MIN_NS
+            && taken_ns >= WAIT_MIN_NS + path.rtt_ns(Side::Server)
+            && self.wants(began_ns)
+        {
+            self.keep(client, path, times);
+        }
+    }
+
+    fn wants(&self, began_ns: u64) -> bool {
+        !self.is_full() || self.0.last().is_some_and(|last| began_ns <= last.began_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, client: Endpoint, path: &Path, times: [u64; 4]) {
+        let [began_ns, asked_ns, answered_ns, ended_ns] = times;
+        let vantage = path.vantage();
+        self.insert(Wait {
+            began_ns,
+            asked_ns,
+            answered_ns,
+            ended_ns,
+            client: client.address,
+            at_server: matches!(vantage, Vantage::Server | Vantage::Local),
+            at_client: matches!(vantage, Vantage::Client | Vantage::Local),
+        });
+    }
+
+    /// Notes `wait`, if it is one of the earliest.
+    pub fn insert(&mut self, wait: Wait) {
+        let place = self.0.partition_point(|other| *other <= wait);
+        self.0.insert(place, wait);
+        self.0.truncate(WAITS_MAX);
+    }
+
+    /// Adds those of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.0.sort_unstable();
+        self.0.truncate(WAITS_MAX);
+    }
+}
