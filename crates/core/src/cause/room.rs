@@ -16,7 +16,7 @@ pub(super) const READ: &str = "read_bytes";
 const PIECE_BYTES: u64 = 1 << 16;
 
 /// What a reader takes over what he reads is worth a word where a typical exchange waits for so many times
-/// what makes a cost worth one.
+/// what makes a cost worth one, and he is late with each piece by so many times what makes a fault worth one.
 const READER_COSTS: u64 = 5;
 
 /// A buffer below the bandwidth-delay product costs a round trip each time. Where that is short, it
@@ -42,7 +42,8 @@ pub(super) fn is_short(
     // The window of a reader who is behind moves, and a wider one would not help him with his work on
     // what he reads. That is worth a word where a cost would be.
     let usual = fixed && long_waits && share >= 5.0 * floors.fault_share;
-    let held_up = wait_ns >= floors.cost_ns || is_read_slowly(cause, endpoint, floors);
+    let mean_ns = cause.lost_ns / cause.count.max(1);
+    let held_up = mean_ns >= floors.cost_ns || is_read_slowly(cause, endpoint, floors);
     usual || costly && (fixed || stands && held_up)
 }
 
@@ -58,18 +59,18 @@ fn typical_ns(cause: &CauseTally) -> u64 {
 }
 
 /// Whether a reader who never stops, but takes little at a time, is what exchanges waited for, however
-/// short each wait.
+/// short each wait. One who does what he can with what he reads (a client that takes rows apart, a server that
+/// stores them) is met by many such waits on a link that is faster, and nothing is wrong with that.
 fn is_read_slowly(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     share(cause, endpoint) >= floors.cost_share
         && typical_ns(cause) >= READER_COSTS * floors.cost_ns
-        && is_felt(cause, floors)
+        && late_ns(cause) >= READER_COSTS * floors.fault_ns
 }
 
-/// Whether it takes longer over what a host hands to an application at once than what a host is late: one
-/// that empties its buffer as fast as it can is met by many such waits.
-fn is_felt(cause: &CauseTally, floors: &Floors) -> bool {
+/// By how much a reader was late over what a host hands to an application at once, ns.
+fn late_ns(cause: &CauseTally) -> u64 {
     let pieces = cause.shown.count(READ) / PIECE_BYTES;
-    cause.lost_ns / pieces.max(1) >= floors.fault_ns
+    cause.lost_ns / pieces.max(1)
 }
 
 /// Whether the window mostly stood in the way at one height, of the times that it did at one and at any.
@@ -87,7 +88,7 @@ pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &F
 
 /// Whether it stopped once for as long as a cost has to take to matter, or what it was late was felt.
 pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
-    cause.waits.latency().max_ns >= floors.cost_ns || is_felt(cause, floors)
+    cause.waits.latency().max_ns >= floors.cost_ns || late_ns(cause) >= floors.fault_ns
 }
 
 /// Adds up what had to be read.
