@@ -8,6 +8,9 @@ pub const TICK_NS: u64 = 1_000_000;
 /// After this the ticks tell how fast the clock runs, ms.
 const PROOF_MS: u32 = 100;
 
+/// The same, ns.
+pub const PROOF_NS: u64 = PROOF_MS as u64 * 1_000_000;
+
 /// Both clocks may drift apart by this much, parts per million.
 const DRIFT_PPM: i64 = 200;
 

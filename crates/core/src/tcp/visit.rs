@@ -8,7 +8,7 @@ mod note;
 
 use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
-use crate::tcp::clock::SenderClock;
+use crate::tcp::clock::{PROOF_NS, SenderClock};
 use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::half::PacketCount;
 use crate::tcp::path::Path;
@@ -62,13 +62,12 @@ pub struct Visit {
     kind: Label,
     path: Path,
     /// By side: the sequence number that follows, what it has acknowledged, the largest segment it may send,
-    /// whether it has left, the numbers of its packets and its clock.
+    /// whether it has left, and the numbers of its packets.
     next: [u32; 2],
     acked: [u32; 2],
     smss: [u16; 2],
     left: [bool; 2],
     packets: [(PacketCount, u64); 2],
-    clocks: [SenderClock; 2],
     syn: Sighting,
     answered_syn_ns: u64,
     connected_ns: u64,
@@ -165,7 +164,6 @@ impl Visit {
             smss: [0; 2],
             left: [false; 2],
             packets: Default::default(),
-            clocks: Default::default(),
             syn: Sighting::of(Side::Client, syn),
             answered_syn_ns: 0,
             connected_ns: 0,
@@ -188,7 +186,6 @@ impl Visit {
         };
         visit.announce(Side::Server, syn);
         visit.count_packet(Side::Client, syn);
-        visit.has_queued(Side::Client, syn);
         visit.notes.push(Note::of(syn));
         visit
     }
@@ -234,14 +231,21 @@ impl Visit {
             || count.follow(segment, 1, *number, false) == 0
     }
 
-    /// Whether `segment` of `side` has waited in a queue, by its timestamp.
+    /// Whether `segment` has waited in a queue, by its timestamp: a clock has to run for a while before it tells.
     #[inline]
-    fn has_queued(&mut self, side: Side, segment: &Segment) -> bool {
-        let clock = &mut self.clocks[side as usize];
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            clock.observe(segment.tsval, segment.time_ns);
+    fn has_queued(&self, segment: &Segment) -> bool {
+        segment.time_ns - self.syn.time_ns >= PROOF_NS && self.is_late(segment)
+    }
+
+    #[cold]
+    fn is_late(&self, segment: &Segment) -> bool {
+        let same = |note: &&Note| note.is_of_sender(segment);
+        let mut clock = SenderClock::default();
+        let before = self.notes.iter().filter(same).map(|note| note.stamp());
+        for (tsval, time_ns) in before.chain([(segment.tsval, segment.time_ns)]) {
+            clock.observe(tsval, time_ns);
         }
-        clock.queued_ns() > 0
+        segment.facts.has(SegmentFlags::TIMESTAMPS) && clock.queued_ns() > 0
     }
 
     /// Takes `segment`, if it was expected; otherwise nothing more will be.
@@ -264,7 +268,7 @@ impl Visit {
             && segment.payload_len as usize == payload.len()
             && self.notes.len() < SEGMENTS_MAX
             && self.payload.len() + payload.len() <= PAYLOAD_MAX;
-        if !plain || !self.count_packet(side, segment) || self.has_queued(side, segment) {
+        if !plain || !self.count_packet(side, segment) || self.has_queued(segment) {
             return false;
         }
         let stands = segment.seq == self.next[own] && segment.flags.has(TcpFlags::ACK);

@@ -45,6 +45,19 @@ impl Note {
         }
     }
 
+    /// Whether it and `segment` have timestamps of one sender's.
+    pub fn is_of_sender(&self, segment: &Segment) -> bool {
+        let own = |facts: SegmentFlags| {
+            (facts.has(SegmentFlags::TIMESTAMPS), facts.has(SegmentFlags::FROM_HIGH))
+        };
+        own(self.facts) == own(segment.facts)
+    }
+
+    /// Its timestamp, and when it passed, ns.
+    pub fn stamp(&self) -> (u32, u64) {
+        (self.tsval, self.time_ns)
+    }
+
     /// The segment, whose payload begins at `payload_offset` of what is kept.
     pub fn segment(&self, flow: FlowKey, flow_hash: u64, payload_offset: u32) -> Segment {
         Segment {
