@@ -52,16 +52,14 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     refusals::settle(&mut tally);
     settle_repeats(&mut tally);
     overflow::compare(&mut tally);
+    let mut latency = Histogram::default();
     for endpoint in tally.endpoints.values() {
         report.ledger.merge(&endpoint.all.ledger);
         report.totals.exchanges += endpoint.all.exchanges;
+        latency.merge(&endpoint.all.latency);
     }
     report.totals.wall_ns = report.ledger.total_ns();
     report.totals.connections = tally.connections;
-    let mut latency = Histogram::default();
-    for endpoint in tally.endpoints.values() {
-        latency.merge(&endpoint.all.latency);
-    }
     report.latency = latency.latency();
     report.latency_histogram = latency;
     report.endpoints = endpoints(&tally);
