@@ -223,12 +223,6 @@ impl Proof {
         self.not(Cause::RetransmissionTimeout, "dsack", true);
     }
 
-    /// From when to when its frames passed, ns.
-    pub fn span_ns(&self) -> Option<(u64, u64)> {
-        let times = || self.links.iter().map(|(at_ns, _)| *at_ns);
-        times().min().zip(times().max())
-    }
-
     /// The frames in the order they passed.
     pub fn evidence(&self) -> Vec<Evidence> {
         let mut links = self.links.clone();

@@ -26,7 +26,6 @@ use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{Gap, Recovery, Turn};
 use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
-
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;

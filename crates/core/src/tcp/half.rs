@@ -45,6 +45,7 @@ use copies::LastPacket;
 pub use departure::Departure;
 use marks::Marks;
 pub(super) use packet_count::PacketCount;
+pub(super) use sizes::smss_of;
 use std::num::NonZeroU32;
 pub use trouble::Held;
 use trouble::{Hole, Trouble};

@@ -10,7 +10,7 @@ use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::tcp::clock::{PROOF_NS, SenderClock};
 use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
-use crate::tcp::half::PacketCount;
+use crate::tcp::half::{PacketCount, smss_of};
 use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
 use crate::tcp::setup::WAITED_FOR_NS;
@@ -217,8 +217,8 @@ impl Visit {
 
     /// The largest segment of `sender` is announced by its peer's SYN.
     fn announce(&mut self, sender: Side, syn: &Segment) {
-        let options = if syn.facts.has(SegmentFlags::TIMESTAMPS) { 12 } else { 0 };
-        self.smss[sender as usize] = syn.mss.saturating_sub(options);
+        let timestamps = syn.facts.has(SegmentFlags::TIMESTAMPS);
+        self.smss[sender as usize] = smss_of(syn.mss, timestamps);
     }
 
     /// Whether no packet of `side` is missing before `segment`, as far as their numbers tell.
@@ -334,6 +334,29 @@ impl Visit {
             && (1..=self.smss[side as usize].into()).contains(&segment.payload_len)
     }
 
+    /// Reads a message of `side`; answers whether it is whole, and of a kind that is known.
+    #[inline]
+    fn read(
+        &mut self,
+        side: Side,
+        payload: &[u8],
+        known: &KnownHeaders,
+        names: &mut Names,
+    ) -> bool {
+        let software = match self.framer.known(side, payload, 0, known) {
+            Some(Mark::Request { kind, software, .. }) => {
+                self.kind = *kind;
+                software
+            }
+            Some(Mark::Response { software, .. }) => software,
+            _ => return false,
+        };
+        if let Some(stated) = software {
+            names.add(&mut self.software, side, &stated.name);
+        }
+        true
+    }
+
     fn ask(
         &mut self,
         side: Side,
@@ -342,17 +365,12 @@ impl Visit {
         known: &KnownHeaders,
         names: &mut Names,
     ) -> bool {
-        if side != Side::Client || !self.is_message(side, segment) {
+        let asks = side == Side::Client
+            && self.is_message(side, segment)
+            && self.read(side, payload, known, names);
+        if !asks {
             return false;
         }
-        let Some(Mark::Request { kind, software, .. }) = self.framer.known(side, payload, 0, known)
-        else {
-            return false;
-        };
-        if let Some(stated) = software {
-            names.add(&mut self.software, side, &stated.name);
-        }
-        self.kind = *kind;
         (self.stage, self.asked) = (Stage::Asked, Sighting::of(side, segment));
         true
     }
@@ -374,15 +392,11 @@ impl Visit {
         known: &KnownHeaders,
         names: &mut Names,
     ) -> bool {
-        if side != Side::Server || !self.is_message(side, segment) {
+        let answers = side == Side::Server
+            && self.is_message(side, segment)
+            && self.read(side, payload, known, names);
+        if !answers {
             return false;
-        }
-        let Some(Mark::Response { software, .. }) = self.framer.known(side, payload, 0, known)
-        else {
-            return false;
-        };
-        if let Some(stated) = software {
-            names.add(&mut self.software, side, &stated.name);
         }
         let waited_ns = segment.time_ns - self.asked.time_ns;
         if self.acked[Side::Server as usize] != segment.ack {

@@ -13,11 +13,15 @@ const SMSS_DEFAULT: u16 = 1448;
 /// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u16 = 12;
 
+/// The largest segment that may be sent to who announces `mss` (RFC 9293 §3.7.1, RFC 6691), bytes.
+pub fn smss_of(mss: u16, timestamps: bool) -> u16 {
+    mss.saturating_sub(if timestamps { TIMESTAMPS_BYTES } else { 0 })
+}
+
 impl Half {
     /// Announced maximum segment sizes; both sides' timestamps are in use or not.
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
-        let options = if timestamps { TIMESTAMPS_BYTES } else { 0 };
-        self.smss_announced = mss.saturating_sub(options).max(1);
+        self.smss_announced = smss_of(mss, timestamps).max(1);
         self.settle_smss();
     }
 

@@ -110,7 +110,7 @@ impl Closed {
 
     /// Those of which it is to be decided by `now_ns` how they are kept on.
     pub fn due(&self, now_ns: u64) -> impl Iterator<Item = &Over> {
-        self.fresh.iter().take_while(move |it| it.over_ns + SETTLE_NS <= now_ns)
+        self.fresh.iter().take_while(move |it| it.over_ns.saturating_add(SETTLE_NS) <= now_ns)
     }
 
     /// Takes out the next one that need not be kept as it is any more.
