@@ -2,7 +2,7 @@
 
 use std::thread;
 use tcpwhy_core::capture::{CaptureError, CaptureSet};
-use tcpwhy_core::pipeline::{Analysis, GoOn, Pass};
+use tcpwhy_core::pipeline::{Analysis, BLOCK_BYTES_THREADED, GoOn, Pass};
 
 /// Runs `analysis` over `capture` on `threads` threads, as long as `go_on` says so after each
 /// block. Answers whether it came to the end; what is found does not depend on `threads`.
@@ -18,6 +18,7 @@ pub fn run(
     if threads <= 1 {
         return analysis.run(capture, go_on);
     }
+    capture.set_block_bytes(BLOCK_BYTES_THREADED);
     let pass = Pass::new(analysis, capture, go_on);
     thread::scope(|scope| {
         for _ in 1..threads {

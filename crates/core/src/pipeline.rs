@@ -10,7 +10,6 @@ mod batch;
 mod fragments;
 mod names;
 mod pass;
-mod schedule;
 mod translated;
 mod twin;
 
@@ -20,7 +19,7 @@ pub use twin::Sites;
 
 use batch::{Aside, Event};
 use names::Names;
-pub use pass::{GoOn, Pass};
+pub use pass::{BLOCK_BYTES_THREADED, GoOn, Pass};
 use translated::Translated;
 use twin::Twin;
 
@@ -309,18 +308,9 @@ impl Analysis {
     /// # Errors
     /// [`CaptureError`] where nothing can be read.
     pub fn run(&mut self, capture: &mut CaptureSet, go_on: GoOn<'_>) -> Result<bool, CaptureError> {
-        let (mut block, mut batch) = (Block::default(), Batch::default());
-        while capture.next_block(&mut block)? {
-            self.decoder.decode(&block, &mut batch);
-            self.control.take(&mut batch, &block);
-            for (index, shard) in self.shards.iter_mut().enumerate() {
-                shard.take(index, &batch, &block);
-            }
-            if !go_on(capture) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let pass = Pass::new(self, capture, go_on);
+        pass.work();
+        pass.finish()
     }
 
     /// Ends every connection and says what was found.

@@ -72,11 +72,9 @@ impl CaptureSet {
         Ok(set)
     }
 
-    /// The same set, read about this many bytes at a time (64 KiB to 64 MiB).
-    #[must_use]
-    pub fn with_block_bytes(mut self, block_bytes: usize) -> Self {
+    /// Reads about this many bytes at a time (64 KiB to 64 MiB).
+    pub fn set_block_bytes(&mut self, block_bytes: usize) {
         self.block_bytes = block_bytes.clamp(64 << 10, 64 << 20);
-        self
     }
 
     /// What is known of each input so far, in the order that frames' [`file`] counts.

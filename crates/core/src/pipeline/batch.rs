@@ -40,12 +40,6 @@ enum Note {
     Copy(FlowKey, u64),
 }
 
-/// What moves from core to core at once, on most processors.
-const CACHE_LINE_BYTES: usize = 64;
-
-/// Lines of a payload that are worth fetching: nearly always it is its beginning that is looked at.
-const HEADER_LINES: usize = 6;
-
 /// The segments of one block in the order of its frames, and which of them each shard takes. Reused
 /// for the next: nothing of it is allocated again.
 #[derive(Default)]
@@ -154,22 +148,6 @@ impl Batch {
         let notes = &mut self.notes[FlowHasher::shard(flow_hash, SHARDS)];
         let at = notes.partition_point(|(next, _)| *next <= place + 1);
         notes.insert(at, (place + 1, Note::Copy(flow, flow_hash)));
-    }
-
-    /// Reads a little of all that a shard is going to take, without waiting for one before asking
-    /// for the next. What another core has read and decoded comes from its cache then, in the time
-    /// of a few accesses instead of several for each segment.
-    pub(super) fn fetch(&self, shard: usize, block: &Block) {
-        let mut sum = 0;
-        for segment in self.of_shard(shard) {
-            // One byte or word of each cache line: of the record, and of where headers lie.
-            sum ^= segment.flow_hash as u32 ^ segment.seq ^ segment.sack[0].left;
-            let payload = self.payload(segment, block);
-            for line in payload.chunks(CACHE_LINE_BYTES).take(HEADER_LINES) {
-                sum ^= u32::from(line[0]);
-            }
-        }
-        std::hint::black_box(sum);
     }
 
     /// Makes room for another block.

@@ -1,77 +1,119 @@
 //! One pass over a capture on as many threads as call [`Pass::work`].
 //!
-//! No barriers: each block is read, decoded, shown to the control and taken by every shard, and
-//! whoever is free does what is due. A thread tracks its own shards before it reads the next block,
-//! so that what is under way stays in its core's cache; the one with less to do reads more, and takes
-//! over shards of the others when there is no room to read. What is done to a connection is done in
-//! order: the control and each shard take the blocks one after the other. So the answer is that of
-//! one thread.
+//! Each thread does all that is due with a block: it reads it, decodes it, shows it to the control and
+//! lets every shard take it. So bytes and segments stay in one core's cache; what goes from core to core
+//! is what the shards know of their connections, once for a block of many segments. Reading, the control
+//! and each shard take the blocks one after the other, in order, each as soon as it has the one before: so
+//! the answer is that of one thread, and threads follow each other through the shards at a distance.
 
-use super::schedule::{SLOTS, Schedule, Task};
 use super::{Analysis, Batch, Control, Decoder, Shard};
 use crate::capture::{Block, CaptureError, CaptureSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Asked after each block whether to read on.
 pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
 
-/// A block and what was decoded from it.
-#[derive(Default)]
-struct Slot {
-    block: Block,
-    batch: Batch,
-    /// Who decoded it, and has it in cache.
-    worker: usize,
-}
+/// Bytes of a block where threads take turns: few enough that it stays in a core's cache with what is
+/// decoded from it, many enough that it is worth the way of the connections' state to that core.
+pub const BLOCK_BYTES_THREADED: usize = 512 << 10;
+
+/// How often is looked whether it is a block's turn before its thread sleeps: mostly that takes less
+/// than being woken.
+const LOOKS_MAX: u32 = 1000;
 
 /// Where blocks come from, and how it ended.
 struct Input<'a> {
     capture: &'a mut CaptureSet,
     go_on: GoOn<'a>,
+    /// Blocks read.
+    read: u64,
+    ended: bool,
     result: Result<bool, CaptureError>,
+}
+
+impl Input<'_> {
+    /// Reads the next block; answers its number.
+    fn next(&mut self, block: &mut Block) -> Option<u64> {
+        if self.ended {
+            return None;
+        }
+        match self.capture.next_block(block) {
+            Ok(true) => {
+                if !(self.go_on)(self.capture) {
+                    self.ended = true;
+                    self.result = Ok(false);
+                }
+                self.read += 1;
+                return Some(self.read - 1);
+            }
+            Ok(false) => {}
+            Err(error) => self.result = Err(error),
+        }
+        self.ended = true;
+        None
+    }
+}
+
+/// What all blocks pass, one after the other.
+struct Gate<T> {
+    /// The number of the next block.
+    next: AtomicU64,
+    taker: Mutex<T>,
+}
+
+impl<T> Gate<T> {
+    fn new(taker: T) -> Self {
+        Self { next: AtomicU64::new(0), taker: Mutex::new(taker) }
+    }
 }
 
 /// A pass under way.
 pub struct Pass<'a> {
     decoder: Decoder,
     input: Mutex<Input<'a>>,
-    control: Mutex<&'a mut Control>,
-    shards: Vec<Mutex<&'a mut Shard>>,
-    slots: [RwLock<Slot>; SLOTS],
-    schedule: Mutex<Schedule>,
+    control: Gate<&'a mut Control>,
+    shards: Vec<Gate<&'a mut Shard>>,
+    /// Threads that sleep until it is their block's turn, and what wakes them.
+    asleep: AtomicUsize,
+    sleep: Mutex<()>,
     changed: Condvar,
-    /// How many have come to work.
-    workers: AtomicUsize,
+    /// A thread is gone with its block: the pass cannot be completed.
+    is_abandoned: AtomicBool,
 }
 
 impl<'a> Pass<'a> {
     /// A pass of `analysis` over `capture`, as long as `go_on` says so after each block.
     pub fn new(analysis: &'a mut Analysis, capture: &'a mut CaptureSet, go_on: GoOn<'a>) -> Self {
+        let input = Input { capture, go_on, read: 0, ended: false, result: Ok(true) };
         Self {
             decoder: analysis.decoder.clone(),
-            input: Mutex::new(Input { capture, go_on, result: Ok(true) }),
-            control: Mutex::new(&mut analysis.control),
-            shards: analysis.shards.iter_mut().map(Mutex::new).collect(),
-            slots: std::array::from_fn(|_| RwLock::default()),
-            schedule: Mutex::default(),
+            input: Mutex::new(input),
+            control: Gate::new(&mut analysis.control),
+            shards: analysis.shards.iter_mut().map(Gate::new).collect(),
+            asleep: AtomicUsize::new(0),
+            sleep: Mutex::new(()),
             changed: Condvar::new(),
-            workers: AtomicUsize::new(0),
+            is_abandoned: AtomicBool::new(false),
         }
     }
 
     /// Works until the capture is done; to be called once on each thread that is to help.
     pub fn work(&self) {
         let _leaving = Leaving(self);
-        let worker = self.workers.fetch_add(1, Ordering::Relaxed);
-        let mut due = None;
-        while let Some(task) = due.take().or_else(|| self.next(worker)) {
-            let ended = self.perform(&task, worker);
-            let mut schedule = lock(&self.schedule);
-            due = schedule.complete(task, ended);
-            // What was waited for may be work for more than one.
-            if schedule.waiting > 0 {
-                self.changed.notify_all();
+        let (mut block, mut batch) = (Block::default(), Batch::default());
+        loop {
+            let number = lock(&self.input).next(&mut block);
+            let Some(number) = number else { return };
+            self.decoder.decode(&block, &mut batch);
+            if !self.pass(&self.control, number, |control| control.take(&mut batch, &block)) {
+                return;
+            }
+            for (index, gate) in self.shards.iter().enumerate() {
+                if !self.pass(gate, number, |shard| shard.take(index, &batch, &block)) {
+                    return;
+                }
             }
         }
     }
@@ -84,76 +126,42 @@ impl<'a> Pass<'a> {
         self.input.into_inner().unwrap_or_else(PoisonError::into_inner).result
     }
 
-    fn next(&self, worker: usize) -> Option<Task> {
-        let mut schedule = lock(&self.schedule);
-        loop {
-            if schedule.is_done() {
-                return None;
-            }
-            if let Some(task) = schedule.claim(worker) {
-                return Some(task);
-            }
-            schedule.waiting += 1;
-            schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
-            schedule.waiting -= 1;
+    /// Lets block `number` pass `gate` when it is its turn; false if that never comes.
+    fn pass<T>(&self, gate: &Gate<T>, number: u64, take: impl FnOnce(&mut T)) -> bool {
+        if !self.wait(&gate.next, number) {
+            return false;
         }
+        take(&mut lock(&gate.taker));
+        gate.next.store(number + 1, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            self.wake();
+        }
+        true
     }
 
-    /// Does `task`; answers whether it found the input's end.
-    fn perform(&self, task: &Task, worker: usize) -> bool {
-        match task {
-            Task::Read(number) => return self.read(*number),
-            Task::Decode(number) => {
-                let mut slot = self.slot(*number).write().unwrap_or_else(PoisonError::into_inner);
-                slot.worker = worker;
-                let Slot { block, batch, .. } = &mut *slot;
-                self.decoder.decode(block, batch);
+    /// Waits until `next` is `number`.
+    fn wait(&self, next: &AtomicU64, number: u64) -> bool {
+        for _ in 0..LOOKS_MAX {
+            if next.load(Ordering::Acquire) == number {
+                return true;
             }
-            Task::Control(number) => {
-                let mut slot = self.slot(*number).write().unwrap_or_else(PoisonError::into_inner);
-                let Slot { block, batch, .. } = &mut *slot;
-                lock(&self.control).take(batch, block);
-            }
-            Task::Track { shard: index, blocks } => {
-                let mut shard = lock(&self.shards[*index]);
-                for number in blocks.clone() {
-                    let slot = self.slot(number).read().unwrap_or_else(PoisonError::into_inner);
-                    if slot.worker != worker {
-                        slot.batch.fetch(*index, &slot.block);
-                    }
-                    shard.take(*index, &slot.batch, &slot.block);
-                }
-            }
+            hint::spin_loop();
         }
-        false
+        let is_abandoned = || self.is_abandoned.load(Ordering::SeqCst);
+        let mut sleep = lock(&self.sleep);
+        // Whoever makes it this block's turn after the look below sees that somebody is asleep.
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        while next.load(Ordering::SeqCst) != number && !is_abandoned() {
+            sleep = self.changed.wait(sleep).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+        !is_abandoned()
     }
 
-    /// Reads a block; answers whether there was none, or none more is wanted.
-    fn read(&self, number: u64) -> bool {
-        let mut slot = self.slot(number).write().unwrap_or_else(PoisonError::into_inner);
-        let mut input = lock(&self.input);
-        // The last block may have been the last one wanted.
-        if matches!(input.result, Ok(false)) {
-            return true;
-        }
-        let Input { capture, go_on, result } = &mut *input;
-        match capture.next_block(&mut slot.block) {
-            Ok(true) => {
-                if !go_on(capture) {
-                    *result = Ok(false);
-                }
-                false
-            }
-            Ok(false) => true,
-            Err(error) => {
-                *result = Err(error);
-                true
-            }
-        }
-    }
-
-    fn slot(&self, number: u64) -> &RwLock<Slot> {
-        &self.slots[number as usize % SLOTS]
+    /// Wakes who sleeps. Who is about to has the lock until then.
+    fn wake(&self) {
+        drop(lock(&self.sleep));
+        self.changed.notify_all();
     }
 }
 
@@ -167,8 +175,63 @@ struct Leaving<'p, 'a>(&'p Pass<'a>);
 impl Drop for Leaving<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            lock(&self.0.schedule).abandon();
-            self.0.changed.notify_all();
+            self.0.is_abandoned.store(true, Ordering::SeqCst);
+            self.0.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Source;
+    use crate::pipeline::Options;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+    use std::time::Duration;
+
+    /// A pcap without frames.
+    const EMPTY: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x01\0\0\0";
+
+    #[test]
+    fn blocks_pass_in_order_also_where_threads_have_to_sleep() {
+        with_pass(|pass| {
+            let gate = Gate::new(Vec::new());
+            thread::scope(|scope| {
+                for number in (0..8_u64).rev() {
+                    let gate = &gate;
+                    scope.spawn(move || {
+                        let take = |taken: &mut Vec<u64>| {
+                            thread::sleep(Duration::from_millis(2));
+                            taken.push(number);
+                        };
+                        assert!(pass.pass(gate, number, take));
+                    });
+                }
+            });
+            assert_eq!(*lock(&gate.taker), (0..8).collect::<Vec<u64>>());
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_died() {
+        with_pass(|pass| {
+            let gate = Gate::new(());
+            thread::scope(|scope| {
+                let late = scope.spawn(|| pass.pass(&gate, 1, |()| ()));
+                let died = catch_unwind(AssertUnwindSafe(|| {
+                    let _leaving = Leaving(pass);
+                    thread::sleep(Duration::from_millis(20));
+                    pass.pass(&gate, 0, |()| panic!("this thread dies"));
+                }));
+                assert!(died.is_err() && !late.join().expect("it lives"));
+            });
+        });
+    }
+
+    fn with_pass(test: impl FnOnce(&Pass<'_>)) {
+        let mut capture = CaptureSet::new(vec![Source::memory("empty", EMPTY)]).expect("a capture");
+        let mut analysis = Analysis::new(Options::default());
+        test(&Pass::new(&mut analysis, &mut capture, &mut |_| true));
     }
 }

@@ -208,8 +208,8 @@ proptest! {
         let name = |index: usize| format!("{index}");
         let sources = files.iter().enumerate()
             .map(|(index, frames)| Source::memory(name(index), nano_pcap(frames)));
-        let set = CaptureSet::new(sources.collect()).expect("readable");
-        let set = set.with_block_bytes(block_bytes);
+        let mut set = CaptureSet::new(sources.collect()).expect("readable");
+        set.set_block_bytes(block_bytes);
         prop_assert!(read_set(set).expect("readable").frames == longer);
     }
 }

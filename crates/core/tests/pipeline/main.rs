@@ -73,8 +73,8 @@ fn report(capture: &[u8], threads: usize, block_bytes: usize, seed: u64) -> Repo
 
 fn report_with(capture: &[u8], threads: usize, block_bytes: usize, options: Options) -> Report {
     let source = Source::memory("capture", capture);
-    let set = CaptureSet::new(vec![source]).expect("a capture");
-    let mut set = set.with_block_bytes(block_bytes);
+    let mut set = CaptureSet::new(vec![source]).expect("a capture");
+    set.set_block_bytes(block_bytes);
     let mut analysis = Analysis::new(options);
     let mut go_on = |_: &CaptureSet| true;
     let complete = if threads == 0 {
@@ -115,8 +115,9 @@ proptest! {
 #[test]
 fn a_pass_ends_after_the_block_that_was_the_last_one_wanted() {
     let capture = capture();
-    let set = CaptureSet::new(vec![Source::memory("capture", &capture[..])]).expect("a capture");
-    let mut set = set.with_block_bytes(64 << 10);
+    let mut set =
+        CaptureSet::new(vec![Source::memory("capture", &capture[..])]).expect("a capture");
+    set.set_block_bytes(64 << 10);
     let mut analysis = Analysis::new(Options::default());
     let mut blocks = 0;
     let mut go_on = |_: &CaptureSet| {
