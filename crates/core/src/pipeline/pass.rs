@@ -15,9 +15,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Asked after each block whether to read on.
 pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
 
-/// Bytes of a block where threads take turns: few enough that it stays in a core's cache with what is
-/// decoded from it, many enough that it is worth the way of the connections' state to that core.
-pub const BLOCK_BYTES_THREADED: usize = 512 << 10;
+/// Bytes of a block where threads take turns: many enough that they are worth the way of the connections'
+/// state to another core, few enough to stay in that core's cache.
+pub const BLOCK_BYTES_THREADED: usize = 1 << 20;
 
 /// How often is looked whether it is a block's turn before its thread sleeps: mostly that takes less
 /// than being woken.
