@@ -5,14 +5,14 @@
 /// RFC 7323 §5.4 allows anything up to a second.
 pub const TICK_NS: u64 = 1_000_000;
 
-/// After this the ticks tell how fast the clock runs, ms.
-const PROOF_MS: u32 = 100;
+/// After this the ticks tell how fast the clock runs, ns.
+pub const PROOF_NS: u64 = 100_000_000;
 
-/// The same, ns.
-pub const PROOF_NS: u64 = PROOF_MS as u64 * 1_000_000;
+/// Steps in which the drift of clocks is followed: a power of two of ns, for every packet is asked.
+const STEP_BITS: u32 = 20;
 
-/// Both clocks may drift apart by this much, parts per million.
-const DRIFT_PPM: i64 = 200;
+/// Both clocks may drift apart by 200 parts in a million: in one step by this much, ns.
+const DRIFT_NS: i64 = (1 << STEP_BITS) / 5_000;
 
 /// Ticks after which a clock that does not run in milliseconds shows.
 const PROOF_TICKS: u32 = 200;
@@ -25,8 +25,8 @@ pub struct SenderClock {
     first_ns: u64,
     /// Least difference between capture time and sender's time, ns.
     least_ns: i64,
-    /// When it was seen: so long after the first packet, ms.
-    least_at_ms: u32,
+    /// When it was seen: so many steps after the first packet.
+    least_at: u32,
     /// Up to [`u32::MAX`].
     queued_ns: u32,
 }
@@ -63,15 +63,13 @@ impl SenderClock {
             return;
         }
         let difference_ns = here_ns - sender_ns;
-        let here_ms = u32::try_from(here_ns / 1_000_000).unwrap_or(u32::MAX);
-        if self.state == State::Unproven && here_ms >= PROOF_MS && ticks >= here_ms / 2 {
+        if self.state == State::Unproven && here_ns >= PROOF_NS as i64 && 2 * sender_ns >= here_ns {
             self.state = State::Runs;
         }
-        let since_ms = here_ms.saturating_sub(self.least_at_ms);
-        // A part in a million of a millisecond is a nanosecond.
-        let least_ns = self.least_ns + i64::from(since_ms) * DRIFT_PPM;
+        let step = (here_ns >> STEP_BITS).min(u32::MAX.into()) as u32;
+        let least_ns = self.least_ns + i64::from(step.saturating_sub(self.least_at)) * DRIFT_NS;
         if difference_ns < least_ns {
-            (self.least_ns, self.least_at_ms) = (difference_ns, here_ms);
+            (self.least_ns, self.least_at) = (difference_ns, step);
             self.queued_ns = 0;
         } else if self.state == State::Runs {
             self.queued_ns = u32::try_from(difference_ns - least_ns).unwrap_or(u32::MAX);

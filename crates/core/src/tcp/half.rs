@@ -308,9 +308,7 @@ impl Half {
         if segment.facts.has(SegmentFlags::IPV4) {
             self.count_packet(segment);
         }
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.clock.observe(segment.tsval, segment.time_ns);
-        }
+        self.observe(segment);
         self.last_packet = self.last_packet.after(segment);
         false
     }

@@ -70,6 +70,12 @@ const HALF_OPEN_MAX: u64 = 2048;
 /// Mostly the handshake is completed before so many others have begun.
 const FRESH_MAX: usize = 16;
 
+/// So many visits in a row that were none, and few more are expected.
+const VAIN_MAX: u32 = 64;
+
+/// Every so many connections are tried then: it may be different by now.
+const TRIED_ANYHOW: u64 = 16;
+
 /// Connections that are over of which the room is kept.
 const SPARE_MAX: usize = 32;
 
@@ -79,6 +85,8 @@ pub struct Tracker {
     table: HashTable<Box<Connection>>,
     /// Those of which every segment was expected so far.
     visits: Visits,
+    /// The last visits that were none: those of a flood, and of clients that stay.
+    vain: u32,
     closed: Closed,
     /// Connections that began with the SYN, how many.
     begun: u64,
@@ -224,6 +232,7 @@ impl Tracker {
 
     /// What was a visit, as a connection.
     fn followed(&mut self, visit: Box<Visit>, sink: &mut impl Sink) -> Box<Connection> {
+        self.vain = self.vain.saturating_add(1);
         let mut connection = self.place(Connection::new(&visit.syn()));
         if self.shows_values {
             connection.show_values();
@@ -236,6 +245,7 @@ impl Tracker {
     /// A visit is over.
     fn end(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
         if visit.visited().is_some_and(|visited| sink.visit(&visited)) {
+            self.vain = 0;
             return self.visits.keep_room(visit);
         }
         let connection = self.followed(visit, sink);
@@ -295,6 +305,7 @@ impl Tracker {
         S::COUNTS_VISITS
             && !self.shared.goes_long_way
             && self.shared.window.is_all()
+            && (self.vain < VAIN_MAX || self.begun.is_multiple_of(TRIED_ANYHOW))
             && Visit::begins_with(segment)
     }
 
@@ -348,6 +359,12 @@ impl Tracker {
         let is_old = |begun: &&Begun| begun_now - begun.number >= HALF_OPEN_MAX;
         while self.half_open.front().filter(is_old).is_some() {
             let Some(begun) = self.half_open.pop_front() else { return };
+            let Begun { hash, key, first_frame, .. } = &begun;
+            if self.visits.is_connected(*hash, key, *first_frame) == Some(false)
+                && let Some(visit) = self.visits.take(*hash, key, *first_frame)
+            {
+                self.follow(visit, sink);
+            }
             let found = self.find(&begun).filter(|connection| connection.setup.half_open());
             let Some(connection) = found else { continue };
             // What was refused is over, and only kept for what may come late.

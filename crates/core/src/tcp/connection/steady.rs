@@ -148,7 +148,7 @@ impl Connection {
 
     /// The server answers what it was asked.
     #[inline]
-    fn is_answer(&self, segment: &Segment) -> bool {
+    fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
             && !self.halves[Side::Server as usize].has_queued(segment)
@@ -201,6 +201,7 @@ impl Connection {
         steady.asked = Alone::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
+        self.halves[Side::Client as usize].observe(segment);
         self.pass(Side::Client, segment);
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {

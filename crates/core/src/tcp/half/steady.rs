@@ -127,25 +127,28 @@ impl Half {
         right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
     }
 
-    /// Whether `segment` has waited in a queue, by its timestamp.
+    /// Whether `segment`, new data, has waited in a queue, by its timestamp: that is observed, and
+    /// once more makes no difference.
     #[inline]
-    pub(in crate::tcp) fn has_queued(&self, segment: &Segment) -> bool {
-        let mut clock = self.clock;
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            clock.observe(segment.tsval, segment.time_ns);
-        }
-        clock.queued_ns() > 0
+    pub(in crate::tcp) fn has_queued(&mut self, segment: &Segment) -> bool {
+        self.observe(segment);
+        self.clock.queued_ns() > 0
     }
 
-    /// The packet of [`goes_on_with`](Self::goes_on_with) passes.
+    /// Takes the timestamp of `segment`.
+    #[inline]
+    pub(in crate::tcp) fn observe(&mut self, segment: &Segment) {
+        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
+            self.clock.observe(segment.tsval, segment.time_ns);
+        }
+    }
+
+    /// The packet of [`goes_on_with`](Self::goes_on_with) passes, beside its timestamp.
     #[inline]
     pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
         self.packets += 1;
-        if segment.facts.has(SegmentFlags::IPV4) {
+        if segment.facts.has(SegmentFlags::IPV4) && !self.packet_count.take_next(segment) {
             self.packet_count.follow(segment, 1, self.packets, false);
-        }
-        if segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.clock.observe(segment.tsval, segment.time_ns);
         }
         self.last_packet = self.last_packet.after(segment);
     }
