@@ -180,6 +180,9 @@ impl Tracker {
         let hash = place(segment.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == segment.flow);
         let Some(connection) = found else { return self.take_other(segment, payload, sink) };
+        if connection.goes_on_steadily(segment, payload, &mut self.shared, sink) {
+            return;
+        }
         let over_ns = connection.over_ns();
         let forgotten =
             over_ns.is_some_and(|over_ns| closed::is_forgotten(over_ns, segment.time_ns));

@@ -100,7 +100,7 @@ impl Connection {
     /// Takes `segment`, if it is what was expected; else the connection is steady no more, and as it should
     /// be.
     #[inline]
-    pub(super) fn goes_on_steadily(
+    pub fn goes_on_steadily(
         &mut self,
         segment: &Segment,
         payload: &[u8],
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Whether `segment`, of the side that is to speak, is what was expected of any in answer to `last`.
-    #[inline]
+    #[inline(always)]
     fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &Alone) -> bool {
         let Some(steady) = &self.steady else { return false };
         let (own, peer) = (side as usize, side.peer() as usize);
@@ -138,7 +138,7 @@ impl Connection {
     }
 
     /// The client acknowledges the whole answer and asks again.
-    #[inline]
+    #[inline(always)]
     fn is_request(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         let answer = steady.last_answer();
@@ -147,7 +147,7 @@ impl Connection {
     }
 
     /// The server answers what it was asked.
-    #[inline]
+    #[inline(always)]
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// `segment` of `side` has passed, and was expected.
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
         self.halves[side as usize].pass(segment);
         self.last = Sighting::of(side, segment);
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// Takes the answer of [`is_answer`](Self::is_answer).
-    #[inline]
+    #[inline(always)]
     fn answer_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let Some(steady) = &mut self.steady else { return };
         let start = steady.before.end;
