@@ -71,7 +71,7 @@ pub fn analyse(
     let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
         progress(capture.progress());
         go_on()
-    })?;
+    })? && go_on();
     let report = analysis.finish(capture.inputs());
     let ladder = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));

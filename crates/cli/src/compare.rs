@@ -24,8 +24,8 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let threads = asked.threads.map_or_else(workers::available, usize::from);
     sandbox::confine(&[&asked.before, &asked.after]);
     let interrupted = terminal::interruptible();
-    let before = measured(&asked.before, asked, threads, &interrupted)?;
-    let after = measured(&asked.after, asked, threads, &interrupted)?;
+    let before = measured(&asked.before, asked, threads, interrupted)?;
+    let after = measured(&asked.after, asked, threads, interrupted)?;
     let compared = compare(before, after, Options { min_change: asked.min_change })?;
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));

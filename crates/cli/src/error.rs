@@ -58,6 +58,8 @@ pub enum Error {
         "{path}: a report cannot be narrowed any more; leave out --filter, or compare the captures"
     )]
     Narrowed { path: String },
+    #[error("interrupted before a packet was read")]
+    NothingYet,
     #[error("interrupted; half of a run cannot be compared")]
     Interrupted,
     #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]

@@ -27,9 +27,12 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     sandbox::confine(&asked.files);
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.display.no_progress);
-    let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), &interrupted);
+    let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), interrupted);
     drop(bar);
-    let mut answer = answer?;
+    let mut answer = match answer {
+        Err(Error::Capture(_)) if terminal::is_interrupted() => return Err(Error::NothingYet),
+        answer => answer?,
+    };
     answer.report.interrupted = !answer.complete;
     if !answer.complete {
         eprintln!("tcpwhy: interrupted; this is what is known so far");

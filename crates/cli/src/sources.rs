@@ -1,10 +1,22 @@
 //! Names on the command line to capture sources.
 
 use crate::error::Error;
+use crate::terminal;
+#[cfg(unix)]
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal, Read};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::path::Path;
 use tcpwhy_core::capture::Source;
+
+/// How often a stream that has nothing to say looks whether it is still wanted.
+#[cfg(unix)]
+const LOOKS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A source for each name. What a typing mistake would cause is an error at once; what is
 /// wrong inside of a file is told by the report.
@@ -24,7 +36,7 @@ fn one(path: &Path) -> Result<Source, Error> {
         if io::stdin().is_terminal() {
             return Err(Error::Terminal);
         }
-        return Ok(Source::stream("-", io::stdin()));
+        return Ok(Source::stream("-", standard_input().map_err(|error| problem(path, error))?));
     }
     let name = path.display().to_string();
     let metadata = fs::metadata(path).map_err(|error| problem(path, error))?;
@@ -35,10 +47,48 @@ fn one(path: &Path) -> Result<Source, Error> {
     let file = File::open(path).map_err(|error| problem(path, error))?;
     if !metadata.is_file() {
         // A named pipe or `<(…)`: it cannot be opened a second time.
-        return Ok(Source::stream(name, file));
+        return Ok(Source::stream(name, Stream(file)));
     }
     let again = path.to_owned();
     Ok(Source::file(name, Some(metadata.len()), move || File::open(&again)))
+}
+
+/// Without a buffer, in which could be more than the system knows of.
+#[cfg(unix)]
+fn standard_input() -> io::Result<Stream<File>> {
+    Ok(Stream(io::stdin().as_fd().try_clone_to_owned()?.into()))
+}
+
+#[cfg(not(unix))]
+fn standard_input() -> io::Result<Stream<io::Stdin>> {
+    Ok(Stream(io::stdin()))
+}
+
+/// Something that is read as it comes, and may not come for long: Ctrl-C ends it, as
+/// [`Open::Once`](tcpwhy_core::capture::Open::Once) allows.
+struct Stream<R>(R);
+
+#[cfg(unix)]
+impl<R: Read + AsFd> Read for Stream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if terminal::is_interrupted() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let mut waited_for = [PollFd::new(&self.0, PollFlags::IN)];
+            match rustix::event::poll(&mut waited_for, Some(&LOOKS_EVERY)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return self.0.read(buffer),
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl<R: Read> Read for Stream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
 }
 
 /// Why a path cannot be read, and what to do.

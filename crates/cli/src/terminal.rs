@@ -3,7 +3,6 @@
 use crate::args::{Color, Display};
 use std::env;
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::report::{Glyphs, Look};
 
@@ -51,17 +50,23 @@ fn utf8() -> bool {
     })
 }
 
-/// Sets the flag at the first Ctrl-C and ends the program at the second.
-pub fn interruptible() -> Arc<AtomicBool> {
+/// Whether Ctrl-C was pressed, once that is [taken notice of](interruptible).
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes notice of the first Ctrl-C in the flag, and ends the program at the second.
+pub fn interruptible() -> &'static AtomicBool {
     const EXIT_INTERRUPTED: i32 = 130;
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
-    let handler = move || {
-        if raised.swap(true, Ordering::Relaxed) {
+    let handler = || {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(EXIT_INTERRUPTED);
         }
     };
     // Without a handler Ctrl-C simply ends the program, as it would have.
     let _ = ctrlc::set_handler(handler);
-    flag
+    &INTERRUPTED
+}
+
+/// Whether Ctrl-C was pressed.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }

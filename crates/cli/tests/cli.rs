@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+#[cfg(unix)]
+use std::{thread, time::Duration};
 
 fn tcpwhy(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
@@ -166,6 +168,43 @@ fn standard_input_is_read() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     assert!(out(&output).starts_with("standard input"), "{}", out(&output));
+}
+
+/// What becomes of a run whose input says no more after these `bytes`, and that is interrupted.
+#[cfg(unix)]
+fn interrupted(bytes: &[u8]) -> Output {
+    let mut command = tcpwhy(&["-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("tcpwhy runs");
+    child.stdin.as_mut().expect("a pipe").write_all(bytes).expect("it reads");
+    thread::sleep(Duration::from_millis(500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    // The pipe stays open: nobody but the signal ends it.
+    let stdin = child.stdin.take();
+    let output = child.wait_with_output().expect("it ends");
+    drop(stdin);
+    output
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_shows_what_is_known_of_a_stream_that_says_no_more() {
+    let mut bytes = fs::read(exchange("interrupted")).expect("a file");
+    // The beginning of another packet, which is not told of as a cut.
+    bytes.extend_from_within(24..60);
+    let output = interrupted(&bytes);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("! interrupted"), "{}", out(&output));
+    assert!(!out(&output).contains("ends within"), "{}", out(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_before_a_packet_came_says_so() {
+    let output = interrupted(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", out(&output));
+    assert!(err(&output).contains("interrupted before a packet was read"), "{}", err(&output));
 }
 
 #[test]

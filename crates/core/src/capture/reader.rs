@@ -5,7 +5,7 @@ use super::pcap::{self, Pcap};
 use super::pcapng::Pcapng;
 use super::summary::Tally;
 use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 
 #[cfg(test)]
 mod tests;
@@ -195,10 +195,7 @@ impl Reader {
             match self.input.read(&mut buffer[filled..]) {
                 Ok(0) => return (filled, Some(Last::End)),
                 Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    return (filled, Some(Last::Cut));
-                }
-                Err(error) => return (filled, Some(Last::Failed(error.to_string()))),
+                Err(error) => return (filled, Some(Last::of(&error))),
             }
             if self.eager && filled >= self.needs {
                 break;
@@ -217,10 +214,7 @@ impl Reader {
                     self.skip -= bytes as u64;
                     self.offset += bytes as u64;
                 }
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    self.end_of_input(Last::Cut);
-                }
-                Err(error) => self.end_of_input(Last::Failed(error.to_string())),
+                Err(error) => self.end_of_input(Last::of(&error)),
             }
             if self.ended {
                 return false;
@@ -232,6 +226,7 @@ impl Reader {
     fn end_of_input(&mut self, last: Last) {
         let whole = self.carry.is_empty() && self.skip == 0;
         self.end(match last {
+            Last::Enough => None,
             Last::End if whole => None,
             Last::End | Last::Cut => Some(Problem::Cut { offset: self.offset }),
             Last::Failed(reason) => Some(Problem::Read { offset: self.offset, reason }),
@@ -248,8 +243,20 @@ impl Reader {
 enum Last {
     /// As inputs end.
     End,
+    /// Nobody wants more of it.
+    Enough,
     /// The compressed stream says that there should have been more.
     Cut,
     /// By an error.
     Failed(String),
+}
+
+impl Last {
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::UnexpectedEof => Self::Cut,
+            ErrorKind::WouldBlock => Self::Enough,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
 }

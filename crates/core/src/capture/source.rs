@@ -10,7 +10,9 @@ pub type OpenAgain = dyn Fn() -> io::Result<Box<dyn Read + Send>> + Send;
 pub enum Open {
     /// From the start, as often as asked: a regular file.
     Again(Box<OpenAgain>),
-    /// Once only: standard input, a pipe, `<(…)` of a shell. Frames are handed on as they come.
+    /// Once only: standard input, a pipe, `<(…)` of a shell. Frames are handed on as they come. It may
+    /// answer [`ErrorKind::WouldBlock`](io::ErrorKind::WouldBlock) once nobody wants more of it: it ends
+    /// there, and nothing of it is cut.
     Once(Box<dyn Read + Send>),
 }
 
