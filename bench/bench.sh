@@ -78,25 +78,40 @@ one="taskset -c 0"
     row 'tcpdump -r FILE -w /dev/null' "$packets" "$reference"
     measure $one tcptrace -n -l -r "$capture"
     row 'tcptrace -n -l -r FILE' "$packets" "$reference"
+    measure $one dd if="$capture" of=/dev/null bs=128k
+    row 'dd: reading it, no more' "$packets" "$reference"
 }
 
 echo
-echo '-- one core, its first 200,000 packets'
-editcap -r "$capture" "$work/part.pcap" 1-200000
+part_packets=$((packets < 600000 ? packets : 600000))
+echo "-- one core, $part_packets of its packets: from its beginning, middle and end"
+third=$((part_packets / 3)) middle=$((packets / 2))
+editcap -r "$capture" "$work/part.pcap" "1-$third" "$((middle + 1))-$((middle + third))" \
+    "$((packets - third + 1))-$packets"
 # shellcheck disable=SC2086
 {
     measure $one "$TCPWHY" --threads 1 "$work/part.pcap"; part=$cpu_s
-    row 'tcpwhy FILE' 200000 "$part"
+    row 'tcpwhy FILE' "$part_packets" "$part"
     measure $one tshark -r "$work/part.pcap" -q -z expert
-    row 'tshark -r FILE -q -z expert' 200000 "$part"
+    row 'tshark -r FILE -q -z expert' "$part_packets" "$part"
 }
 
 echo
 echo '-- two cores; where others use them too, CPU time tells what idle ones would do'
+side_by_side() {
+    for core in 0 1; do taskset -c "$core" "$TCPWHY" --threads 1 "$capture" & done
+    wait
+}
 measure taskset -c 0,1 "$TCPWHY" --threads 2 "$capture"
 awk -v s="$elapsed_s" -v cpu="$cpu_s" -v mb="$peak_mb" -v alone="$alone_s" -v one="$reference" 'BEGIN {
     printf "%-30s %8.3f s %8.2f s CPU %25d MiB\n", "tcpwhy FILE", s, cpu, mb
     printf "%.2f x as fast as on one by the clock, %.2f x by CPU time\n", alone / s, 2 * one / cpu }'
+export -f side_by_side
+export TCPWHY capture
+measure bash -c side_by_side
+awk -v s="$elapsed_s" -v cpu="$cpu_s" -v alone="$alone_s" -v one="$reference" 'BEGIN {
+    printf "what this machine has to give: two on one core each, which share nothing, make %.2f x, %.2f x by CPU time\n",
+        2 * alone / s, 2 * 2 * one / cpu }'
 for threads in 1 2; do
     "$TCPWHY" --threads "$threads" "$capture" >"$work/answer.$threads" || true
 done
