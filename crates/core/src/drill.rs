@@ -3,11 +3,12 @@
 
 mod elide;
 mod rungs;
+mod settled;
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
 use crate::pipeline::{Batch, Decoder, Joiner, Options, Sites};
-use crate::report::{ConnectionReport, Ladder};
+use crate::report::{ConnectionReport, Ladder, Ledger};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, Segment};
 use elide::Room;
@@ -37,6 +38,8 @@ pub struct Drill {
     flow: FlowKey,
     client: Endpoint,
     first_frame: FrameId,
+    /// Its time by owner, as the report has it.
+    ledger: Ledger,
     sites: Sites,
     connection: Option<Box<Connection>>,
     over: bool,
@@ -68,6 +71,7 @@ impl Drill {
             flow: FlowKey::new(connection.client, connection.server).0,
             client: connection.client,
             first_frame: connection.first_frame,
+            ledger: connection.ledger.clone(),
             sites: options.sites.clone(),
             connection: None,
             over: false,
@@ -148,8 +152,12 @@ impl Drill {
         let mut exchanges = self.exchanges.0;
         exchanges.sort_by_key(|exchange| (exchange.first.time_ns, exchange.first.frame));
         let (client, server) = (connection.client(), connection.server());
-        let drawing =
-            Drawing { connection: &connection, rungs: &self.rungs, exchanges: &exchanges };
+        let drawing = Drawing {
+            connection: &connection,
+            rungs: &self.rungs,
+            exchanges: &exchanges,
+            ledger: &self.ledger,
+        };
         let range = match pick(&exchanges)? {
             Some(exchange) => drawing.range_of(exchange),
             None => drawing.told_of(&self.shared.window),

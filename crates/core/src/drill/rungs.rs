@@ -1,10 +1,11 @@
 //! Segments and silences as steps of a ladder.
 
+use super::settled::{self, Silence};
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
 use crate::filter::Window;
-use crate::report::{LadderStep, Step, units};
+use crate::report::{LadderStep, Ledger, Step, units};
 use crate::tcp::{Connection, Exchange, TracedGap};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
@@ -80,7 +81,10 @@ impl Rung {
 pub(super) struct Drawing<'a> {
     pub connection: &'a Connection,
     pub rungs: &'a [Rung],
+    /// Its exchanges, in the order they began.
     pub exchanges: &'a [Exchange],
+    /// Their time by owner, as the report has it.
+    pub ledger: &'a Ledger,
 }
 
 impl Drawing<'_> {
@@ -112,7 +116,6 @@ impl Drawing<'_> {
         let begins: HashMap<FrameId, usize> =
             self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at)).collect();
         let mut steps = Vec::new();
-        let mut before_ns = first.time_ns;
         for rung in rungs {
             let time_ns = rung.time_ns.saturating_sub(first.time_ns);
             let mut push = |step| steps.push(LadderStep { time_ns, step });
@@ -120,13 +123,11 @@ impl Drawing<'_> {
                 self.begin(index, floor_ns, &mut push);
             }
             let slices = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
-            let set_up = self.set_up(rung, rung.time_ns.saturating_sub(before_ns));
-            for slice in slices.iter().chain(&set_up).filter(|slice| slice.ns >= floor_ns) {
+            for slice in slices.iter().filter(|slice| slice.ns >= floor_ns) {
                 let Slice { owner, cause, ns } = *slice;
                 push(Step::Gap { duration_ns: ns, owner, cause });
             }
             push(Step::Segment { from: rung.from, frame: rung.frame, label: rung.label() });
-            before_ns = rung.time_ns;
         }
         steps
     }
@@ -141,25 +142,44 @@ impl Drawing<'_> {
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
-    /// The silences by the frame before which they are drawn, as their exchanges settled them.
+    /// The silences by the frame before which they are drawn, as ledgers have them.
     fn gaps(&self) -> HashMap<FrameId, Vec<Slice>> {
-        let traced = self.connection.trace().into_iter().flat_map(|trace| &trace.gaps);
-        let settled = traced.map(|gap| {
-            let exchange = self
-                .exchanges
-                .iter()
-                .rev()
-                .find(|it| it.first.frame <= gap.next_frame)
-                .filter(|it| gap.next_frame <= it.last.frame);
-            let slices = gap.slices.iter().map(|slice| settle(slice, exchange)).collect();
-            (self.longest_pause(gap), slices)
-        });
-        settled.collect()
+        let mut traced: Vec<_> =
+            self.connection.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
+        traced.sort_by_key(|gap| gap.next_frame);
+        let before = |frame| traced.partition_point(|gap| gap.next_frame < frame);
+        let mut silences = Vec::new();
+        for (at, exchange) in self.exchanges.iter().enumerate() {
+            let next = self.exchanges.get(at + 1).map_or(traced.len(), |it| before(it.first.frame));
+            let own = traced.get(before(exchange.first.frame)..next).unwrap_or(&[]);
+            // What came after its end kept nobody waiting.
+            let own = own.iter().filter(|gap| gap.next_frame <= exchange.last.frame);
+            let from = silences.len();
+            silences.extend(own.map(|gap| Silence {
+                start_ns: gap.start_ns,
+                next_frame: gap.next_frame,
+                slices: gap.slices.iter().map(|slice| settled::rename(slice, exchange)).collect(),
+            }));
+            let ledger = exchange.ledger.ledger();
+            settled::settle(&mut silences[from..], &ledger, std::slice::from_ref(exchange));
+        }
+        for silence in &mut silences {
+            silence.next_frame = self.longest_pause(silence);
+        }
+        silences.extend(self.rungs.windows(2).filter_map(|pair| self.set_up(&pair[0], &pair[1])));
+        if !self.exchanges.is_empty() {
+            settled::settle(&mut silences, self.ledger, self.exchanges);
+        }
+        let mut gaps: HashMap<_, Vec<_>> = HashMap::new();
+        for Silence { next_frame, slices, .. } in silences {
+            gaps.entry(next_frame).or_default().extend(slices);
+        }
+        gaps
     }
 
     /// Within a silence of the sender its peer may have spoken: it is drawn where nobody did for
     /// the longest time. Answers the frame that ended that pause.
-    fn longest_pause(&self, gap: &TracedGap) -> FrameId {
+    fn longest_pause(&self, gap: &Silence) -> FrameId {
         let last = self.rungs.partition_point(|rung| rung.frame < gap.next_frame);
         let first = last.saturating_sub(PEERS_MAX);
         let within = self.rungs.get(first..=last).unwrap_or(&[]).windows(2);
@@ -172,8 +192,14 @@ impl Drawing<'_> {
         pauses.max_by_key(|&(ns, _)| ns).map_or(gap.next_frame, |(_, frame)| frame)
     }
 
-    /// The wait before a step of the handshake.
-    fn set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {
+    /// The wait before `rung`, if that is a step of the handshake.
+    fn set_up(&self, before: &Rung, rung: &Rung) -> Option<Silence> {
+        let (start_ns, next_frame) = (before.time_ns, rung.frame);
+        let slice = self.of_set_up(rung, rung.time_ns.saturating_sub(start_ns))?;
+        Some(Silence { start_ns, next_frame, slices: vec![slice] })
+    }
+
+    fn of_set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {
         let frames = self.connection.setup.frames();
         let is = |sighting: Option<crate::tcp::Sighting>| {
             sighting.is_some_and(|sighting| sighting.frame == rung.frame)
@@ -192,33 +218,5 @@ impl Drawing<'_> {
             }
             cause => Some(Slice::of(Owner::SynRetransmit, cause, ns)),
         }
-    }
-}
-
-/// What a silence was judged to be while it lasted may have got another name when its exchange
-/// was over.
-fn settle(slice: &Slice, exchange: Option<&Exchange>) -> Slice {
-    let (Some(cause), Some(exchange)) = (slice.cause, exchange) else { return *slice };
-    let has = |cause: Cause| exchange.chains.iter().any(|chain| chain.cause == cause);
-    let later: &[(Cause, Owner)] = match cause {
-        _ if has(cause) => &[],
-        Cause::RetransmissionTimeout => &[
-            (Cause::MtuBlackHole, Owner::RetransmissionTimeout),
-            (Cause::AcceptQueueOverflow, Owner::Connect),
-        ],
-        Cause::FastRecovery => &[
-            (Cause::Reordering, Owner::FastRecovery),
-            (Cause::SpuriousRetransmission, Owner::FastRecovery),
-        ],
-        Cause::SlowStart => &[(Cause::SendBuffer, Owner::SendBuffer)],
-        Cause::NagleDelayedAck => {
-            &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)]
-        }
-        _ => &[],
-    };
-    match later.iter().find(|(cause, _)| has(*cause)) {
-        Some(&(cause, owner)) => Slice::of(owner, cause, slice.ns),
-        None if has(cause) => *slice,
-        None => Slice::plain(slice.owner, slice.ns),
     }
 }

@@ -6,7 +6,7 @@ pub use opening::Opening;
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
-use crate::cause::{Cause, Class, Owner, Slice, Slices};
+use crate::cause::{self, Cause, Class, Owner, Slice, Slices};
 use crate::report::Shares;
 use crate::tcp::gap::Gap;
 use crate::tcp::pause::Pauses;
@@ -116,6 +116,8 @@ pub struct Exchange {
     pub(super) pauses: Option<Box<Pauses>>,
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
     pub(super) provisional_ns: u64,
+    /// Its server's time while its client said more, which belongs to the wait for the answer, ns.
+    pub(super) waited_ns: u64,
 }
 
 /// What is known of a TLS handshake.
@@ -156,13 +158,14 @@ impl Exchange {
             began_at,
             pauses,
             provisional_ns,
+            waited_ns,
         } = self;
         kind.clear();
         chains.clear();
         (*start_ns, *end_ns, *answered_ns) = (at_ns, at_ns, 0);
         (*first, *last) = (seen, seen);
         (*ledger, *outcome) = (Shares::default(), Outcome::default());
-        (*idle_ns, *repeated_setup_ns, *provisional_ns) = (0, 0, 0);
+        (*idle_ns, *repeated_setup_ns, *provisional_ns, *waited_ns) = (0, 0, 0, 0);
         (*connects, *request_seen, *response_seen) = (false, false, false);
         (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
         (*handshake, *response_end, *pauses) = (None, None, None);
@@ -305,11 +308,19 @@ impl Exchange {
 
     /// Adds a silence of the client, which keeps another request back: this one waits for its answer.
     pub fn own_waiting(&mut self, gap: &Gap) {
+        let [path, server] = self.waiting(gap);
+        self.ledger.add(Owner::Path, path.ns);
+        self.ledger.add(Owner::Server, server.ns);
+        self.waited_ns += server.ns;
+    }
+
+    /// Such a silence: its request is on its way, and then its server works.
+    pub fn waiting(&self, gap: &Gap) -> [Slice; 2] {
         let rtt_server_ns = gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
         let there_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
-        self.ledger.add(Owner::Path, there_ns - begin_ns);
-        self.ledger.add(Owner::Server, gap.end_ns - there_ns);
+        let path = Slice::plain(Owner::Path, there_ns - begin_ns);
+        [path, cause::busy(Side::Server, gap.end_ns - there_ns)]
     }
 
     /// Adds a slice of a silence.
@@ -322,7 +333,9 @@ impl Exchange {
         if cause == Cause::SlowStart {
             self.provisional_ns += slice.ns;
         }
-        let (sender, ns, tails) = (gap.sender, slice.ns, u32::from(gap.tail));
+        let waited_ns =
+            if cause == Cause::ServerThink { std::mem::take(&mut self.waited_ns) } else { 0 };
+        let (sender, ns, tails) = (gap.sender, slice.ns + waited_ns, u32::from(gap.tail));
         if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
             return self.link(Chain {
                 cause,

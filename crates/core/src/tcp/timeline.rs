@@ -160,13 +160,9 @@ impl Timeline {
             (Some(end), Some(repaired)) => gap.sender == Side::Server && repaired <= end.get(),
             (Some(_), None) => false,
         };
-        // Of turns the end of a request is not known. Where it is, its client waits, whatever it says.
         let open_ended = self.open_ended;
-        let waits = |exchange: &Exchange| {
-            exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
-        };
         self.open.iter_mut().filter(lives).for_each(|exchange| {
-            if waits(exchange) {
+            if waits(exchange, gap, open_ended) {
                 exchange.own_waiting(gap);
             } else {
                 exchange.own_since_begun(slices, gap);
@@ -174,6 +170,12 @@ impl Timeline {
             exchange.end_ns = exchange.end_ns.max(gap.end_ns);
             exchange.last = gap.next;
         });
+    }
+
+    /// What a silence of the client is that another request ends, where the one before waits.
+    pub fn waiting(&self, gap: &Gap) -> Option<[Slice; 2]> {
+        let last = self.open.back()?;
+        waits(last, gap, self.open_ended).then(|| last.waiting(gap))
     }
 
     /// The silence of `sender` that `frame` ended turned out to be another's.
@@ -485,4 +487,10 @@ impl Timeline {
         });
         self.open.heap_bytes() + self.done.heap_bytes() + boxes.sum::<usize>()
     }
+}
+
+/// Whether the client of `exchange` waits in this silence of its own. Of turns the end of a request is not
+/// known. Where it is (`open_ended`), its client waits, whatever it says.
+fn waits(exchange: &Exchange, gap: &Gap, open_ended: bool) -> bool {
+    exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
 }

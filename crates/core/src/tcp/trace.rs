@@ -1,7 +1,7 @@
 //! What is noted of a connection that somebody wants drawn. Nothing of it exists otherwise.
 
 use crate::capture::FrameId;
-use crate::cause::{Slice, Slices};
+use crate::cause::Slice;
 use crate::tcp::gap::Gap;
 use crate::tcp::half::Kind;
 
@@ -28,9 +28,9 @@ pub struct Trace {
 const GAPS_MAX: usize = 1 << 18;
 
 impl Trace {
-    pub(super) fn gap(&mut self, gap: &Gap, slices: &Slices) {
+    pub(super) fn gap<'a>(&mut self, gap: &Gap, slices: impl Iterator<Item = &'a Slice>) {
         if self.gaps.len() < GAPS_MAX {
-            let slices = slices.iter().copied().collect();
+            let slices = slices.copied().collect();
             self.gaps.push(TracedGap {
                 start_ns: gap.start_ns,
                 next_frame: gap.next.frame,

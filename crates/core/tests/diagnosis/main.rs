@@ -4,6 +4,7 @@
 //! `invariants` states what must hold for every capture.
 
 mod diagnosis;
+mod drawn;
 mod expect;
 mod families;
 mod flood;

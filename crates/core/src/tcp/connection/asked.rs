@@ -118,7 +118,7 @@ impl Connection {
     pub(super) fn hold(&mut self, gap: &Gap) {
         let slices = cause::judge(gap);
         if let Some(trace) = self.trace_mut() {
-            trace.gap(gap, &slices);
+            trace.gap(gap, slices.iter());
         }
         self.timeline.hold(gap, &slices);
     }

@@ -287,8 +287,14 @@ impl Connection {
         }
         let mut slices = cause::judge(gap);
         self.halves[gap.sender as usize].blame_restart(gap, &mut slices);
-        if let Some(trace) = self.trace_mut() {
-            trace.gap(gap, &slices);
+        if self.trace().is_some() {
+            let waiting = self.timeline.waiting(gap);
+            if let Some(trace) = self.trace_mut() {
+                match &waiting {
+                    Some(waiting) => trace.gap(gap, waiting.iter()),
+                    None => trace.gap(gap, slices.iter()),
+                }
+            }
         }
         self.doubt(gap, &slices);
         let causes = slices.causes();

@@ -1,0 +1,126 @@
+//! Whose the silences are in the end. What one was judged to be while it lasted may have got another owner
+//! when its exchange, its connection or the capture was over: ledgers know, and silences are drawn as theirs
+//! to whom these give them.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::cause::{self, Cause, Owner, Slice};
+use crate::report::Ledger;
+use crate::tcp::Exchange;
+
+/// Less than this need not be given to anybody else, ns, nor less than so small a part of all.
+const FLOOR_NS: u64 = 1_000_000;
+const FLOOR_PART: u64 = 100;
+
+/// A silence, with its owners as they are known now.
+pub(super) struct Silence {
+    /// When it began, ns.
+    pub start_ns: u64,
+    /// The frame that ended it.
+    pub next_frame: FrameId,
+    /// Its parts.
+    pub slices: Vec<Slice>,
+}
+
+/// Who has time of which nothing is drawn, as the ways of first and last bytes and what followed at once:
+/// that they seem to have too little says less.
+const PARTLY_DRAWN: [Owner; 7] = [
+    Owner::Dns,
+    Owner::Connect,
+    Owner::Tls,
+    Owner::Path,
+    Owner::Bandwidth,
+    Owner::Queueing,
+    Owner::Unknown,
+];
+
+/// Gives of `silences` what owners have beyond `ledger` to those who have less, the longest first. What is
+/// nobody's then, nobody has waited for.
+pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exchange]) {
+    let mut beyond_ns = [0_i64; Owner::ALL.len()];
+    for slice in silences.iter().flat_map(|silence| &silence.slices) {
+        beyond_ns[slice.owner as usize] += slice.ns as i64;
+    }
+    for &owner in Owner::ALL {
+        beyond_ns[owner as usize] -= ledger.of(owner) as i64;
+    }
+    let floor_ns = FLOOR_NS.max(ledger.total_ns() / FLOOR_PART) as i64;
+    let mut places: Vec<_> = silences
+        .iter()
+        .enumerate()
+        .flat_map(|(at, it)| (0..it.slices.len()).map(move |part| (it.slices[part].ns, at, part)))
+        .collect();
+    places.sort_unstable_by_key(|&(ns, at, part)| (std::cmp::Reverse(ns), at, part));
+    for (_, at, part) in places {
+        let slices = &mut silences[at].slices;
+        while let slice = slices[part]
+            && beyond_ns[slice.owner as usize] >= floor_ns
+        {
+            let to = short(&beyond_ns, floor_ns);
+            let beyond = beyond_ns[slice.owner as usize];
+            let most_ns = to.map_or(beyond, |to| beyond.min(-beyond_ns[to as usize])) as u64;
+            // A little more or less than all of it is all of it.
+            let is_all = slice.ns < most_ns + floor_ns as u64;
+            let ns = if is_all { slice.ns } else { most_ns };
+            beyond_ns[slice.owner as usize] -= ns as i64;
+            slices[part].ns -= ns;
+            if let Some(to) = to {
+                beyond_ns[to as usize] += ns as i64;
+                slices.push(Slice { owner: to, cause: cause_of(to, exchanges), ns });
+            }
+            if is_all {
+                break;
+            }
+        }
+    }
+}
+
+/// Who has much less than the ledger gives them, and of these the one who lacks most.
+fn short(beyond_ns: &[i64], floor_ns: i64) -> Option<Owner> {
+    let short = Owner::ALL.iter().filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
+    short.min_by_key(|&owner| (PARTLY_DRAWN.contains(owner), beyond_ns[*owner as usize])).copied()
+}
+
+/// By what `owner` has time.
+fn cause_of(owner: Owner, exchanges: &[Exchange]) -> Option<Cause> {
+    let has = |cause| {
+        let chains = exchanges.iter().flat_map(|exchange| &exchange.chains);
+        chains.into_iter().any(|chain| chain.cause == cause)
+    };
+    match owner {
+        Owner::Server => cause::busy(Side::Server, 0).cause,
+        Owner::Client => cause::busy(Side::Client, 0).cause,
+        Owner::CongestionWindow if has(Cause::SlowStart) && !has(Cause::CongestionWindow) => {
+            Some(Cause::SlowStart)
+        }
+        _ => Cause::from_id(owner.id()),
+    }
+}
+
+/// What the parts of a silence were judged to be may have got another name when their exchange was
+/// over.
+pub(super) fn rename(slice: &Slice, exchange: &Exchange) -> Slice {
+    let Some(cause) = slice.cause else { return *slice };
+    let has = |cause: Cause| exchange.chains.iter().any(|chain| chain.cause == cause);
+    let later: &[(Cause, Owner)] = match cause {
+        _ if has(cause) => &[],
+        Cause::RetransmissionTimeout => &[
+            (Cause::MtuBlackHole, Owner::RetransmissionTimeout),
+            (Cause::AcceptQueueOverflow, Owner::Connect),
+        ],
+        Cause::FastRecovery => &[
+            (Cause::Reordering, Owner::FastRecovery),
+            (Cause::SpuriousRetransmission, Owner::FastRecovery),
+        ],
+        Cause::SlowStart => &[(Cause::SendBuffer, Owner::SendBuffer)],
+        Cause::NagleDelayedAck => {
+            &[(Cause::ServerThink, Owner::Server), (Cause::ClientThink, Owner::Client)]
+        }
+        _ => &[],
+    };
+    match later.iter().find(|(cause, _)| has(*cause)) {
+        Some(&(cause, owner)) => Slice::of(owner, cause, slice.ns),
+        None if has(cause) => *slice,
+        None => Slice::plain(slice.owner, slice.ns),
+    }
+}
