@@ -71,7 +71,7 @@ impl Drill {
             flow: FlowKey::new(connection.client, connection.server).0,
             client: connection.client,
             first_frame: connection.first_frame,
-            ledger: connection.ledger.clone(),
+            ledger: connection.ledger,
             sites: options.sites.clone(),
             connection: None,
             over: false,

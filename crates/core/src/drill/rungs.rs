@@ -6,7 +6,7 @@ use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
 use crate::filter::Window;
 use crate::report::{LadderStep, Ledger, Step, units};
-use crate::tcp::{Connection, Exchange, TracedGap};
+use crate::tcp::{Connection, Exchange};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -162,6 +162,8 @@ impl Drawing<'_> {
             }));
             let ledger = exchange.ledger.ledger();
             settled::settle(&mut silences[from..], &ledger, std::slice::from_ref(exchange));
+            let more = self.unheard(exchange, &silences[from..]);
+            silences.extend(more);
         }
         for silence in &mut silences {
             silence.next_frame = self.longest_pause(silence);
@@ -175,6 +177,33 @@ impl Drawing<'_> {
             gaps.entry(next_frame).or_default().extend(slices);
         }
         gaps
+    }
+
+    /// Silences of `exchange` that no segment of their sender ended, or that were before its request: what
+    /// the ledger has beyond `silences` lies where nobody spoke for the longest time.
+    fn unheard(&self, exchange: &Exchange, silences: &[Silence]) -> Vec<Silence> {
+        let lacking = settled::lacking(silences, exchange);
+        if lacking.is_empty() {
+            return Vec::new();
+        }
+        let rungs = self.rungs.get(self.range_of(exchange)).unwrap_or(&[]);
+        let at_ns = |frame| {
+            let index = rungs.partition_point(|rung| rung.frame < frame);
+            rungs.get(index).map_or(0, |rung| rung.time_ns)
+        };
+        let told: Vec<_> = silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
+        let is_free = |pair: &&[Rung]| {
+            told.iter().all(|&(from, to)| to <= pair[0].time_ns || pair[1].time_ns <= from)
+        };
+        let length_ns = |pair: &[Rung]| pair[1].time_ns.saturating_sub(pair[0].time_ns);
+        let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();
+        pauses.sort_by_key(|pair| std::cmp::Reverse(length_ns(pair)));
+        let silence = |(slice, pair): (Slice, &[Rung])| Silence {
+            start_ns: pair[0].time_ns,
+            next_frame: pair[1].frame,
+            slices: vec![Slice { ns: slice.ns.min(length_ns(pair)), ..slice }],
+        };
+        lacking.into_iter().zip(pauses).map(silence).collect()
     }
 
     /// Within a silence of the sender its peer may have spoken: it is drawn where nobody did for

@@ -37,14 +37,7 @@ const PARTLY_DRAWN: [Owner; 7] = [
 /// Gives of `silences` what owners have beyond `ledger` to those who have less, the longest first. What is
 /// nobody's then, nobody has waited for.
 pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exchange]) {
-    let mut beyond_ns = [0_i64; Owner::ALL.len()];
-    for slice in silences.iter().flat_map(|silence| &silence.slices) {
-        beyond_ns[slice.owner as usize] += slice.ns as i64;
-    }
-    for &owner in Owner::ALL {
-        beyond_ns[owner as usize] -= ledger.of(owner) as i64;
-    }
-    let floor_ns = FLOOR_NS.max(ledger.total_ns() / FLOOR_PART) as i64;
+    let (mut beyond_ns, floor_ns) = beyond(silences, ledger);
     let mut places: Vec<_> = silences
         .iter()
         .enumerate()
@@ -73,6 +66,35 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
             }
         }
     }
+}
+
+/// By how much owners have more in `silences` than by `ledger`, ns, and how much is much of it.
+fn beyond(silences: &[Silence], ledger: &Ledger) -> ([i64; Owner::ALL.len()], i64) {
+    let mut beyond_ns = [0; Owner::ALL.len()];
+    for slice in silences.iter().flat_map(|silence| &silence.slices) {
+        beyond_ns[slice.owner as usize] += slice.ns as i64;
+    }
+    for &owner in Owner::ALL {
+        beyond_ns[owner as usize] -= ledger.of(owner) as i64;
+    }
+    (beyond_ns, FLOOR_NS.max(ledger.total_ns() / FLOOR_PART) as i64)
+}
+
+/// What the ledger of `exchange` has and `silences` have not, of those of whom all is drawn: the most
+/// first.
+pub(super) fn lacking(silences: &[Silence], exchange: &Exchange) -> Vec<Slice> {
+    let (beyond_ns, floor_ns) = beyond(silences, &exchange.ledger.ledger());
+    let drawn = Owner::ALL.iter().filter(|owner| !PARTLY_DRAWN.contains(owner));
+    let lacking = drawn.filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
+    let mut lacking: Vec<_> = lacking
+        .map(|&owner| Slice {
+            owner,
+            cause: cause_of(owner, std::slice::from_ref(exchange)),
+            ns: beyond_ns[owner as usize].unsigned_abs(),
+        })
+        .collect();
+    lacking.sort_by_key(|slice| std::cmp::Reverse(slice.ns));
+    lacking
 }
 
 /// Who has much less than the ledger gives them, and of these the one who lacks most.
