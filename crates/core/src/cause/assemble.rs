@@ -8,7 +8,7 @@ use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
     Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, lookup_proof,
-    overflow, refusals, room, shared_link, standing, steps, syn_flood,
+    overflow, refusals, room, shared_link, standing, steps, syn_flood, unblamed,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -83,8 +83,9 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
             || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
     });
     findings.extend(floods);
-    findings.extend(costs::costs(&tally, floors, report.totals.wall_ns, &faults));
+    findings.extend(costs::costs(&tally, floors, wall_ns, &faults));
     behind::settle(&mut findings, &tally, floors);
+    report.observations.extend(unblamed::observe(&tally, floors, wall_ns, &faults));
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();

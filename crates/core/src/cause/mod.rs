@@ -42,6 +42,7 @@ mod steps;
 mod syn_flood;
 mod tally;
 mod tls_handshake;
+mod unblamed;
 mod words;
 mod worst;
 mod zero_window;

@@ -9,6 +9,9 @@ use super::tally::{CauseTally, EndpointTally, Key};
 /// A window that stood in the way fewer times is one that still opens.
 const WINDOW_STANDS: u32 = 6;
 
+/// A window that closed fewer times may have been a host's that was busy.
+const STOPS_MIN: u64 = 3;
+
 /// What was sent in exchanges that waited for room, bytes.
 pub(super) const READ: &str = "read_bytes";
 
@@ -83,12 +86,54 @@ pub(super) fn is_fixed([level, all]: [u32; 2]) -> bool {
 /// is worth a word where it takes long in all.
 pub(super) fn is_unread(cause: &CauseTally, endpoint: &EndpointTally, floors: &Floors) -> bool {
     let stops = cause.waits.quantile_ns(0.5) >= floors.cost_ns;
-    cause.count >= 3 && (stops || is_read_slowly(cause, endpoint, floors))
+    cause.count >= STOPS_MIN && (stops || is_read_slowly(cause, endpoint, floors))
 }
 
 /// Whether it stopped once for as long as a cost has to take to matter, or what it was late was felt.
 pub(super) fn has_stopped(cause: &CauseTally, floors: &Floors) -> bool {
     cause.waits.latency().max_ns >= floors.cost_ns || late_ns(cause) >= floors.fault_ns
+}
+
+/// Why waits that take much of the time are nobody's fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bearable {
+    /// A reader who works on what he reads is so late with each piece that a host hands him.
+    Work {
+        /// See [`PIECE_BYTES`], ns.
+        late_ns: u64,
+    },
+    /// Room of one height stands in the way, but a wait for it takes only so long, ns.
+    Short {
+        /// The usual one, ns.
+        wait_ns: u64,
+    },
+    /// Room that stood at no one height for long, as where it still grows.
+    Opens,
+    /// What befell too few times to be told from chance.
+    Few,
+}
+
+/// Why those of `cause` are.
+pub(super) fn bearable(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Bearable {
+    let sender = key.sender as usize;
+    let wait_ns = cause.waits.quantile_ns(0.5);
+    let stands = endpoint.window_stands[sender];
+    match key.cause {
+        Cause::SendBuffer if endpoint.ceilings[sender] > 0 => Bearable::Short { wait_ns },
+        Cause::SendBuffer => Bearable::Opens,
+        Cause::ReceiveWindow if is_fixed(stands) => Bearable::Short { wait_ns },
+        Cause::ReceiveWindow if stands[1] < WINDOW_STANDS => Bearable::Opens,
+        Cause::ZeroWindow if cause.count < STOPS_MIN => Bearable::Few,
+        Cause::ReceiveWindow | Cause::ZeroWindow => Bearable::Work { late_ns: late_ns(cause) },
+        _ => Bearable::Few,
+    }
+}
+
+/// How fast readers took what they were sent, bits per second, where that is known.
+pub(super) fn rate_bps(cause: &CauseTally) -> Option<u64> {
+    let took_ns: f64 = cause.now.points().map(|(ns, count)| ns as f64 * count as f64).sum();
+    let read = cause.shown.count(READ);
+    (read > 0 && took_ns > 0.0).then(|| (read as f64 * 8e9 / took_ns) as u64)
 }
 
 /// Adds up what had to be read.

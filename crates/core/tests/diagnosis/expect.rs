@@ -8,7 +8,7 @@
 //!       no fault                         no finding is a fault
 //!       owner OWNER MS..MS               the ledger
 //!       wall MS..MS                      the ledger's sum
-//!       exchanges N · observation ID
+//!       exchanges N · [no] observation ID
 //! ```
 
 use crate::diagnosis::ms;
@@ -33,6 +33,7 @@ enum What {
     Wall(Range),
     Exchanges(u64),
     Observation(String),
+    NoObservation(String),
 }
 
 /// From … to, ns.
@@ -49,6 +50,7 @@ impl Expectation {
         let what = match words.next()? {
             "no" => match words.next()? {
                 "fault" => What::NoFault,
+                "observation" => What::NoObservation(words.next()?.to_owned()),
                 cause => What::NoCause(Cause::from_id(cause)?),
             },
             "owner" => What::Owner(Owner::from_id(words.next()?)?, range(words.next()?)?),
@@ -84,6 +86,7 @@ impl Expectation {
             What::Wall(range) => within(*range, report.totals.wall_ns),
             What::Exchanges(count) => report.totals.exchanges == *count,
             What::Observation(id) => report.observations.iter().any(|one| one.id == id),
+            What::NoObservation(id) => report.observations.iter().all(|one| one.id != id),
         };
         (!met).then(|| format!("at {}: not `{}`; {}", place.word(), self.text, summary(report)))
     }
