@@ -292,7 +292,7 @@ impl Connection {
         let began = exchange.began_at[side as usize];
         let opening = Opening {
             bytes: half.nxt.saturating_sub(began),
-            window: half.window_opened_by(began.saturating_sub(ORIGIN)),
+            window: half.burst_opened_by(began.saturating_sub(ORIGIN)),
             rtt_ns: self.path.base_rtt_ns(),
             rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
             paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),

@@ -11,6 +11,9 @@ const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 /// that was idle for that long starts over.
 pub const IDLE_NS: u64 = 200_000_000;
 
+/// The part of a window by which the buffer behind it usually is short of it: between none and a third.
+const BUFFER_SHORT: u64 = 16;
+
 impl Half {
     /// The congestion window that a connection or a restart begins with, bytes.
     pub fn initial_window(&self) -> u64 {
@@ -22,6 +25,17 @@ impl Half {
     /// §2.1).
     pub fn window_opened_by(&self, bytes: u64) -> u64 {
         self.initial_window() + bytes
+    }
+
+    /// How much of what such a sender writes next goes out at once, bytes: what its window lets through, and its
+    /// host's buffer holds. That one grows as well, but only while the writer waits for room in it: Linux makes
+    /// it twice the congestion window then (`tcp_new_space`, `tcp_sndbuf_expand`), and wakes the writer where a
+    /// third is free. So the last of a message finds it large enough for two thirds of all that was sent until
+    /// then, up to all of it. A sender that spaces what it sends has a window well beyond its flight.
+    pub fn burst_opened_by(&self, bytes: u64) -> u64 {
+        let window = self.window_opened_by(bytes);
+        let spaces = self.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces());
+        if spaces { window } else { (window - window / BUFFER_SHORT).max(self.initial_window()) }
     }
 
     /// A fault that kept the sender silent with nothing under way, longer than its retransmission
