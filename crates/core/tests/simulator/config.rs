@@ -104,8 +104,9 @@ impl Config {
         let ceiling_bytes = self.send_bytes.min(self.receive_bytes);
         let flights = self.body_bytes.div_ceil(ceiling_bytes) as u64;
         let doublings = u64::from(flights.next_power_of_two().ilog2());
-        // It goes on opening in the next exchange from where it was acknowledged.
-        2 * doublings * self.rtt_us * 1_000
+        // It goes on opening in the next exchange from where it was acknowledged, and the host's own buffer
+        // behind it is a little short of it once.
+        (2 * doublings + 1) * self.rtt_us * 1_000
     }
 
     /// Every fault this run may suffer from, the one to name first where removing either helps.
