@@ -29,7 +29,7 @@ use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, t
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;
-use crate::tcp::sequence::ORIGIN;
+use crate::tcp::sequence::{Numbers, ORIGIN};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
 use crate::tcp::standing::Standing;

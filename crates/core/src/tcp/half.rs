@@ -37,7 +37,7 @@ use crate::tcp::acks::{Ack, Offer, PendingAcks, SCALE_MAX, scaled};
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};
 use crate::tcp::sent::{SentLog, Sighting};
-use crate::tcp::sequence::{ORIGIN, Sequence, widen};
+use crate::tcp::sequence::{Numbers, ORIGIN, Sequence, widen};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;

@@ -29,6 +29,33 @@ pub fn widen(low: u32, near: u64) -> u64 {
     near.wrapping_add_signed(i64::from(distance))
 }
 
+/// The numbers of all that a side has sent that has left.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbers {
+    next: u32,
+    len: u32,
+}
+
+impl Numbers {
+    /// From `first`, where that is known, up to what follows its FIN: no more than half of all there are, for
+    /// what is farther behind is ahead (RFC 9293 §3.4).
+    pub fn new(next: u32, first: Option<u32>) -> Self {
+        Self { next, len: first.map_or(1 << 31, |first| next.wrapping_sub(first)) }
+    }
+
+    /// Whether a segment with this number may be one of those, or says once more that nothing follows. A
+    /// connection that begins later with the same addresses and ports has numbers of its own, beyond these where
+    /// its host takes them from a clock (RFC 9293 §3.4.1).
+    pub fn holds(self, number: u32) -> bool {
+        self.next.wrapping_sub(number) <= self.len
+    }
+
+    /// Whether it began with this number.
+    pub fn began_with(self, number: u32) -> bool {
+        self.next.wrapping_sub(number) == self.len
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +70,16 @@ mod tests {
             position = sequence.position(number, position);
         }
         assert_eq!(position, ORIGIN + 5 * (1 << 30));
+    }
+
+    #[test]
+    fn what_was_sent_is_known_by_its_numbers() {
+        let numbers = Numbers::new(9, Some(u32::MAX - 10));
+        assert!(numbers.began_with(u32::MAX - 10));
+        assert!([u32::MAX - 10, 0, 9].into_iter().all(|number| numbers.holds(number)));
+        assert!([u32::MAX - 11, 10].into_iter().all(|number| !numbers.holds(number)));
+        let of_more = Numbers::new(9, None);
+        assert!(of_more.holds(u32::MAX - 11) && !of_more.holds(10));
     }
 
     #[test]

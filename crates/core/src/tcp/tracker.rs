@@ -8,6 +8,7 @@ use crate::capture::FrameId;
 use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::exchange::Exchange;
+use crate::tcp::sequence::Numbers;
 use crate::tcp::shared::Shared;
 use crate::tcp::visit::{Visit, Visited};
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
@@ -186,7 +187,8 @@ impl Tracker {
         let over_ns = connection.over_ns();
         let forgotten =
             over_ns.is_some_and(|over_ns| closed::is_forgotten(over_ns, segment.time_ns));
-        if !forgotten && !connection.reused_by(segment) {
+        let is_another = over_ns.is_some() && connection.is_before(segment);
+        if !forgotten && !is_another && !connection.reused_by(segment) {
             let was_over = connection.is_over();
             connection.segment(segment, payload, &mut self.shared, sink);
             if !was_over && connection.is_over() {
@@ -211,6 +213,9 @@ impl Tracker {
                 return self.take(segment, payload, sink);
             }
             Step::None => {}
+        }
+        if !segment.may_begin() {
+            return;
         }
         match self.closed.meet(hash, segment) {
             Meeting::Late => return,
@@ -279,7 +284,7 @@ impl Tracker {
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
-        if !syn && segment.payload_len == 0 && !segment.closes_window() {
+        if !segment.may_begin() {
             return;
         }
         self.expire(segment.time_ns, sink);
@@ -318,7 +323,7 @@ impl Tracker {
             let (Due::Settled(over) | Due::Forgotten(over)) = due;
             if let Some(visit) = self.visits.take(over.hash, &over.key, over.first_frame) {
                 if visit.is_over() {
-                    self.closed.remember(&over, visit.syn_sequence(), now_ns);
+                    self.closed.remember(&over, visit.numbers(), now_ns);
                     self.end(visit, sink);
                     continue;
                 }
@@ -326,14 +331,14 @@ impl Tracker {
             }
             let found = self.table.find(over.hash, |it| over.is(it));
             let Some(connection) = found else { continue };
-            let (is_clean, syn) = (connection.left_cleanly(), connection.syn_sequence());
+            let (is_clean, numbers) = (connection.left_cleanly(), connection.numbers());
             if is_clean || matches!(due, Due::Forgotten(_)) {
                 self.remove(over.hash, &over.key, sink);
             } else {
                 self.closed.keep(over);
             }
             if is_clean {
-                self.closed.remember(&over, syn, now_ns);
+                self.closed.remember(&over, numbers, now_ns);
             }
         }
     }
@@ -432,51 +437,4 @@ impl Tracker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capture::FrameId;
-    use crate::wire::{Endpoint, SegmentFlags};
-
-    struct Nothing;
-
-    impl Sink for Nothing {
-        fn exchange(&mut self, _: &Connection, _: &Exchange) {}
-        fn connection(&mut self, _: &Connection) {}
-    }
-
-    /// Ports are used again before many others were used once: the new connection is none that was
-    /// given up long ago.
-    #[test]
-    fn a_port_that_is_used_again_is_no_attempt_of_before() {
-        let mut tracker = Tracker::default();
-        let mut frames = 0;
-        let mut step = |port: u32, from_high, flags: u8, seq: u32, ack: u32| {
-            frames += 1;
-            let endpoint = |last, port| Endpoint { address: [last; 16], port };
-            let high = endpoint(2, 1_024 + port as u16);
-            let segment = Segment {
-                time_ns: frames * 1_000,
-                frame: FrameId::new(0, frames),
-                flow: FlowKey { low: endpoint(1, 80), high },
-                flow_hash: u64::from(port),
-                facts: SegmentFlags(if from_high { SegmentFlags::FROM_HIGH } else { 0 }),
-                flags: TcpFlags(flags),
-                seq,
-                ack,
-                ..Segment::default()
-            };
-            tracker.segment(&segment, &[], &mut Nothing);
-        };
-        let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
-        for port in 0..HALF_OPEN_MAX as u32 {
-            step(port, true, syn, 100, 0);
-            step(port, false, syn | ack, 500, 101);
-            step(port, true, ack, 101, 501);
-            step(port, true, fin | ack, 101, 501);
-            step(port, false, fin | ack, 501, 102);
-            step(port, true, ack, 102, 502);
-        }
-        step(0, true, syn, 900_000, 0);
-        assert_eq!((tracker.evicted, tracker.port_reuses), (0, 1));
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::half::{PacketCount, smss_of};
 use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
+use crate::tcp::sequence::Numbers;
 use crate::tcp::setup::WAITED_FOR_NS;
 use crate::tcp::shared::{Names, Shared, Software};
 use crate::tcp::tracker::Sink;
@@ -200,9 +201,10 @@ impl Visit {
         self.syn.time_ns
     }
 
-    /// The number of its SYN.
-    pub fn syn_sequence(&self) -> Option<u32> {
-        self.notes.first().map(|syn| syn.seq)
+    /// The numbers of both sides, those of `key.high` second.
+    pub fn numbers(&self) -> [Numbers; 2] {
+        let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
+        sides.map(|side| Numbers::new(self.next[side], self.notes.get(side).map(|it| it.seq)))
     }
 
     /// Whether its handshake is complete.

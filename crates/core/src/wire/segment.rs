@@ -201,6 +201,11 @@ impl Segment {
         self.window == 0 && self.flags.0 & (ends | TcpFlags::ACK) == TcpFlags::ACK
     }
 
+    /// Whether a connection is followed from it on, if none is known.
+    pub fn may_begin(&self) -> bool {
+        self.flags.has(TcpFlags::SYN) || self.payload_len > 0 || self.closes_window()
+    }
+
     /// The timestamp that it echoes, if it does: of the last segment in order that had come to its sender
     /// (RFC 7323 §4.3).
     pub fn echoes(&self) -> Option<u32> {

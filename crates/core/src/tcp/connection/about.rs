@@ -101,6 +101,20 @@ impl Connection {
         self.ending().reset.is_none() && self.halves.iter().all(both)
     }
 
+    /// The numbers of both sides, those of `key.high` second.
+    pub fn numbers(&self) -> [Numbers; 2] {
+        let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
+        sides.map(|side| self.halves[side].numbers(!self.mid_stream))
+    }
+
+    /// Whether `segment` is of another connection with the same addresses and ports, whose SYN was not captured:
+    /// nothing follows where both sides have closed.
+    pub fn is_before(&self, segment: &Segment) -> bool {
+        let is_late =
+            |numbers: [Numbers; 2]| numbers[segment.from_high() as usize].holds(segment.seq);
+        segment.may_begin() && self.left_cleanly() && !is_late(self.numbers())
+    }
+
     /// Whether the RST that ended it has come another way than its sender's other packets: its time
     /// to live says that something on the path sent it.
     pub fn was_cut(&self) -> bool {

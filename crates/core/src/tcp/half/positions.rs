@@ -91,6 +91,14 @@ impl Half {
         }
     }
 
+    /// The numbers of all that it sent; of a stream that was not `seen_begin` nobody knows how many.
+    pub fn numbers(&self, seen_begin: bool) -> Numbers {
+        let first = self.sequence.first;
+        let next = self.fin().map_or(self.nxt, |fin| self.nxt.max(fin + 1));
+        let known = seen_begin && next.wrapping_sub(ORIGIN) < 1 << 31;
+        Numbers::new(first.wrapping_add(next as u32), known.then_some(first))
+    }
+
     /// Header sequence number of the first segment seen.
     pub fn first_number(&self) -> Option<u32> {
         self.started().then_some(self.sequence.first)

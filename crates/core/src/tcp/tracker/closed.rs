@@ -1,6 +1,6 @@
 //! Connections that are over. For what of them comes late they are kept a while: whole where something
-//! may still be told of them, and as little more than their addresses where both sides closed and both
-//! know it. Thousands of short ones a second would take the room of thousands of open ones otherwise.
+//! may still be told of them, and as little more than their addresses and numbers where both sides closed and
+//! both know it. Thousands of short ones a second would take the room of thousands of open ones otherwise.
 
 use super::*;
 use crate::capture::STEP_NS;
@@ -58,8 +58,8 @@ struct Past {
     /// Where the table looks for it.
     hash: u64,
     over_ns: u64,
-    /// The number of its SYN.
-    syn: Option<u32>,
+    /// The numbers of both sides, those of `key.high` second.
+    numbers: [Numbers; 2],
 }
 
 /// What a segment is to connections that are over.
@@ -123,8 +123,8 @@ impl Closed {
         if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
 
-    /// `over` was told of; its first segment had the number `syn`.
-    pub fn remember(&mut self, over: &Over, syn: Option<u32>, now_ns: u64) {
+    /// `over` was told of; the `numbers` are those of its sides.
+    pub fn remember(&mut self, over: &Over, numbers: [Numbers; 2], now_ns: u64) {
         let many = |left: usize| left >= PAST_MAX;
         while let Some(&(over_ns, hash)) =
             self.order.front().filter(|it| many(self.order.len()) || is_forgotten(it.0, now_ns))
@@ -138,10 +138,10 @@ impl Closed {
         }
         let &Over { over_ns, hash, key, .. } = over;
         self.order.push_back((over_ns, hash));
-        self.past.insert_unique(hash, Past { key, hash, over_ns, syn }, |it| it.hash);
+        self.past.insert_unique(hash, Past { key, hash, over_ns, numbers }, |it| it.hash);
     }
 
-    /// What `segment`, which is of none in the table, is to those that were told of.
+    /// What `segment`, which is of none in the table and may begin one, is to those that were told of.
     #[inline]
     pub fn meet(&mut self, hash: u64, segment: &Segment) -> Meeting {
         let Ok(entry) = self.past.find_entry(hash, |it| it.key == segment.flow) else {
@@ -150,7 +150,9 @@ impl Closed {
         let past = entry.get();
         let begins = segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let forgotten = is_forgotten(past.over_ns, segment.time_ns);
-        if !forgotten && (!begins || past.syn == Some(segment.seq)) {
+        let sender = &past.numbers[segment.from_high() as usize];
+        let late = if begins { sender.began_with(segment.seq) } else { sender.holds(segment.seq) };
+        if !forgotten && late {
             return Meeting::Late;
         }
         entry.remove();
