@@ -290,9 +290,10 @@ impl Connection {
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
         let half = &self.halves[side as usize];
         let began = exchange.began_at[side as usize];
+        let bytes = half.nxt.saturating_sub(began);
         let opening = Opening {
-            bytes: half.nxt.saturating_sub(began),
-            window: half.burst_opened_by(began.saturating_sub(ORIGIN)),
+            bytes,
+            window: half.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
             rtt_ns: self.path.base_rtt_ns(),
             rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
             paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),

@@ -52,6 +52,11 @@ impl Pieces {
         self.last = (position, position.saturating_sub(self.last.0));
     }
 
+    /// Whether a message of so many bytes is written in several, by the last of them.
+    pub(super) fn are_many_in(&self, message: u64) -> bool {
+        self.last.1 > 0 && 2 * self.last.1 <= message
+    }
+
     /// What this sender's pauses of its own last, ns; 0 if none is known.
     fn own_ns(&self) -> u64 {
         self.own.0 / u64::from(self.own.1.max(1))

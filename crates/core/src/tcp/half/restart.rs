@@ -11,7 +11,8 @@ const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 /// that was idle for that long starts over.
 pub const IDLE_NS: u64 = 200_000_000;
 
-/// The part of a window by which the buffer behind it usually is short of it: between none and a third.
+/// The part of a window by which the buffer behind it is short of it where a message is written in pieces: by
+/// so much or more in four of five transfers in the lab.
 const BUFFER_SHORT: u64 = 16;
 
 impl Half {
@@ -27,15 +28,19 @@ impl Half {
         self.initial_window() + bytes
     }
 
-    /// How much of what such a sender writes next goes out at once, bytes: what its window lets through, and its
+    /// How much of its next `message` such a sender lets go at once, bytes: what its window lets through, and its
     /// host's buffer holds. That one grows as well, but only while the writer waits for room in it: Linux makes
     /// it twice the congestion window then (`tcp_new_space`, `tcp_sndbuf_expand`), and wakes the writer where a
-    /// third is free. So the last of a message finds it large enough for two thirds of all that was sent until
-    /// then, up to all of it. A sender that spaces what it sends has a window well beyond its flight.
-    pub fn burst_opened_by(&self, bytes: u64) -> u64 {
+    /// third is free. So what is left to write finds it large enough for two thirds of all that was sent until
+    /// then, up to all of it; for less where it is written in pieces, for each of them takes more room than its
+    /// bytes. A sender that spaces what it sends has a window well beyond its flight.
+    pub fn burst_opened_by(&self, bytes: u64, message: u64) -> u64 {
         let window = self.window_opened_by(bytes);
-        let spaces = self.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces());
-        if spaces { window } else { (window - window / BUFFER_SHORT).max(self.initial_window()) }
+        let in_pieces = |bulk: &&Bulk| bulk.pieces.are_many_in(message) && !bulk.pacer.spaces();
+        match self.bulk.as_deref().filter(in_pieces) {
+            Some(_) => (window - window / BUFFER_SHORT).max(self.initial_window()),
+            None => window,
+        }
     }
 
     /// A fault that kept the sender silent with nothing under way, longer than its retransmission
