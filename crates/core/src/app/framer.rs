@@ -144,10 +144,21 @@ impl Framer {
 
     /// Whether the response under way tells where it ends, and not by the end of the connection.
     pub fn announces_end(&self) -> bool {
-        // A body that the end of the connection ends is skipped without an end (RFC 9112 §6.3).
-        self.protocol == Protocol::Http1
-            && matches!(self.machine, Machine::Http(_))
-            && self.skip[Side::Server as usize] < u64::MAX / 2
+        self.is_http() && !self.skips_to_the_end()
+    }
+
+    /// Whether the end of the connection is that of the response under way.
+    pub fn ends_with_connection(&self) -> bool {
+        self.is_http() && self.skips_to_the_end()
+    }
+
+    fn is_http(&self) -> bool {
+        self.protocol == Protocol::Http1 && matches!(self.machine, Machine::Http(_))
+    }
+
+    /// A body that the end of the connection ends is skipped without an end (RFC 9112 §6.3).
+    fn skips_to_the_end(&self) -> bool {
+        self.skip[Side::Server as usize] >= u64::MAX / 2
     }
 
     /// Whether `side` has announced more of what it is sending: a body, or the rest of a message.

@@ -1,8 +1,10 @@
 //! Transfers between the same two hosts that fill their link together. Where no timestamps tell how long
 //! packets stand in its queue, each of them, seen from its receiver, sends a burst and then waits for a
-//! round trip, as one with a small send buffer does. But the link is never idle.
+//! round trip, as one with a small send buffer does. But the link is never idle. Nor is it where each of
+//! them loses something now and then, because they fill its queue, and goes on with a smaller window: what
+//! one does not send, another does.
 
-use super::tally::{Flow, Tally};
+use super::tally::{Flow, Key, Tally};
 use super::{Cause, Owner};
 
 /// A link that carries this part of its rate is full: headers, and the beginnings of transfers, take the
@@ -12,15 +14,31 @@ const FULL: f64 = 0.8;
 /// So much of a wait has to be time in which the link worked for others.
 const EXPLAINED: f64 = 0.5;
 
-/// Takes what looks like a small send buffer and is a share of a full link for the link's time.
+/// Takes what looks like a small send buffer, or is lost to quick repairs, and is a share of a full link
+/// for the link's time.
 pub(super) fn settle(tally: &mut Tally) {
-    let held = tally.causes.keys().filter(|key| key.cause == Cause::SendBuffer);
+    for key in full(tally, Cause::SendBuffer, |flow| flow.held_ns) {
+        tally.take_back(&key, (Owner::SendBuffer, Owner::Bandwidth));
+    }
+    for key in full(tally, Cause::FastRecovery, |flow| flow.repaired_ns) {
+        let Some(cause) = tally.causes.remove(&key) else { continue };
+        let ledger = tally.endpoints.get(&key.server).map(|it| &it.all.ledger);
+        let repair_ns = ledger.map_or(0, |it| it.of(Owner::FastRecovery)).min(cause.lost_ns);
+        let window_ns = cause.lost_ns - repair_ns;
+        tally.shift(&key, (Owner::FastRecovery, Owner::Bandwidth), repair_ns, false);
+        tally.shift(&key, (Owner::CongestionWindow, Owner::Bandwidth), window_ns, false);
+    }
+}
+
+/// Where `cause` held back flows, `waited` of each, that shared a full link, most of their bytes.
+fn full(tally: &Tally, cause: Cause, waited: impl Fn(&Flow) -> u64) -> Vec<Key> {
+    let held = tally.causes.keys().filter(|key| key.cause == cause);
     let mut full: Vec<_> = held
         .filter(|key| {
             let flows = tally.flows.iter();
             let of_key = |flow: &&Flow| flow.server == key.server && flow.sender == key.sender;
-            let bytes = flows.filter(of_key).filter(|flow| flow.held_ns > 0).map(|flow| {
-                let share = flow.shares_full_link(tally.flows.iter());
+            let bytes = flows.filter(of_key).filter(|flow| waited(flow) > 0).map(|flow| {
+                let share = flow.shares_full_link(waited(flow), tally.flows.iter());
                 (flow.bytes, if share { flow.bytes } else { 0 })
             });
             let (all, shared) = bytes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -29,15 +47,13 @@ pub(super) fn settle(tally: &mut Tally) {
         .cloned()
         .collect();
     full.sort_unstable();
-    for key in full {
-        tally.take_back(&key, (Owner::SendBuffer, Owner::Bandwidth));
-    }
+    full
 }
 
 impl Flow {
     /// Whether it and the others between the same hosts filled the path, as fast as that is known to be,
-    /// and the others' part of that is what it waited for.
-    fn shares_full_link<'a>(&self, flows: impl Iterator<Item = &'a Self>) -> bool {
+    /// and the others' part of that is what it waited for, `waited_ns`.
+    fn shares_full_link<'a>(&self, waited_ns: u64, flows: impl Iterator<Item = &'a Self>) -> bool {
         let Some(path_bps) = self.path_bps else { return false };
         let [begun_ns, end_ns] = self.span_ns;
         let span_ns = end_ns.saturating_sub(begun_ns).max(1) as f64;
@@ -50,7 +66,7 @@ impl Flow {
         let beside: f64 = beside.map(|flow| flow.bytes_within(self.span_ns)).sum();
         let all = self.bytes as f64 + beside;
         let link_ns = |bytes: f64| bytes * 8e9 / path_bps.max(1) as f64;
-        let explained = link_ns(beside) >= EXPLAINED * self.held_ns as f64;
+        let explained = link_ns(beside) >= EXPLAINED * waited_ns as f64;
         explained && beside > 0.0 && link_ns(all) >= FULL * span_ns
     }
 
@@ -81,12 +97,13 @@ mod tests {
             span_ns: seconds.map(|second| second * S),
             bytes,
             held_ns: 5 * S,
+            repaired_ns: 0,
             path_bps: Some(8_000_000),
         }
     }
 
     fn first_shares(flows: &[Flow]) -> bool {
-        flows[0].shares_full_link(flows.iter())
+        flows[0].shares_full_link(5 * S, flows.iter())
     }
 
     #[test]

@@ -333,8 +333,8 @@ fn is_next_name(last: &str, next: &str) -> bool {
     if is_extended(last, next) {
         return true;
     }
-    let first = |name: &'_ str| name.bytes().take_while(|&byte| byte != b'.').count();
-    let (last, next) = (&last[..first(last)], &next[..first(next)]);
-    // Hosts of different sites are called `www`: their names share it by chance.
-    last == next && !matches!(last, "" | "www")
+    // Hosts of different sites are called `www`: their names share that by chance, but no more.
+    let labels = if last.starts_with("www.") { 2 } else { 1 };
+    let head = |name| str::split(name, '.').take(labels);
+    last != "www" && !last.starts_with('.') && head(last).eq(head(next))
 }

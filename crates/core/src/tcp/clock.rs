@@ -83,6 +83,11 @@ impl SenderClock {
         (self.state != State::Wrong).then_some(ticks * TICK_NS)
     }
 
+    /// Whether packets sent so far apart have different timestamps.
+    pub fn tells_apart(&self, apart_ns: u64) -> bool {
+        self.state == State::Runs && apart_ns >= 2 * TICK_NS
+    }
+
     /// The capture's clock was set: differences from before mean nothing, and later ones may as well.
     pub fn distrust(&mut self) {
         self.state = State::Wrong;

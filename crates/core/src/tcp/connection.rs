@@ -192,7 +192,7 @@ impl Connection {
         }
         self.last = Sighting::of(side, segment);
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
-            || segment.flags.has(TcpFlags::ECE)
+            || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {
             self.note_facts(side, segment);
         }
@@ -358,7 +358,7 @@ impl Connection {
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
             Some(gap) if by_timer => {
-                let stamp = Stamp::of(segment);
+                let stamp = self.halves[index].stamp(segment, gap.original);
                 let held = Suspended { gap: *gap, end, stamp };
                 self.rare_mut().suspended = Some(Box::new(held));
                 self.halves[index].follow_rounds();

@@ -20,6 +20,10 @@ const RTT_MAX_NS: u64 = 60_000_000_000;
 /// Below this a leg is as good as none: the vantage is on that host.
 const NEAR_NS: u64 = 60_000;
 
+/// A host answers what was captured on it sooner, even a busy one, once in a while. Where it takes longer,
+/// a link lies between, which may lose what has passed, however long the rest of the path is.
+const HOST_NS: u64 = 1_000_000;
+
 /// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
@@ -63,7 +67,8 @@ impl Path {
     /// Whether the vantage is at `side`: what passes it arrives there.
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
-        self.knows(side) && (near_ns <= NEAR_NS || near_ns * 8 <= self.rtt_ns(side.peer()))
+        let nearer = near_ns <= HOST_NS && near_ns * 8 <= self.rtt_ns(side.peer());
+        self.knows(side) && (near_ns <= NEAR_NS || nearer)
     }
 
     /// Where the capture was taken, as far as this connection shows.

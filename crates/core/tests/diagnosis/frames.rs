@@ -141,7 +141,7 @@ impl Packet {
         let has = |flag: char| self.flags.contains(flag);
         (tcp.syn, tcp.fin, tcp.rst) = (has('S'), has('F'), has('R'));
         (tcp.psh, tcp.ack, tcp.urg) = (has('P'), has('.'), has('U'));
-        tcp.ece = has('E');
+        (tcp.ece, tcp.cwr) = (has('E'), has('W'));
         tcp.acknowledgment_number = if tcp.ack { self.ack } else { 0 };
         let mut options = Vec::new();
         options.extend(self.mss.map(MaximumSegmentSize));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! one_way 10                  # ms from client to server and back; default 0.05
-//! vantage client server       # where it is captured (client, server, middle); default both
+//! vantage client server       # where it is captured (client, server, middle, or the client's gateway); default both
 //! expect nagle_delayed_ack by server lost 39..46     # see `expect`
 //!
 //! 0     > S                   # ms at the *sender*, direction (> from the client), flags
@@ -19,7 +19,8 @@
 //! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
-//! before), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
+//! before), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
+//! sender that has reduced its window). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
 //! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
 //! way, `by ADDRESS` where its sender is not the end itself.
 
@@ -42,6 +43,8 @@ pub enum Place {
     Client,
     Server,
     Middle,
+    /// Near the client, with a link of its own between them: a sixteenth of the way.
+    Gateway,
 }
 
 impl Place {
@@ -51,12 +54,15 @@ impl Place {
             Self::Client => "client",
             Self::Server => "server",
             Self::Middle => "middle",
+            Self::Gateway => "gateway",
         }
     }
 
     /// The place with this word.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Client, Self::Server, Self::Middle].into_iter().find(|place| place.word() == word)
+        [Self::Client, Self::Server, Self::Middle, Self::Gateway]
+            .into_iter()
+            .find(|place| place.word() == word)
     }
 }
 

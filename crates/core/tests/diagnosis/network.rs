@@ -47,6 +47,10 @@ fn passes(trace: &Trace, line: &Line, place: Place, at_ns: u64) -> Option<u64> {
     match place {
         _ if near => Some(at_ns),
         Place::Middle => Some(at_ns + trace.one_way_ns / 2),
+        Place::Gateway => Some(match line.side {
+            Side::Client => at_ns + trace.one_way_ns / 16,
+            Side::Server => at_ns + trace.one_way_ns * 15 / 16,
+        }),
         _ if line.lost => None,
         _ => Some(at_ns + trace.one_way_ns + line.late_ns),
     }

@@ -27,6 +27,8 @@ pub struct Flow {
     pub(in crate::cause) bytes: u64,
     /// How long it looked as if a send buffer held it back, ns.
     pub(in crate::cause) held_ns: u64,
+    /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
+    pub(in crate::cause) repaired_ns: u64,
     /// The rate of its path as far as that is known, bits per second.
     pub(in crate::cause) path_bps: Option<u64>,
 }
@@ -41,7 +43,10 @@ impl Flow {
         if bytes <= Standing::TRANSFER_BYTES || begun_ns == 0 {
             return None;
         }
-        let held = |it: &Chain| it.cause == Cause::SendBuffer && it.sender == sender;
+        let lost_ns = |cause| {
+            let of_cause = |it: &&Chain| it.cause == cause && it.sender == sender;
+            exchange.chains.iter().filter(of_cause).map(|chain| chain.ns).sum()
+        };
         Some(Self {
             client: connection.client().address,
             server: connection.server(),
@@ -49,7 +54,8 @@ impl Flow {
             connection: connection.first_frame,
             span_ns: [begun_ns, half.last.time_ns.min(exchange.end_ns)],
             bytes,
-            held_ns: exchange.chains.iter().filter(|chain| held(chain)).map(|chain| chain.ns).sum(),
+            held_ns: lost_ns(Cause::SendBuffer),
+            repaired_ns: lost_ns(Cause::FastRecovery),
             path_bps: bulk.pipe.rate_known().map(|rate| rate.saturating_mul(8)),
         })
     }
@@ -127,6 +133,7 @@ mod tests {
             span_ns: [second * S, (second + 1) * S],
             bytes: 1_000_000,
             held_ns: S / 2,
+            repaired_ns: 0,
             path_bps: None,
         }
     }

@@ -103,6 +103,20 @@ fn search_domains_are_tried_in_vain() {
 }
 
 #[test]
+fn search_domains_are_tried_in_vain_for_a_host_called_www() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A www.shop.svc.cluster.local
+         0.002 r 4000 10.0.0.53 1 A www.shop.svc.cluster.local NXDOMAIN
+         0.002 q 4001 10.0.0.53 2 A www.shop.cluster.local
+         0.004 r 4001 10.0.0.53 2 A www.shop.cluster.local NXDOMAIN
+         0.004 q 4002 10.0.0.53 3 A www.shop.example
+         0.005 r 4002 10.0.0.53 3 A www.shop.example 10.1.1.1",
+    );
+    assert_eq!(lost(&lookup), "- 1, dns_search 4");
+    assert_eq!(lookup.search_steps, 2);
+}
+
+#[test]
 fn a_name_that_does_not_exist_is_no_search() {
     let lookup = lookup(
         "0.000 q 4000 10.0.0.53 1 A nowhere.example.com

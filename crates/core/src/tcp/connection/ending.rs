@@ -87,14 +87,17 @@ impl Connection {
         self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
-    /// The server closes while a request waits: its client learns now that no answer comes.
+    /// The server closes while a request waits: its client learns now that no answer comes, or that
+    /// what it has was all of it (RFC 9112 §6.3).
     pub(super) fn cut_off(&mut self, segment: &Segment) {
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
             self.forget_goodbye(left_ns);
         }
         self.forget_farewell(segment.time_ns);
+        let ends = self.ends_response(segment);
         let waiting = self.timeline.front().is_some_and(|exchange| {
-            exchange.request_seen && !exchange.response_seen && !exchange.is_complete()
+            let waits = ends || !exchange.response_seen;
+            exchange.request_seen && waits && !exchange.is_complete()
         });
         let closed = self.ending().fin_ns[Side::Client as usize].is_some();
         if waiting && !(closed && self.is_one_way()) {
@@ -102,6 +105,18 @@ impl Connection {
             self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
             self.cut_off = true;
         }
+    }
+
+    /// Whether the server's first FIN, behind all that it has sent, ends the response under way, for
+    /// which its client still waits.
+    fn ends_response(&self, segment: &Segment) -> bool {
+        let [client_ns, server_ns] = self.ending().fin_ns;
+        let server = &self.halves[Side::Server as usize];
+        client_ns.is_none()
+            && server_ns == Some(segment.time_ns)
+            && server.fin() == Some(server.nxt)
+            && server.unseen_bytes() == 0
+            && self.framer.ends_with_connection()
     }
 
     /// The client has left: what it said last may have been its goodbye.

@@ -19,6 +19,10 @@ impl Connection {
         if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
             self.halves[peer].trouble_mut().ecn_echoed += 1;
         }
+        // A sender that was told of a mark answers as to a loss, and says so once (RFC 3168 §6.1.2).
+        if segment.flags.has(TcpFlags::CWR) && !segment.flags.has(TcpFlags::SYN) {
+            self.halves[own].reduce_window();
+        }
     }
 
     pub(super) fn stepped_ns(&self) -> u64 {

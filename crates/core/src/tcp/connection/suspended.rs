@@ -117,7 +117,7 @@ impl Connection {
     /// Whether a repetition was needed, if the acknowledgment says so.
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
-        let of_first = held.stamp.precedes(ack) || too_early(ack.time_ns, held.gap.end_ns, rtt_ns);
+        let of_first = held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns);
         let acked = self.halves[sender as usize].una_seen() >= held.end;
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }

@@ -22,19 +22,28 @@ pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
 
 /// The timestamp of a repetition.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp(Option<u32>);
+pub struct Stamp {
+    tsval: Option<u32>,
+    /// It is later than that of the first sending, as far as its sender's clock tells.
+    newer: bool,
+}
 
 impl Stamp {
-    /// That of `segment`, if it has one.
-    pub fn of(segment: &Segment) -> Self {
-        Self(segment.facts.has(SegmentFlags::TIMESTAMPS).then_some(segment.tsval))
+    /// Whether what `ack` acknowledges was sent before this repetition: it echoes an earlier
+    /// timestamp (the Eifel algorithm, RFC 3522), or it comes too early for what was repeated at
+    /// `repeated_ns`. What echoes the repetition itself does not, however little is known of the path.
+    pub fn is_first_answered(self, ack: &Segment, repeated_ns: u64, rtt_receiver_ns: u64) -> bool {
+        match self.age(ack) {
+            Some(age) if age < 0 => true,
+            Some(_) if self.newer => false,
+            _ => too_early(ack.time_ns, repeated_ns, rtt_receiver_ns),
+        }
     }
 
-    /// Whether what `ack` acknowledges was sent before this repetition: it echoes an earlier
-    /// timestamp (the Eifel algorithm, RFC 3522).
-    pub fn precedes(self, ack: &Segment) -> bool {
+    /// How much later the timestamp is that `ack` echoes, in ticks.
+    fn age(self, ack: &Segment) -> Option<i32> {
         let echoes = ack.facts.has(SegmentFlags::TIMESTAMPS);
-        self.0.is_some_and(|tsval| echoes && (ack.tsecr.wrapping_sub(tsval) as i32) < 0)
+        self.tsval.filter(|_| echoes).map(|tsval| ack.tsecr.wrapping_sub(tsval) as i32)
     }
 }
 
@@ -175,6 +184,13 @@ impl Half {
         start == self.in_order() && holes.next().is_some_and(|hole| hole.end == self.nxt)
     }
 
+    /// The timestamp of `segment`, which repeats what passed as `original`.
+    pub fn stamp(&self, segment: &Segment, original: Option<Sighting>) -> Stamp {
+        let apart_ns = original.map_or(0, |it| segment.time_ns.saturating_sub(it.time_ns));
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        Stamp { tsval: stamped.then_some(segment.tsval), newer: self.clock.tells_apart(apart_ns) }
+    }
+
     /// Bytes that were sent and have never been seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
@@ -189,6 +205,13 @@ impl Half {
         let trouble = self.trouble_mut();
         trouble.unseen_timeouts += 1;
         trouble.unseen_packets += if whole { 0 } else { packets };
+        self.reduce_window();
+    }
+
+    /// The sender has made its congestion window smaller (RFC 5681 §3.1): what it had under way before
+    /// says no more how much that allows, and a flight that stands stands for it.
+    pub fn reduce_window(&mut self) {
+        let trouble = self.trouble_mut();
         trouble.after_loss = true;
         trouble.flight_after_loss = 0;
         if let Some(bulk) = &mut self.bulk {
@@ -211,14 +234,14 @@ impl Half {
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
-    /// `segment` repeats up to `end`, and perhaps for nothing.
-    pub(super) fn note_repeated(&mut self, segment: &Segment, end: u64) {
-        let (time_ns, trouble) = (segment.time_ns, self.trouble_mut());
-        if trouble.repeated.is_some() {
+    /// `segment` repeats from `start` to `end`, and perhaps for nothing.
+    pub(super) fn note_repeated(&mut self, segment: &Segment, (start, end): (u64, u64)) {
+        if self.trouble().repeated.is_some() {
             return;
         }
+        let (time_ns, stamp) = (segment.time_ns, self.stamp(segment, self.original(start)));
+        let trouble = self.trouble_mut();
         let (after_loss, flight) = (trouble.after_loss, trouble.flight_after_loss);
-        let stamp = Stamp::of(segment);
         trouble.repeated = Some(Repeated { end, time_ns, stamp, after_loss, flight });
         if let Some(bulk) = &mut self.bulk {
             bulk.rounds_before = bulk.rounds;
@@ -229,8 +252,7 @@ impl Half {
     /// acknowledges the first sending, nor if a D-SACK says so (RFC 2883): then nothing was lost.
     pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, dsack: bool) {
         let Some(repeated) = self.trouble().repeated else { return };
-        let of_first = repeated.stamp.precedes(ack)
-            || too_early(ack.time_ns, repeated.time_ns, rtt_receiver_ns);
+        let of_first = repeated.stamp.is_first_answered(ack, repeated.time_ns, rtt_receiver_ns);
         let acked = self.una_seen() >= repeated.end;
         if of_first && !acked && !dsack {
             return;

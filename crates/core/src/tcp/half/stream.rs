@@ -186,7 +186,7 @@ impl Half {
                 if kind == Kind::Fill(Recovery::Timer) {
                     self.note_cut_down(start, len);
                 }
-                self.note_repeated(segment, end);
+                self.note_repeated(segment, (start, end));
                 self.repair(start, recovery);
                 self.fill_hole(start, end);
             }
@@ -302,9 +302,8 @@ impl Half {
     pub(super) fn repair(&mut self, start: u64, recovery: Recovery) {
         let by_timer = recovery == Recovery::Timer;
         let (una, nxt, len) = (self.una(), self.nxt, self.sent.len_of(start));
+        self.reduce_window();
         let trouble = self.trouble_mut();
-        trouble.after_loss = true;
-        trouble.flight_after_loss = 0;
         if una >= trouble.recovery_end || by_timer {
             trouble.recovery = Some(recovery);
             trouble.recovery_end = nxt;
@@ -312,9 +311,6 @@ impl Half {
         if by_timer {
             trouble.timed_out_len_max = trouble.timed_out_len_max.max(len);
             self.sent.clear();
-        }
-        if let Some(bulk) = &mut self.bulk {
-            bulk.rounds.reset();
         }
     }
 
