@@ -7,8 +7,8 @@
 use super::tally::{Flow, Key, Tally};
 use super::{Cause, Owner};
 
-/// A link that carries this part of its rate is full: headers, and the beginnings of transfers, take the
-/// rest.
+/// A link that carries this part of its rate is full: headers, and the beginnings of other transfers, take
+/// the rest.
 const FULL: f64 = 0.8;
 
 /// So much of a wait has to be time in which the link worked for others.
@@ -56,7 +56,7 @@ impl Flow {
     fn shares_full_link<'a>(&self, waited_ns: u64, flows: impl Iterator<Item = &'a Self>) -> bool {
         let Some(path_bps) = self.path_bps else { return false };
         let [begun_ns, end_ns] = self.span_ns;
-        let span_ns = end_ns.saturating_sub(begun_ns).max(1) as f64;
+        let open_ns = end_ns.saturating_sub(begun_ns).saturating_sub(self.opening_ns).max(1) as f64;
         let beside = flows.filter(|flow| {
             let same_way = flow.sender == self.sender
                 && flow.client == self.client
@@ -67,7 +67,7 @@ impl Flow {
         let all = self.bytes as f64 + beside;
         let link_ns = |bytes: f64| bytes * 8e9 / path_bps.max(1) as f64;
         let explained = link_ns(beside) >= EXPLAINED * waited_ns as f64;
-        explained && beside > 0.0 && link_ns(all) >= FULL * span_ns
+        explained && beside > 0.0 && link_ns(all) >= FULL * open_ns
     }
 
     /// Bytes of it in that time, if it sent them evenly.
@@ -98,6 +98,7 @@ mod tests {
             bytes,
             held_ns: 5 * S,
             repaired_ns: 0,
+            opening_ns: 0,
             path_bps: Some(8_000_000),
         }
     }
@@ -117,6 +118,16 @@ mod tests {
         let upload = Flow { sender: Side::Client, ..flow(2, 1, [0, 10], 4_500_000) };
         assert!(!first_shares(&[half.clone(), upload]));
         assert!(!first_shares(&[half, flow(2, 1, [0, 10], 2_000_000)]));
+    }
+
+    #[test]
+    fn a_link_is_not_expected_to_be_full_while_windows_open() {
+        let long_path = flow(1, 1, [0, 10], 3_900_000);
+        let beside = flow(2, 1, [0, 10], 3_900_000);
+        assert!(!first_shares(&[long_path.clone(), beside.clone()]));
+        let opens = Flow { opening_ns: S, ..long_path };
+        assert!(first_shares(&[opens.clone(), beside]));
+        assert!(!first_shares(&[opens, flow(2, 1, [0, 10], 3_000_000)]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::Cause;
-use crate::tcp::{Chain, Connection, Exchange, Standing};
+use crate::tcp::{Chain, Connection, Exchange, ORIGIN, Standing};
 use crate::wire::Endpoint;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -29,6 +29,8 @@ pub struct Flow {
     pub(in crate::cause) held_ns: u64,
     /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
     pub(in crate::cause) repaired_ns: u64,
+    /// How much of a link's time it leaves while its window opens, ns.
+    pub(in crate::cause) opening_ns: u64,
     /// The rate of its path as far as that is known, bits per second.
     pub(in crate::cause) path_bps: Option<u64>,
 }
@@ -39,10 +41,11 @@ impl Flow {
         let half = &connection.halves[sender as usize];
         let bulk = half.bulk.as_ref()?;
         let bytes = exchange.sent_bytes(sender, half.nxt);
-        let (_, begun_ns) = exchange.began(sender);
+        let (position, begun_ns) = exchange.began(sender);
         if bytes <= Standing::TRANSFER_BYTES || begun_ns == 0 {
             return None;
         }
+        let rate = bulk.pipe.rate_known();
         let lost_ns = |cause| {
             let of_cause = |it: &&Chain| it.cause == cause && it.sender == sender;
             exchange.chains.iter().filter(of_cause).map(|chain| chain.ns).sum()
@@ -56,7 +59,11 @@ impl Flow {
             bytes,
             held_ns: lost_ns(Cause::SendBuffer),
             repaired_ns: lost_ns(Cause::FastRecovery),
-            path_bps: bulk.pipe.rate_known().map(|rate| rate.saturating_mul(8)),
+            opening_ns: rate.filter(|_| !connection.mid_stream).map_or(0, |rate| {
+                let window = half.window_opened_by(position.saturating_sub(ORIGIN));
+                opening_ns(window, rate, connection.path.base_rtt_ns())
+            }),
+            path_bps: rate.map(|rate| rate.saturating_mul(8)),
         })
     }
 
@@ -115,6 +122,15 @@ impl Flows {
     }
 }
 
+/// How much of the time of a path of so many bytes/s is left by a sender whose window opens from so
+/// many bytes, ns: it doubles with each round trip until it holds what the path does, and has sent that much
+/// by then (RFC 5681 §3.1).
+fn opening_ns(window: u64, rate: u64, rtt_ns: u64) -> u64 {
+    let path_holds = u128::from(rate) * u128::from(rtt_ns) / 1_000_000_000;
+    let rounds = (path_holds / u128::from(window.max(1))).checked_ilog2().unwrap_or(0);
+    u64::from(rounds.saturating_sub(1)) * rtt_ns
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +150,7 @@ mod tests {
             bytes: 1_000_000,
             held_ns: S / 2,
             repaired_ns: 0,
+            opening_ns: 0,
             path_bps: None,
         }
     }
@@ -155,5 +172,13 @@ mod tests {
         };
         // Of what was drawn last, a part is dropped.
         assert!(flows.iter().filter(alone).count() <= 1);
+    }
+
+    #[test]
+    fn a_window_that_opens_leaves_a_long_path_time() {
+        // 1 MB/s and 0.1 s: 100 KB, three doublings from 10 KB.
+        assert_eq!(opening_ns(10_000, 1_000_000, S / 10), S / 5);
+        assert_eq!(opening_ns(100_000, 1_000_000, S / 10), 0);
+        assert_eq!(opening_ns(10_000, 1_000_000, S / 1_000), 0);
     }
 }
