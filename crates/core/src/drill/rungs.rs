@@ -191,9 +191,17 @@ impl Drawing<'_> {
             let index = rungs.partition_point(|rung| rung.frame < frame);
             rungs.get(index).map_or(0, |rung| rung.time_ns)
         };
-        let told: Vec<_> = silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
+        let mut told: Vec<_> =
+            silences.iter().map(|it| (it.start_ns, at_ns(it.next_frame))).collect();
+        told.sort_unstable();
+        // By when all that began until then was over.
+        told.iter_mut().fold(0, |until_ns, it| {
+            it.1 = it.1.max(until_ns);
+            it.1
+        });
         let is_free = |pair: &&[Rung]| {
-            told.iter().all(|&(from, to)| to <= pair[0].time_ns || pair[1].time_ns <= from)
+            let begun = told.partition_point(|&(from_ns, _)| from_ns < pair[1].time_ns);
+            told[..begun].last().is_none_or(|&(_, until_ns)| until_ns <= pair[0].time_ns)
         };
         let length_ns = |pair: &[Rung]| pair[1].time_ns.saturating_sub(pair[0].time_ns);
         let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();

@@ -38,6 +38,7 @@ const PARTLY_DRAWN: [Owner; 7] = [
 /// nobody's then, nobody has waited for.
 pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exchange]) {
     let (mut beyond_ns, floor_ns) = beyond(silences, ledger);
+    let opens = has_opened(exchanges);
     let mut places: Vec<_> = silences
         .iter()
         .enumerate()
@@ -59,7 +60,7 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
             slices[part].ns -= ns;
             if let Some(to) = to {
                 beyond_ns[to as usize] += ns as i64;
-                slices.push(Slice { owner: to, cause: cause_of(to, exchanges), ns });
+                slices.push(Slice { owner: to, cause: cause_of(to, opens), ns });
             }
             if is_all {
                 break;
@@ -84,12 +85,13 @@ fn beyond(silences: &[Silence], ledger: &Ledger) -> ([i64; Owner::ALL.len()], i6
 /// first.
 pub(super) fn lacking(silences: &[Silence], exchange: &Exchange) -> Vec<Slice> {
     let (beyond_ns, floor_ns) = beyond(silences, &exchange.ledger.ledger());
+    let opens = has_opened(std::slice::from_ref(exchange));
     let drawn = Owner::ALL.iter().filter(|owner| !PARTLY_DRAWN.contains(owner));
     let lacking = drawn.filter(|&&owner| beyond_ns[owner as usize] <= -floor_ns);
     let mut lacking: Vec<_> = lacking
         .map(|&owner| Slice {
             owner,
-            cause: cause_of(owner, std::slice::from_ref(exchange)),
+            cause: cause_of(owner, opens),
             ns: beyond_ns[owner as usize].unsigned_abs(),
         })
         .collect();
@@ -103,18 +105,21 @@ fn short(beyond_ns: &[i64], floor_ns: i64) -> Option<Owner> {
     short.min_by_key(|&owner| (PARTLY_DRAWN.contains(owner), beyond_ns[*owner as usize])).copied()
 }
 
-/// By what `owner` has time.
-fn cause_of(owner: Owner, exchanges: &[Exchange]) -> Option<Cause> {
+/// Whether what `exchanges` waited for in a congestion window was that it opened, and nothing else.
+fn has_opened(exchanges: &[Exchange]) -> bool {
     let has = |cause| {
-        let chains = exchanges.iter().flat_map(|exchange| &exchange.chains);
-        chains.into_iter().any(|chain| chain.cause == cause)
+        let mut chains = exchanges.iter().flat_map(|exchange| &exchange.chains);
+        chains.any(|chain| chain.cause == cause)
     };
+    has(Cause::SlowStart) && !has(Cause::CongestionWindow)
+}
+
+/// By what `owner` has time; `opens`: see [`has_opened`].
+fn cause_of(owner: Owner, opens: bool) -> Option<Cause> {
     match owner {
         Owner::Server => cause::busy(Side::Server, 0).cause,
         Owner::Client => cause::busy(Side::Client, 0).cause,
-        Owner::CongestionWindow if has(Cause::SlowStart) && !has(Cause::CongestionWindow) => {
-            Some(Cause::SlowStart)
-        }
+        Owner::CongestionWindow if opens => Some(Cause::SlowStart),
         _ => Cause::from_id(owner.id()),
     }
 }
