@@ -52,14 +52,15 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
         {
             let to = short(&beyond_ns, floor_ns);
             let beyond = beyond_ns[slice.owner as usize];
-            let most_ns = to.map_or(beyond, |to| beyond.min(-beyond_ns[to as usize])) as u64;
+            let most_ns =
+                to.map_or(beyond, |to| beyond.min(beyond_ns[to as usize].saturating_neg())) as u64;
             // A little more or less than all of it is all of it.
-            let is_all = slice.ns < most_ns + floor_ns as u64;
+            let is_all = slice.ns < most_ns.saturating_add(floor_ns as u64);
             let ns = if is_all { slice.ns } else { most_ns };
-            beyond_ns[slice.owner as usize] -= ns as i64;
+            give(&mut beyond_ns, slice.owner, -signed(ns));
             slices[part].ns -= ns;
             if let Some(to) = to {
-                beyond_ns[to as usize] += ns as i64;
+                give(&mut beyond_ns, to, signed(ns));
                 slices.push(Slice { owner: to, cause: cause_of(to, opens), ns });
             }
             if is_all {
@@ -73,12 +74,22 @@ pub(super) fn settle(silences: &mut [Silence], ledger: &Ledger, exchanges: &[Exc
 fn beyond(silences: &[Silence], ledger: &Ledger) -> ([i64; Owner::ALL.len()], i64) {
     let mut beyond_ns = [0; Owner::ALL.len()];
     for slice in silences.iter().flat_map(|silence| &silence.slices) {
-        beyond_ns[slice.owner as usize] += slice.ns as i64;
+        give(&mut beyond_ns, slice.owner, signed(slice.ns));
     }
     for &owner in Owner::ALL {
-        beyond_ns[owner as usize] -= ledger.of(owner) as i64;
+        give(&mut beyond_ns, owner, -signed(ledger.of(owner)));
     }
-    (beyond_ns, FLOOR_NS.max(ledger.total_ns() / FLOOR_PART) as i64)
+    (beyond_ns, signed(FLOOR_NS.max(ledger.total_ns() / FLOOR_PART)))
+}
+
+fn give(beyond_ns: &mut [i64; Owner::ALL.len()], owner: Owner, ns: i64) {
+    let sum = &mut beyond_ns[owner as usize];
+    *sum = sum.saturating_add(ns);
+}
+
+/// A clock at the end of time must not make it negative.
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 /// What the ledger of `exchange` has and `silences` have not, of those of whom all is drawn: the most
