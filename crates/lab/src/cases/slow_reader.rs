@@ -1,18 +1,24 @@
 //! The client stops reading in the middle of a download: its window closes.
 
+use std::panic;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
+use crate::counters::Counters;
 use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
+use crate::netns::Netns;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
+
+/// The kernel's counter of closed windows that a receiver announced.
+const CLOSED_WINDOWS: &str = "TCPToZeroWindowAdv";
 
 /// The client reads on after some seconds; until then it answers the server's probes.
 pub const CASE: Case = Case {
@@ -36,7 +42,7 @@ pub const CASE: Case = Case {
     },
     link: plain_link,
     act: |stage, p, v| act(stage, p, v, download),
-    truth: |_, ran| truth(ran, "TCPToZeroWindowAdv", &[]),
+    truth: |_, ran| truth(ran, CLOSED_WINDOWS, &[]),
 };
 
 /// The path fails while the window is closed: the server gives up, and the client's late window
@@ -58,7 +64,8 @@ pub const UNANSWERED: Case = Case {
             .with("rcvbuf_bytes", 512 * 1024)
             .with("requests", 1)
             .with("read_pause_ns", 6_000_000_000)
-            .with("outage_after_ns", rng.between(450, 700) * 1_000_000)
+            // After the window has closed: some of the server's probes are answered before.
+            .with("outage_after_ns", rng.between(100, 500) * 1_000_000)
             .with("outage_ns", 4_800_000_000)
             .with("tcp_retries2", 2)
     },
@@ -140,25 +147,51 @@ fn download_with_outage(
         outage.client_to_server.store(out, Ordering::Relaxed);
         outage.server_to_client.store(out, Ordering::Relaxed);
     };
+    let before = Counters::read(&stage.client)?;
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let outage = scope.spawn(|| {
+            wait_for_closed_window(&stage.client, &before, load.read_pause)?;
             thread::sleep(after);
             switch(true);
             thread::sleep(outage_for);
             switch(false);
+            Ok(())
         });
-        client::run(&stage.client, load)
+        let loaded = client::run(&stage.client, load);
+        outage.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        loaded
     })
     .inspect(|_| thread::sleep(Duration::from_millis(200)))
+}
+
+/// Waits until a receiver in `netns` has announced a closed window: on a slow host that is later than
+/// any time fixed beforehand.
+fn wait_for_closed_window(
+    netns: &Netns,
+    before: &Counters,
+    at_most: Duration,
+) -> Result<(), LabError> {
+    let began = Instant::now();
+    while Counters::read(netns)?.of(CLOSED_WINDOWS) <= before.of(CLOSED_WINDOWS) {
+        if began.elapsed() > at_most {
+            return Err(not_grown(CLOSED_WINDOWS));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 fn truth(ran: &Ran, counter: &str, also: &[&'static str]) -> Result<Vec<Cause>, LabError> {
     let stage = &ran.stage;
     let happened = stage.client_counters.of(counter) + stage.server_counters.of(counter);
     if happened == 0 {
-        return Err(LabError::NotReproduced(format!("{counter} did not grow")));
+        return Err(not_grown(counter));
     }
     let requests = &ran.observed.loaded.requests;
     let endpoint = requests.first().map(|r| r.client_endpoint.clone());
     Ok(vec![Cause::by_twin("zero_window", Role::Client, endpoint).or(also)])
+}
+
+fn not_grown(counter: &str) -> LabError {
+    LabError::NotReproduced(format!("{counter} did not grow"))
 }
