@@ -199,7 +199,9 @@ impl Tracker {
         }
         self.port_reuses += u64::from(!forgotten);
         self.remove(hash, &segment.flow, sink);
-        self.begin(segment, payload, sink);
+        if segment.may_begin() {
+            self.begin(segment, payload, sink);
+        }
     }
 
     /// Takes one that is of no connection that is followed.
@@ -281,12 +283,10 @@ impl Tracker {
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
 
+    /// Begins a connection, or a visit, with `segment`, which may.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
-        if !segment.may_begin() {
-            return;
-        }
         self.expire(segment.time_ns, sink);
         if self.may_be_visit(segment, sink) {
             if let Some(old) = self.visits.begin(hash, segment, self.shows_values) {

@@ -336,15 +336,19 @@ impl Visit {
             && (1..=self.smss[side as usize].into()).contains(&segment.payload_len)
     }
 
-    /// Reads a message of `side`; answers whether it is whole, and of a kind that is known.
+    /// Reads `segment` of `side`; answers whether it is a whole message, and of a kind that is known.
     #[inline]
     fn read(
         &mut self,
         side: Side,
+        segment: &Segment,
         payload: &[u8],
         known: &KnownHeaders,
         names: &mut Names,
     ) -> bool {
+        if !self.is_message(side, segment) {
+            return false;
+        }
         let software = match self.framer.known(side, payload, 0, known) {
             Some(Mark::Request { kind, software, .. }) => {
                 self.kind = *kind;
@@ -367,10 +371,7 @@ impl Visit {
         known: &KnownHeaders,
         names: &mut Names,
     ) -> bool {
-        let asks = side == Side::Client
-            && self.is_message(side, segment)
-            && self.read(side, payload, known, names);
-        if !asks {
+        if side != Side::Client || !self.read(side, segment, payload, known, names) {
             return false;
         }
         (self.stage, self.asked) = (Stage::Asked, Sighting::of(side, segment));
@@ -394,10 +395,7 @@ impl Visit {
         known: &KnownHeaders,
         names: &mut Names,
     ) -> bool {
-        let answers = side == Side::Server
-            && self.is_message(side, segment)
-            && self.read(side, payload, known, names);
-        if !answers {
+        if side != Side::Server || !self.read(side, segment, payload, known, names) {
             return false;
         }
         let waited_ns = segment.time_ns - self.asked.time_ns;

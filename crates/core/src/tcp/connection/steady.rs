@@ -146,7 +146,7 @@ impl Connection {
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
-    /// The server answers what it was asked.
+    /// The server answers what it was asked. Its clock is told of what may be the answer, once.
     #[inline(always)]
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
