@@ -343,6 +343,11 @@ impl Half {
         !self.marks.has(Marks::UNPUSHED_END)
     }
 
+    /// Whether it had more in its buffer after its last departure: that was no end of what was written.
+    pub fn has_unsent(&self) -> bool {
+        self.last.len > 0 && !self.drained() && self.marks_ends()
+    }
+
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
     /// it has not come.
     pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {

@@ -133,6 +133,9 @@ impl Half {
             return;
         }
         self.sent.push(end, segment, self.una_seen_ns > 0);
+        // What is sent again in the middle tells nothing of what is left behind the end.
+        let ends = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+        let pushed = if end < self.nxt { self.last.pushed } else { ends };
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
         let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
@@ -140,7 +143,7 @@ impl Half {
             frame: segment.frame,
             len: segment.payload_len,
             small,
-            pushed: segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0,
+            pushed,
             apart,
         };
         if let Some(trouble) = &mut self.trouble {
