@@ -291,6 +291,12 @@ impl Half {
         self.last_packet.ttl
     }
 
+    /// The timestamp of its last packet.
+    #[inline]
+    pub fn last_tsval(&self) -> u32 {
+        self.last_packet.tsval
+    }
+
     /// Counts any packet of this direction, and says whether it was captured before.
     #[inline]
     pub fn packet(&mut self, segment: &Segment) -> bool {

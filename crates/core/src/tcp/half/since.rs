@@ -35,6 +35,8 @@ pub struct SinceDeparture {
     pub repeated_ns: u64,
     /// An ACK that passed here was lost on its way to it.
     pub ack_lost: bool,
+    /// The last timestamp of its peer that has passed here.
+    pub peer_tsval: u32,
     /// It probed for a lost tail and had nothing new to do that with.
     pub probed_tail: bool,
 }
