@@ -160,6 +160,9 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
         set_up::see_told(told, proof);
     }
     proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
+    if may_be_probe(gap) {
+        proof.fact("unheard_bytes", Fact::Bytes(gap.flight_before));
+    }
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.trouble().dsacks == 0);
