@@ -77,6 +77,14 @@ fn withheld(gap: &Gap) -> bool {
         && gap.after_ack_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
 }
 
+/// Whether what ended a silence may be the probe for a lost tail, which has new data where there is some
+/// (RFC 8985 §7.3): one segment of a sender that had more, and no ACK of what was under way.
+pub fn may_be_probe(gap: &Gap) -> bool {
+    let told = gap.duplicate_effect_ns > gap.start_ns;
+    let lone = gap.retransmission.is_none() && gap.next_len <= gap.smss && !gap.last_small;
+    gap.probe_due && lone && !told && !gap.holed && !gap.window_limited()
+}
+
 /// Whether a silence that the application seems to own is long enough for a loss before the
 /// vantage to be behind it.
 pub fn may_be_timer(gap: &Gap) -> bool {
@@ -152,6 +160,9 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
         set_up::see_told(told, proof);
     }
     proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
+    if may_be_probe(gap) {
+        proof.fact("unheard_bytes", Fact::Bytes(gap.flight_before));
+    }
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", half.trouble().dsacks == 0);

@@ -53,7 +53,7 @@ pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
-pub use loss::{is_time_for_timer, may_be_timer, overtaken, timed_out};
+pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
 pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};

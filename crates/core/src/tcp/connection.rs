@@ -285,6 +285,7 @@ impl Connection {
             rtt_ns = self.shorten_path(side, ago_ns, segment, &mut since);
         }
         let rtts = Rtts { sender_ns: rtt_ns, base_ns };
+        since.peer_tsval = self.halves[side.peer() as usize].last_tsval();
         let kind = self.halves[index].kind(segment, start, rtts);
         if start > self.halves[index].nxt {
             // What is missing between will be repeated, or is missing in the capture.

@@ -126,6 +126,11 @@ pub struct Gap {
     /// More was in the sender's buffer when it fell silent, and a loss before the vantage would
     /// not show in the packets' identification.
     pub more_queued: bool,
+    /// More was in the sender's buffer when it fell silent, and no ACK came of two full segments or more for as
+    /// long as the probe for a lost tail waits (RFC 8985 §7.2).
+    pub probe_due: bool,
+    /// An ACK that passed here in it was lost on its way to the sender.
+    pub ack_lost: bool,
     /// Greatest flight since the sender's last loss, or ever, bytes.
     pub flight_reached: u64,
     /// The departure that ended it repeats data, seen here before or lost before the vantage.

@@ -291,6 +291,12 @@ impl Half {
         self.last_packet.ttl
     }
 
+    /// The timestamp of its last packet.
+    #[inline]
+    pub fn last_tsval(&self) -> u32 {
+        self.last_packet.tsval
+    }
+
     /// Counts any packet of this direction, and says whether it was captured before.
     #[inline]
     pub fn packet(&mut self, segment: &Segment) -> bool {
@@ -341,6 +347,11 @@ impl Half {
     /// Whether it is not known to end messages without PSH, so that its absence says something.
     pub fn marks_ends(&self) -> bool {
         !self.marks.has(Marks::UNPUSHED_END)
+    }
+
+    /// Whether it had more in its buffer after its last departure: that was no end of what was written.
+    pub fn has_unsent(&self) -> bool {
+        self.last.len > 0 && !self.drained() && self.marks_ends()
     }
 
     /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if

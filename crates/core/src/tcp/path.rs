@@ -76,13 +76,32 @@ impl Path {
         if !Side::ALL.into_iter().all(|side| self.knows(side)) {
             return Vantage::Unknown;
         }
-        let [client, server] = Side::ALL.map(|side| self.rtt_ns(side));
-        let near = |leg: u64, other: u64| leg <= NEAR_NS || leg.saturating_mul(8) <= other;
-        match (near(client, server), near(server, client)) {
+        match (self.ends_here(Side::Client), self.ends_here(Side::Server)) {
             (true, true) => Vantage::Local,
             (true, false) => Vantage::Client,
             (false, true) => Vantage::Server,
             (false, false) => Vantage::Middle,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vantage(client_ns: u64, server_ns: u64) -> Vantage {
+        let mut path = Path::default();
+        path.sample(Side::Client, client_ns);
+        path.sample(Side::Server, server_ns);
+        path.vantage()
+    }
+
+    #[test]
+    fn a_link_away_from_a_host_is_between_however_far_the_other_is() {
+        assert_eq!(vantage(700_000, 80_000_000), Vantage::Client);
+        assert_eq!(vantage(2_200_000, 80_000_000), Vantage::Middle);
+        assert_eq!(vantage(80_000_000, 2_200_000), Vantage::Middle);
+        assert_eq!(vantage(80_000_000, 30_000), Vantage::Server);
+        assert_eq!(vantage(30_000, 30_000), Vantage::Local);
     }
 }

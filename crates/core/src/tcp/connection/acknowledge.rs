@@ -28,14 +28,14 @@ impl Connection {
     fn take_plain_ack(&mut self, side: Side, segment: &Segment) -> bool {
         let tsval = self.halves[side as usize].stamp_echoed(segment);
         let peer = &mut self.halves[side.peer() as usize];
-        let una_ns = peer.una_seen_ns();
+        let (before, una_ns) = (peer.una_seen(), peer.una_seen_ns());
         let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
         let prompt = !self.mid_stream || segment.payload_len == 0;
         if let Some(rtt_ns) = sample.filter(|_| prompt) {
             self.path.sample(side, rtt_ns);
         }
         if side == Side::Client && una >= self.timeline.retire_at {
-            self.retire(una, una_ns, segment);
+            self.retire((before, una), una_ns, segment);
         }
         true
     }
@@ -74,8 +74,21 @@ impl Connection {
             self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {
-            self.retire(una_now, una_ns, segment);
+            self.retire((una, una_now), una_ns, segment);
         }
+    }
+
+    /// Whether the client has not sent all of its request.
+    pub fn owes_request(&self) -> bool {
+        self.framer.protocol() == Protocol::Http1 && self.framer.owes(Side::Client)
+    }
+
+    /// Whether more of the client's request is under way, as `segment` of its is, and still to come: where it has
+    /// been answered, that may still cost the client the answer (RFC 9112 §9.6).
+    fn uploads_on(&self, segment: &Segment) -> bool {
+        let client = &self.halves[Side::Client as usize];
+        let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
+        sends && self.owes_request()
     }
 
     /// Which end of what `side` acknowledges the capture is beside. Where the handshake was not seen, and a
@@ -96,12 +109,19 @@ impl Connection {
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
-    /// `segment` of the client acknowledges the server's stream up to `una`, where a response ends. What it
-    /// had acknowledged before, it had at `una_ns`.
+    /// `segment` of the client acknowledges the server's stream, which it had `before` up to there, up to `una`,
+    /// where a response ends. What it had acknowledged before, it had at `una_ns`.
     #[inline]
-    fn retire(&mut self, una: u64, una_ns: u64, segment: &Segment) {
-        let server = &self.halves[Side::Server as usize];
+    fn retire(&mut self, (before, una): (u64, u64), una_ns: u64, segment: &Segment) {
+        if self.uploads_on(segment) {
+            return;
+        }
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        if before >= self.timeline.retire_at {
+            // It had come amid the upload.
+            return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
+        }
+        let server = &self.halves[Side::Server as usize];
         let overtaken_ns = server.trouble().hole_filled_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = server.times(is_ack_alone(segment));

@@ -7,12 +7,14 @@ use crate::tcp::timeline::Passed;
 
 impl Connection {
     /// Whether `side` says something that none of the exchanges under way waits for: their requests
-    /// are complete and not yet answered, as far as all was captured.
+    /// are complete and not yet answered, as far as all was captured. HTTP/2 says where a request ends, though
+    /// not always where its answer does: a ping amid a call asks nothing of who answers that.
     pub(super) fn speaks_aside(&self, side: Side, kind: Kind) -> bool {
+        let says_ends = !self.framer.is_open_ended() || self.framer.protocol() == Protocol::Http2;
         side == Side::Client
             && kind == Kind::New
             && self.timeline.all_asked()
-            && !self.framer.is_open_ended()
+            && says_ends
             && self.halves[Side::Server as usize].seen()
             && self.faults().missing_bytes == 0
     }

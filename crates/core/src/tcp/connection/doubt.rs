@@ -2,7 +2,7 @@
 //! did its timer repair a loss before the vantage?
 
 use super::*;
-use crate::cause::{busy, may_be_timer, timed_out};
+use crate::cause::{busy, may_be_probe, may_be_timer, timed_out};
 use crate::tcp::half::SinceDeparture;
 
 /// A silence, as it was judged.
@@ -18,13 +18,15 @@ pub(super) struct Doubted {
     /// What ended it lies ahead of its stream, and what was sent last before it was no end of what
     /// its sender had to send.
     skips: bool,
+    /// What ended it may be the probe for a lost tail.
+    probes: bool,
 }
 
 impl Doubted {
     /// Of a server with which nothing was ever wrong: the answer in `frame`, which took `own_ns` of it.
     pub fn of_answer(frame: FrameId, own_ns: u64) -> Self {
         let slice = busy(Side::Server, own_ns);
-        Self { sender: Side::Server, frame, slice, first_loss: true, skips: false }
+        Self { sender: Side::Server, frame, slice, first_loss: true, skips: false, probes: false }
     }
 
     /// Whether it is about the silence that `segment` ended.
@@ -50,8 +52,7 @@ impl Connection {
     /// would not show otherwise.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let half = &self.halves[side as usize];
-        let unsent = continues && half.last.len > 0 && !half.drained();
-        unsent && half.marks_ends() && !half.counts_packets() && !self.path.ends_here(side)
+        continues && half.has_unsent() && !half.counts_packets() && !self.path.ends_here(side)
     }
 
     /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
@@ -87,13 +88,16 @@ impl Connection {
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
         let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
+        // Beside the receiver an ACK that was lost has been seen.
+        let may_be_lost = gap.ack_lost || !self.path.ends_here(sender.peer());
+        let probes = may_be_probe(gap) && slice.cause == busy && may_be_lost;
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
-        if seen {
+        if seen && !probes {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
         }
-        let doubted = Doubted { sender, frame, slice, first_loss, skips };
+        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes };
         self.rare_mut().doubted = Some(Box::new(doubted));
     }
 
@@ -123,6 +127,14 @@ impl Connection {
                 half.found_again(doubted.first_loss);
                 self.timeline.revise(side, doubted.frame, was, busy(side, ns));
             }
+            return;
+        }
+        // The first ACK to come tells of the probe as well: those of the flight before it were lost. Had they
+        // only been late, they would have come before it. Where the window shrinks, nobody reads, and Linux keeps
+        // ACKs back.
+        let shrinks = half.window() < since.window_before;
+        if doubted.probes && clocked && since.acks == 1 && !shrinks && start == half.nxt {
+            self.timeline.revise(side, doubted.frame, was, timed_out(ns));
             return;
         }
         // It waited for the ACK of that one segment, and goes on far behind it: what lies between

@@ -53,7 +53,13 @@ impl Connection {
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
-            let over = closed || may_be_over && (goodbye || has_all || !self.unfinished());
+            // Who is told so amid an upload may lose the answer with it, which his host forgets (RFC 9112 §9.6).
+            let cut = side == Side::Server && self.timeline.all_answered() && self.owes_request();
+            let over =
+                !cut && (closed || may_be_over && (goodbye || has_all || !self.unfinished()));
+            if cut {
+                self.timeline.lose_answer();
+            }
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
                 // Whoever had closed waits no more.
@@ -319,7 +325,7 @@ impl Connection {
     /// The connection or the capture is over: ends what is under way and reports.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.be_as_is(shared);
-        self.resume();
+        self.resume_last();
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
             self.forget_goodbye(left_ns);

@@ -210,6 +210,8 @@ impl Connection {
             probes_answered: since.probes_answered,
             probe: since.probe,
             more_queued: self.more_queued(side, continues),
+            ack_lost: since.ack_lost,
+            probe_due: no_ack && continues && half.probe_due(end_ns - start_ns, rtt_sender_ns),
             flight_reached: half.flight_reached(),
             // Where ACKs were left out of the capture, they are what is missing.
             missing_packets: if self.pure_acks { since.missing_packets } else { 0 },

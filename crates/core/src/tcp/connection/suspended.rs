@@ -122,6 +122,17 @@ impl Connection {
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
+    /// The connection or the capture is over. Where nothing followed the first repetition, no answer and no
+    /// other, the capture ends before its answer: the first sending may have been late only.
+    pub(super) fn resume_last(&mut self) {
+        let last = self.last.frame;
+        let Some(rare) = &mut self.rare else { return };
+        if rare.contested.is_none() {
+            rare.suspended.take_if(|held| held.gap.next.frame == last && !held.gap.in_recovery);
+        }
+        self.resume();
+    }
+
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
         let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());

@@ -68,7 +68,7 @@ pub struct LastPacket {
     seq: u32,
     ack: u32,
     len: u32,
-    tsval: u32,
+    pub tsval: u32,
     ip_id: u16,
     flags: u8,
     /// Time to live of the last one that was no RST.

@@ -42,7 +42,12 @@ impl Half {
         let slack_ns = 50_000 + rtt_sender_ns / 512;
         let until_ns = (now_ns + slack_ns).saturating_sub(rtt_sender_ns);
         while let Some(ack) = self.pending.pop_until(until_ns, self.nxt) {
-            self.marks.note(Marks::ECHOES, echoes.is_some_and(|it| ack.is_echoed_by(it)));
+            let echoed = echoes.is_some_and(|it| ack.is_echoed_by(it));
+            if !echoed && echoes.is_some() && self.misses(&ack, now_ns, rtt_sender_ns) {
+                since.ack_lost = true;
+                continue;
+            }
+            self.marks.note(Marks::ECHOES, echoed);
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
         // The estimate of the round trip may still be too long: where something was sent after
@@ -58,6 +63,23 @@ impl Half {
                 self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
             }
         }
+    }
+
+    /// Whether `ack` was lost on its way to the sender: what leaves now does not echo it, though it was sent,
+    /// by its own timestamp, when the ACK had long been due, and after a silence in which the timer ran out that
+    /// waits for ACKs (RFC 8985 §7.2). What stood in a queue since tells nothing of what came meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn misses(&self, ack: &Ack, now_ns: u64, rtt_sender_ns: u64) -> bool {
+        let rtt_ns = rtt_sender_ns + self.rtt_recent_ns();
+        let silent_ns = now_ns.saturating_sub(self.last.time_ns);
+        let sent_ns = now_ns.saturating_sub(self.clock.queued_ns());
+        let due_ns = ack.seen_ns + rtt_sender_ns;
+        self.marks.has(Marks::ECHOES)
+            && ack.tsval != 0
+            && silent_ns >= 2 * rtt_ns
+            && self.clock.tells_apart(rtt_ns / 2)
+            && sent_ns >= due_ns + rtt_ns / 2
     }
 
     /// Whether what `echoes` this timestamp left its sender before the next ACK came there.

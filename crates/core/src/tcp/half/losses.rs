@@ -219,6 +219,15 @@ impl Half {
         }
     }
 
+    /// Whether it has more, and no ACK of two full segments or more for so long that its probe for a lost tail was
+    /// due: the receiver keeps none of these back (RFC 8985 §7.2, RFC 9293 §3.8.6.3).
+    pub fn probe_due(&self, silent_ns: u64, rtt_sender_ns: u64) -> bool {
+        let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
+        self.flight() >= 2 * self.smss()
+            && silent_ns >= due_ns.max(REPAIR_MIN_NS)
+            && self.has_unsent()
+    }
+
     /// Whether what is sent from `start` to `end` at `now_ns` has arrived already, if it is a
     /// repetition: it was acknowledged, or sent so short a time ago that nobody can know of a loss,
     /// unless a router says so.

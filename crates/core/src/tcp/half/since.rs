@@ -33,6 +33,10 @@ pub struct SinceDeparture {
     pub holed: bool,
     /// When its timer last repeated what had been acknowledged, ns; 0 if it did not.
     pub repeated_ns: u64,
+    /// An ACK that passed here was lost on its way to it.
+    pub ack_lost: bool,
+    /// The last timestamp of its peer that has passed here.
+    pub peer_tsval: u32,
     /// It probed for a lost tail and had nothing new to do that with.
     pub probed_tail: bool,
 }

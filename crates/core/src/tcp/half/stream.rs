@@ -123,7 +123,7 @@ impl Half {
             self.count(len, end - start.max(self.nxt), end);
             self.extend(segment, start, end);
             if small && !segment.flags.has(TcpFlags::FIN) {
-                self.follow_small(segment, start, end);
+                self.follow_small(segment, (start, end), since.peer_tsval);
             }
             self.learn_smss(segment, since);
             if since.acks == 0 && !self.last.small {
@@ -133,6 +133,9 @@ impl Half {
             return;
         }
         self.sent.push(end, segment, self.una_seen_ns > 0);
+        // What is sent again in the middle tells nothing of what is left behind the end.
+        let ends = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+        let pushed = if end < self.nxt { self.last.pushed } else { ends };
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
         let apart = if same_flight { self.last.until(segment.time_ns) } else { 0 };
         self.last = Departure {
@@ -140,7 +143,7 @@ impl Half {
             frame: segment.frame,
             len: segment.payload_len,
             small,
-            pushed: segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0,
+            pushed,
             apart,
         };
         if let Some(trouble) = &mut self.trouble {
@@ -206,10 +209,10 @@ impl Half {
 
     /// `segment` is a new and small one.
     #[inline]
-    fn follow_small(&mut self, segment: &Segment, start: u64, end: u64) {
+    fn follow_small(&mut self, segment: &Segment, (start, end): (u64, u64), peer_tsval: u32) {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
         if small_end > self.una() && small_end <= start {
-            self.refute_nagle(small_end, segment.time_ns);
+            self.refute_nagle(small_end, segment, peer_tsval);
         }
         self.small_end = NonZeroU32::new(end as u32);
         if let Some(bulk) = &mut self.bulk {
@@ -218,11 +221,14 @@ impl Half {
     }
 
     /// A small segment follows another one, up to `small_end`, of which the sender has no ACK. What is
-    /// held goes without one when the probe for a lost tail is due.
+    /// held goes without one when the probe for a lost tail is due. What echoes a timestamp later than all that
+    /// its peer has sent here answers a packet that the capture missed (RFC 7323 §4.3), and that may be the ACK.
     #[cold]
     #[inline(never)]
-    fn refute_nagle(&mut self, small_end: u64, now_ns: u64) {
-        if !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
+    fn refute_nagle(&mut self, small_end: u64, segment: &Segment, peer_tsval: u32) {
+        let now_ns = segment.time_ns;
+        let missed = segment.echoes().is_some_and(|it| it.wrapping_sub(peer_tsval) as i32 > 0);
+        if !missed && !self.ack_near(small_end, now_ns) && !self.probes_tail(now_ns) {
             self.trouble_mut().nagle_refuted += 1;
         }
     }

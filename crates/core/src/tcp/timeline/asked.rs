@@ -42,4 +42,12 @@ impl Timeline {
             slices.iter().for_each(|slice| exchange.own(slice, gap));
         }
     }
+
+    /// The response to what was asked for last is not known to have reached its client, who has waited since.
+    pub fn lose_answer(&mut self) {
+        if let Some(exchange) = self.open.back_mut() {
+            exchange.response_end = None;
+            self.cursor_ns = exchange.end_ns;
+        }
+    }
 }
