@@ -26,6 +26,7 @@ mod window;
 pub(super) use losses::{Stamp, too_early};
 pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
+pub use restart::INITIAL_WINDOW_SEGMENTS;
 pub use since::SinceDeparture;
 pub(super) use steady::Alone;
 pub(super) use stream::Rtts;
