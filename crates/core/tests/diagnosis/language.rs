@@ -16,7 +16,7 @@
 //!
 //! Flags are tcpdump's. A segment's `seq` (SYN is 0, data begins at 1), `ack` (all that has
 //! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
-//! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
+//! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N|none`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
 //! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
@@ -76,6 +76,7 @@ pub struct Line {
     pub seq: Option<u32>,
     pub ack: Option<u32>,
     pub window: Option<u32>,
+    /// None announced where it is 0.
     pub mss: Option<u16>,
     pub window_scale: Option<Option<u8>>,
     pub sack: Vec<(u32, u32)>,
@@ -302,7 +303,10 @@ impl Line {
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),
             "win" => self.window = Some(words.next()?.parse().ok()?),
-            "mss" => self.mss = Some(words.next()?.parse().ok()?),
+            "mss" => {
+                let mss = words.next()?;
+                self.mss = Some(if mss == "none" { 0 } else { mss.parse().ok()? });
+            }
             "wscale" => {
                 let scale = words.next()?;
                 self.window_scale =

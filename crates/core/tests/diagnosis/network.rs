@@ -182,7 +182,8 @@ impl Connection {
             self.ends.iter_mut().for_each(|end| end.scaled = both);
         }
         let ipid = self.number(trace, line, syn && flags.contains('.'));
-        let mss = usize::from(line.mss.unwrap_or(1460)) - 12 * usize::from(trace.timestamps);
+        let mss = usize::from(line.mss.filter(|&mss| mss > 0).unwrap_or(1460))
+            - 12 * usize::from(trace.timestamps);
         let packets = payload.len().div_ceil(mss).max(1) as u16;
         match trace.numbers {
             Numbers::File => self.ipid = [ipid.wrapping_add(packets); 2],
@@ -201,7 +202,7 @@ impl Connection {
             seq: isn.wrapping_add(relative),
             ack: peer_isn.wrapping_add(received),
             window,
-            mss: syn.then(|| line.mss.unwrap_or(1460)),
+            mss: Some(line.mss.unwrap_or(1460)).filter(|&mss| syn && mss > 0),
             window_scale: scale.filter(|_| syn),
             sack_permitted: syn,
             sack: line
