@@ -14,21 +14,31 @@ pub(super) const DELAY_FLOOR_NS: u64 = 20_000_000;
 const KNOWN_WAITS: u32 = 3;
 
 /// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of
-/// it. Why the sender could not go on (one segment of congestion window, a send buffer below
+/// it. What that took beside the round trip is lost to it. Why the sender could not go on (one segment of congestion window, a send buffer below
 /// two segments, stop-and-wait) is the flight's height.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
-    let held_ns = match gap.ack_triggered() {
+    let waits = match gap.ack_triggered() {
         // Who has its own pace meets an ACK by chance, once in some dozens.
-        true if missed > 4 * (met + 1) => return None,
-        true => rest_ns,
+        true => missed <= 4 * (met + 1),
         // A host that wakes its application up late: what waits for ACKs waited until then.
-        false if met >= KNOWN_WAITS && missed <= 4 * met => {
-            rest_ns.saturating_sub(gap.after_ack_ns())
-        }
-        false => return None,
+        false => met >= KNOWN_WAITS && missed <= 4 * met,
     };
-    after_late_ack(gap, held_ns).then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, held_ns))
+    let held_ns = held_ns(gap, rest_ns);
+    let late_ns = gap.ack.and_then(|ack| ack.delay_ns).unwrap_or(0).min(held_ns);
+    let blocked = waits && after_late_ack(gap, held_ns);
+    blocked.then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
+}
+
+/// For how long of `rest_ns` the sender waited for the ACK.
+fn held_ns(gap: &Gap, rest_ns: u64) -> u64 {
+    let after_ns = if gap.ack_triggered() { 0 } else { gap.after_ack_ns() };
+    rest_ns.saturating_sub(after_ns)
+}
+
+/// A prompt ACK would have taken a round trip as well: what of `rest_ns` is that of a late one.
+pub(super) fn way(gap: &Gap, rest_ns: u64) -> Slice {
+    Slice::plain(Owner::Path, held_ns(gap, rest_ns))
 }
 
 /// Whether the sender went on, at once or a while later, after an ACK that its receiver had kept

@@ -191,6 +191,9 @@ pub fn judge(gap: &Gap) -> Slices {
                 slices.take(pacing::own(gap));
             }
             slices.take(slice);
+            if slice.cause == Some(Cause::DelayedAck) {
+                slices.take(delayed_ack::way(gap, slices.rest_ns));
+            }
             break;
         }
     }

@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Shape, Turn, tail_probe_ns};
+use crate::tcp::{Gap, INITIAL_WINDOW_SEGMENTS, Shape, Turn, tail_probe_ns};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 pub const HOLD_FLOOR_NS: u64 = 1_000_000;
@@ -56,22 +56,33 @@ fn probes_tail(gap: &Gap) -> bool {
 /// small again, went with the ACK of the first: no congestion window that has opened so far keeps back
 /// a last small segment, and a buffer that has room again is filled with more.
 fn holds_rest(gap: &Gap) -> bool {
-    let segments = gap.flight_before.div_ceil(gap.smss) + 1;
-    let window_opened = segments * gap.smss <= gap.window_opened;
     gap.small_acked
         && !gap.last_small
         && gap.next_pushed
-        && window_opened
+        && window_beyond(gap, gap.flight_before) <= gap.window_opened
         && !gap.after_loss
         && !gap.steps
 }
 
+/// The congestion window that lets one segment more go than `flight`, bytes.
+fn window_beyond(gap: &Gap, flight: u64) -> u64 {
+    (flight.div_ceil(gap.smss) + 1) * gap.smss
+}
+
+/// Whether that has opened beyond `flight` even where it began with two segments, and grew by one with each
+/// ACK of two (RFC 5681 §3.1).
+fn has_opened(gap: &Gap, flight: u64) -> bool {
+    let sent_before = gap.window_opened.saturating_sub(INITIAL_WINDOW_SEGMENTS * gap.smss);
+    window_beyond(gap, flight) <= 2 * gap.smss + sent_before / 2
+}
+
 /// Whether it was not the congestion window that full segments filled: an ACK of a part had made
-/// room before, or they are few, and either more has been under way or it is one, and no window
-/// begins with less than two (RFC 5681 §3.1).
+/// room before, or they are few, and either more has been under way, or it has opened wider and what was
+/// held is the end of a message, or it is one, and no window begins with less than two (RFC 5681 §3.1).
 fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
-    let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || gap.is_free(flight));
+    let opened = gap.is_free(flight) || gap.next_pushed && has_opened(gap, flight);
+    let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || opened);
     (few || gap.passed_over_acks()) && !gap.after_loss && !gap.steps
 }
 

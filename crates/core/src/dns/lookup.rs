@@ -181,7 +181,7 @@ impl Lookup {
     /// healthy look-up takes: no less than the way to the server and back, `rtt_ns` if that is
     /// known. Causes that took nothing are there with 0.
     pub fn split(&self, rtt_ns: Option<u64>) -> [(Option<Cause>, u64); 5] {
-        let fair_ns = rtt_ns.unwrap_or(NEARBY_NS);
+        let fair_ns = rtt_ns.map_or(NEARBY_NS, |rtt_ns| rtt_ns.min(self.quickest_ns()));
         let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),
@@ -207,6 +207,13 @@ impl Lookup {
             *most_ns -= missing_ns;
         }
         split
+    }
+
+    /// The quickest of its answers took so long, ns: the server is no further away, though another host of
+    /// its network may be.
+    fn quickest_ns(&self) -> u64 {
+        let answered = self.queries.iter().filter_map(|it| Some((it.answered_ns?, it.sent_ns)));
+        answered.map(|(to_ns, from_ns)| to_ns.saturating_sub(from_ns)).min().unwrap_or(u64::MAX)
     }
 
     /// Stretches without overlap, of the chain of queries that was waited for.

@@ -138,7 +138,7 @@ impl Lane {
     /// Whether `segment` was seen at `place` before: captured twice.
     pub fn is_copy(&mut self, place: Place, segment: &Segment) -> bool {
         match &mut self.copies[place] {
-            Some(copies) => copies.is_copy(segment),
+            Some(copies) => copies.is_copy(segment, true),
             empty => {
                 *empty = Some(Copies::after(segment));
                 false

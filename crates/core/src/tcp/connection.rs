@@ -186,7 +186,8 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        if self.halves[side as usize].packet(segment) {
+        let others = self.halves[side.peer() as usize].number();
+        if self.halves[side as usize].packet(segment, others) {
             self.faults_mut().duplicates += 1;
             return;
         }

@@ -187,10 +187,11 @@ impl Exchange {
         self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
     }
 
-    /// Whether it is an exchange at all: something was asked and answered, or time went by
-    /// while it was not.
+    /// Whether it is an exchange at all: something was asked and answered, or refused, or time went by
+    /// while it was not. A host's RST may bear the time of what it refuses, where the capture's clock is coarse.
     pub fn counts(&self) -> bool {
-        let waited = self.end_ns > self.start_ns;
+        let refused = matches!(self.outcome, Outcome::Reset { by: Side::Server });
+        let waited = self.end_ns > self.start_ns || refused;
         self.response_seen && self.outcome == Outcome::Complete
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())

@@ -26,6 +26,7 @@ mod window;
 pub(super) use losses::{Stamp, too_early};
 pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
+pub use restart::INITIAL_WINDOW_SEGMENTS;
 pub use since::SinceDeparture;
 pub(super) use steady::Alone;
 pub(super) use stream::Rtts;
@@ -297,12 +298,20 @@ impl Half {
         self.last_packet.tsval
     }
 
-    /// Counts any packet of this direction, and says whether it was captured before.
+    /// The identification of its last packet.
     #[inline]
-    pub fn packet(&mut self, segment: &Segment) -> bool {
+    pub fn number(&self) -> u16 {
+        self.last_packet.ip_id
+    }
+
+    /// Counts any packet of this direction, and says whether it was captured before. `others`: the
+    /// identification of the last packet of the other direction.
+    #[inline]
+    pub fn packet(&mut self, segment: &Segment, others: u16) -> bool {
         let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
         if self.packets > 0
-            && (self.last_packet.is(segment) || syn && self.last_packet.is_same_syn(segment))
+            && (self.last_packet.is(segment, self.packet_count.tells_apart())
+                || syn && self.last_packet.is_same_syn(segment))
         {
             self.expect_copies(segment);
             return true;
@@ -312,7 +321,7 @@ impl Half {
         }
         self.packets += 1;
         if segment.facts.has(SegmentFlags::IPV4) {
-            self.count_packet(segment);
+            self.count_packet(segment, others);
         }
         self.observe(segment);
         self.last_packet = self.last_packet.after(segment);
@@ -330,7 +339,7 @@ impl Half {
     #[inline(never)]
     fn is_copy(&mut self, segment: &Segment) -> bool {
         let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
-        known.is_some_and(|copies| copies.is_copy(segment))
+        known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.tells_apart()))
     }
 
     /// Its message ended with what was sent last.

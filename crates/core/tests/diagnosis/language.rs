@@ -16,10 +16,10 @@
 //!
 //! Flags are tcpdump's. A segment's `seq` (SYN is 0, data begins at 1), `ack` (all that has
 //! arrived) and `win` (bytes, as scaled; stays until changed) need no mention. Others: `sack
-//! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N`, `wscale N|none`, `tsval N`,
+//! 1449-2897,…`, `len N`, `each N` (split, 10 us apart), `mss N|none`, `wscale N|none`, `tsval N`,
 //! `lost` (never arrives), `unseen` (not captured), `twice` (captured twice), `ttl N`, `late MS` (arrives
 //! so much later), `elsewhere N` (with `numbers host`: its sender has sent as many packets to others
-//! before), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
+//! before; `numbers file`: one count for both sides, `numbers none`: one number for all), `marked` (with congestion experienced, RFC 3168; `E` is the flag that echoes it, `W` that of the
 //! sender that has reduced its window). `>2` is a second connection. `clock MS` steps the capture's clock. In place of flags,
 //! `icmp host|port|prohibited|ttl|mtu=N` is an ICMP error about the last packet that came the other
 //! way, `by ADDRESS` where its sender is not the end itself.
@@ -76,6 +76,7 @@ pub struct Line {
     pub seq: Option<u32>,
     pub ack: Option<u32>,
     pub window: Option<u32>,
+    /// None announced where it is 0.
     pub mss: Option<u16>,
     pub window_scale: Option<Option<u8>>,
     pub sack: Vec<(u32, u32)>,
@@ -96,6 +97,19 @@ pub struct Line {
     pub clock_ns: i64,
 }
 
+/// What the identification of IPv4 packets counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Those of a socket, as in Linux.
+    Socket,
+    /// All of a host.
+    Host,
+    /// Those of the capture, whoever sends them: a program wrote it.
+    File,
+    /// Nothing: all have the same.
+    None,
+}
+
 /// A trace as written.
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -107,8 +121,8 @@ pub struct Trace {
     pub vlan: bool,
     pub timestamps: bool,
     pub snap_len: usize,
-    /// The IPv4 identification counts all packets of a host, not those of a socket as in Linux.
-    pub host_numbers: bool,
+    /// What the IPv4 identification counts.
+    pub numbers: Numbers,
     /// Time to live as captured, client's and server's.
     pub ttl: [u8; 2],
     /// Only this side's packets are captured.
@@ -165,7 +179,7 @@ impl Default for Parser {
             vlan: false,
             timestamps: true,
             snap_len: 262_144,
-            host_numbers: false,
+            numbers: Numbers::Socket,
             ttl: [64, 64],
             only: None,
             lines: Vec::new(),
@@ -205,7 +219,14 @@ impl Parser {
             }
             "link" => trace.vlan = rest == "vlan",
             "timestamps" => trace.timestamps = rest != "off",
-            "numbers" => trace.host_numbers = rest == "host",
+            "numbers" => {
+                trace.numbers = match rest {
+                    "host" => Numbers::Host,
+                    "file" => Numbers::File,
+                    "none" => Numbers::None,
+                    _ => return None,
+                }
+            }
             "ttl" => {
                 let (client, server) = rest.split_once(' ')?;
                 trace.ttl = [client.parse().ok()?, server.parse().ok()?];
@@ -282,7 +303,10 @@ impl Line {
             "seq" => self.seq = Some(words.next()?.parse().ok()?),
             "ack" => self.ack = Some(words.next()?.parse().ok()?),
             "win" => self.window = Some(words.next()?.parse().ok()?),
-            "mss" => self.mss = Some(words.next()?.parse().ok()?),
+            "mss" => {
+                let mss = words.next()?;
+                self.mss = Some(if mss == "none" { 0 } else { mss.parse().ok()? });
+            }
             "wscale" => {
                 let scale = words.next()?;
                 self.window_scale =

@@ -1,7 +1,7 @@
 //! From what hosts sent to what a vantage captured.
 
 use crate::frames::{Packet, pcap};
-use crate::language::{Line, Place, Side, Trace};
+use crate::language::{Line, Numbers, Place, Side, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
@@ -131,10 +131,11 @@ impl Connection {
     /// The identification of the next packet. Linux gives none to a SYN-ACK.
     fn number(&mut self, trace: &Trace, line: &Line, answers_syn: bool) -> u16 {
         let next = &mut self.ipid[line.side as usize];
-        if trace.host_numbers {
-            *next = next.wrapping_add(line.elsewhere);
-        } else if answers_syn {
-            return 0;
+        match trace.numbers {
+            Numbers::Socket if answers_syn => return 0,
+            Numbers::None => return 1,
+            Numbers::Host => *next = next.wrapping_add(line.elsewhere),
+            Numbers::Socket | Numbers::File => {}
         }
         *next
     }
@@ -181,8 +182,13 @@ impl Connection {
             self.ends.iter_mut().for_each(|end| end.scaled = both);
         }
         let ipid = self.number(trace, line, syn && flags.contains('.'));
-        let mss = usize::from(line.mss.unwrap_or(1460)) - 12 * usize::from(trace.timestamps);
-        self.ipid[side] = self.ipid[side].wrapping_add(payload.len().div_ceil(mss).max(1) as u16);
+        let mss = usize::from(line.mss.filter(|&mss| mss > 0).unwrap_or(1460))
+            - 12 * usize::from(trace.timestamps);
+        let packets = payload.len().div_ceil(mss).max(1) as u16;
+        match trace.numbers {
+            Numbers::File => self.ipid = [ipid.wrapping_add(packets); 2],
+            _ => self.ipid[side] = self.ipid[side].wrapping_add(packets),
+        }
         let mut ends = [trace.client, trace.server];
         ends[0].set_port(ends[0].port() + self.number - 1);
         Packet {
@@ -196,7 +202,7 @@ impl Connection {
             seq: isn.wrapping_add(relative),
             ack: peer_isn.wrapping_add(received),
             window,
-            mss: syn.then(|| line.mss.unwrap_or(1460)),
+            mss: Some(line.mss.unwrap_or(1460)).filter(|&mss| syn && mss > 0),
             window_scale: scale.filter(|_| syn),
             sack_permitted: syn,
             sack: line

@@ -102,6 +102,20 @@ fn search_domains_are_tried_in_vain() {
     assert_eq!(lookup.name.as_deref(), Some("api"));
 }
 
+/// What is known of the way to a resolver may be that to another host of its network.
+#[test]
+fn a_server_is_no_further_away_than_its_answers_take() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A api.ns.svc.cluster.local
+         0.025 r 4000 10.0.0.53 1 A api.ns.svc.cluster.local NXDOMAIN
+         0.025 q 4001 10.0.0.53 2 A api
+         0.050 r 4001 10.0.0.53 2 A api 10.1.1.1",
+    );
+    let split = lookup.split(Some(60_000_000));
+    let searched = split.iter().find(|(cause, _)| *cause == Some(Cause::DnsSearch));
+    assert_eq!(searched, Some(&(Some(Cause::DnsSearch), 25_000_000)));
+}
+
 #[test]
 fn search_domains_are_tried_in_vain_for_a_host_called_www() {
     let lookup = lookup(

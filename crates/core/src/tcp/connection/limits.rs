@@ -45,7 +45,7 @@ impl Connection {
     /// Of data that was cut short, or put together, it is noted.
     pub(super) fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.halves[side as usize].segment_max();
+        let longer = u64::from(segment.payload_len) > self.halves[side as usize].captured_max();
         if truncated || longer {
             let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);

@@ -72,8 +72,9 @@ impl Connection {
         }
         let peer = &mut self.halves[side.peer() as usize];
         let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        if segment.facts.has(SegmentFlags::MSS) {
-            peer.announce_smss(segment.mss, timestamps);
+        match segment.facts.has(SegmentFlags::MSS) {
+            true => peer.announce_smss(segment.mss, timestamps),
+            false => peer.assume_smss(timestamps),
         }
         // The scale counts only if both sides offer it; the SYN-ACK tells.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);

@@ -25,15 +25,16 @@ impl Copies {
     /// Those after `first`, which was captured twice.
     pub fn after(first: &Segment) -> Box<Self> {
         let mut copies = Box::new(Self { seen: [(0, 0); COPIES_MAX], next: 0 });
-        copies.is_copy(first);
+        copies.is_copy(first, true);
         copies
     }
 
-    /// Whether `segment` was seen before; it is remembered.
-    pub fn is_copy(&mut self, segment: &Segment) -> bool {
+    /// Whether `segment` was seen before; it is remembered. `numbers`: identifications tell packets apart.
+    pub fn is_copy(&mut self, segment: &Segment, numbers: bool) -> bool {
         let (print, now_us) = (fingerprint(segment), (segment.time_ns / 1_000) as u32);
         let in_time = |then_us: u32| {
-            is_numbered(segment) || u64::from(now_us.wrapping_sub(then_us)) * 1_000 < COPY_NS
+            numbers && is_numbered(segment)
+                || u64::from(now_us.wrapping_sub(then_us)) * 1_000 < COPY_NS
         };
         if self.seen.iter().any(|&(seen, then_us)| seen == print && in_time(then_us)) {
             return true;
@@ -46,7 +47,7 @@ impl Copies {
 
 /// Whether the packet has an identification: a repetition has another (RFC 6864 allows to leave
 /// it out of what is not to be fragmented).
-fn is_numbered(segment: &Segment) -> bool {
+pub(super) fn is_numbered(segment: &Segment) -> bool {
     segment.facts.has(SegmentFlags::IPV4) && segment.ip_id != 0
 }
 
@@ -68,8 +69,10 @@ pub struct LastPacket {
     seq: u32,
     ack: u32,
     len: u32,
+    /// See [`Segment::tsval`].
     pub tsval: u32,
-    ip_id: u16,
+    /// See [`Segment::ip_id`].
+    pub ip_id: u16,
     flags: u8,
     /// Time to live of the last one that was no RST.
     pub ttl: u8,
@@ -99,14 +102,14 @@ impl LastPacket {
     }
 
     /// Whether `segment` is this packet once more. Without an identification a pure ACK is not:
-    /// duplicate ACKs are alike, too.
+    /// duplicate ACKs are alike, too. `numbers`: identifications tell packets apart.
     #[inline]
-    pub fn is(&self, segment: &Segment) -> bool {
+    pub fn is(&self, segment: &Segment, numbers: bool) -> bool {
         (self.seq, self.ack, self.tsval) == (segment.seq, segment.ack, segment.tsval)
             && (self.len, self.ip_id, self.flags)
                 == (segment.payload_len, segment.ip_id, segment.flags.0)
             && self.is_near(segment)
-            && (is_numbered(segment) || segment.seg_len() > 0)
+            && (numbers && is_numbered(segment) || segment.seg_len() > 0)
     }
 
     /// Whether `segment` follows sooner than anything is repeated. Of a SYN, which is repeated after

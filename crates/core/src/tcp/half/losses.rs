@@ -73,15 +73,16 @@ impl Half {
 
     /// Follows the identification field to `segment`: notes the packets that did not come by.
     #[inline]
-    pub(super) fn count_packet(&mut self, segment: &Segment) {
+    pub(super) fn count_packet(&mut self, segment: &Segment, others: u16) {
         let may_go_on = self.packets > 1 && u64::from(segment.payload_len) <= self.smss();
         if !(may_go_on && self.packet_count.take_next(segment)) {
-            self.count_jump(segment);
+            self.count_jump(segment, others);
         }
     }
 
     #[inline(never)]
-    fn count_jump(&mut self, segment: &Segment) {
+    fn count_jump(&mut self, segment: &Segment, others: u16) {
+        self.packet_count.meet(segment, self.last_packet.ip_id, others);
         let (len, smss) = (u64::from(segment.payload_len), self.smss());
         let packets = if len <= smss { 1 } else { len.div_ceil(smss) };
         let jump = self.packet_count.jump(segment);

@@ -19,14 +19,18 @@ const TRUST_MAX: i8 = 20;
 const REFUTED: i8 = 4;
 
 /// The field counts what the host sends.
-const OF_HOST: i8 = i8::MIN;
+const OF_HOST: i8 = i8::MIN + 1;
+
+/// The field counts nothing: different packets have the same number (RFC 6864 §4.1 allows it where they are
+/// not to be fragmented).
+const ALL_ALIKE: i8 = i8::MIN;
 
 /// The identification field of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct PacketCount {
     /// What the next packet should have.
     next: u16,
-    /// Matches less mismatches; [`OF_HOST`] once it is known to say nothing.
+    /// Matches less mismatches; [`OF_HOST`] or [`ALL_ALIKE`] once it is known to say nothing.
     trust: i8,
     /// The handshake's answer carried a number. That of Linux carries none.
     answer_numbered: bool,
@@ -43,11 +47,30 @@ impl PacketCount {
         segment.ip_id.wrapping_sub(self.next)
     }
 
+    /// Whether different packets have different numbers, as far as they have any.
+    #[inline]
+    pub fn tells_apart(self) -> bool {
+        self.trust != ALL_ALIKE
+    }
+
+    /// Before `segment`, its direction's last packet had the number `last`, and the other direction's
+    /// `others`. Where that is one which this direction leaves out, both are of one count, as where
+    /// something wrote the capture that was no host: no two hosts count together, and what is missing on one
+    /// side went the other way.
+    pub fn meet(&mut self, segment: &Segment, last: u16, others: u16) {
+        let jump = self.jump(segment);
+        if last != 0 && segment.ip_id == last {
+            self.trust = ALL_ALIKE;
+        } else if others != 0 && jump <= JUMP_MAX && others.wrapping_sub(self.next) < jump {
+            self.trust = self.trust.min(OF_HOST);
+        }
+    }
+
     /// Whether `segment` tells nothing new: it has the number that it should have, or the field has long
     /// since proved to say nothing of this connection.
     #[inline]
     pub fn goes_on(self, segment: &Segment) -> bool {
-        self.trust == OF_HOST || self.trust == -REFUTED || self.jump(segment) == 0
+        self.trust <= OF_HOST || self.trust == -REFUTED || self.jump(segment) == 0
     }
 
     /// Takes in `segment`, one packet that has the number it should have, and neither begins a stream
@@ -57,7 +80,7 @@ impl PacketCount {
     pub fn take_next(&mut self, segment: &Segment) -> bool {
         let is_next = segment.ip_id == self.next
             && segment.ttl <= TTL_LINUX
-            && self.trust != OF_HOST
+            && self.trust > OF_HOST
             && !self.answer_numbered
             && !segment.flags.has(TcpFlags::SYN);
         if is_next {
@@ -73,8 +96,8 @@ impl PacketCount {
     pub fn follow(&mut self, segment: &Segment, packets: u16, number: u64, lossless: bool) -> u16 {
         let jump = self.jump(segment);
         let mut missing = 0;
-        if self.trust == OF_HOST || self.is_of_host(segment, jump) {
-            self.trust = OF_HOST;
+        if self.trust <= OF_HOST || self.is_of_host(segment, jump) {
+            self.trust = self.trust.min(OF_HOST);
         } else if number > 1 && !segment.flags.has(TcpFlags::SYN) {
             if jump == 0 {
                 self.trust = self.trust.saturating_add(1).min(TRUST_MAX);

@@ -5,7 +5,7 @@ use crate::cause::{Cause, Class, Slices};
 use crate::tcp::gap::Gap;
 
 /// Segments that a connection begins with (RFC 6928).
-const INITIAL_WINDOW_SEGMENTS: u64 = 10;
+pub const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
 /// The least retransmission timeout beyond the round trip, ns: Linux's `TCP_RTO_MIN`. A sender
 /// that was idle for that long starts over.

@@ -7,14 +7,16 @@ use super::*;
 const HALF_WINDOW_MIN: u16 = 268;
 
 /// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
-/// less IP, TCP and timestamps.
-const SMSS_DEFAULT: u16 = 1448;
+/// less IP and TCP, and the same less timestamps. Who says nothing is to be sent 536 bytes (RFC 9293
+/// §3.7.1), but longer ones are seen.
+const SMSS_PLAIN: u16 = 1460;
+const SMSS_DEFAULT: u16 = smss_of(SMSS_PLAIN, true);
 
 /// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u16 = 12;
 
 /// The largest segment that may be sent to who announces `mss` (RFC 9293 §3.7.1, RFC 6691), bytes.
-pub fn smss_of(mss: u16, timestamps: bool) -> u16 {
+pub const fn smss_of(mss: u16, timestamps: bool) -> u16 {
     mss.saturating_sub(if timestamps { TIMESTAMPS_BYTES } else { 0 })
 }
 
@@ -23,6 +25,14 @@ impl Half {
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
         self.smss_announced = smss_of(mss, timestamps).max(1);
         self.settle_smss();
+    }
+
+    /// The other side has announced no maximum segment size: as far as is known, what a network of Ethernet
+    /// carries.
+    pub fn assume_smss(&mut self, timestamps: bool) {
+        if self.smss_announced == 0 {
+            self.announce_smss(SMSS_PLAIN, timestamps);
+        }
     }
 
     /// What was seen or announced of the segment size has changed.
@@ -56,6 +66,11 @@ impl Half {
         }
     }
 
+    /// The longest segment that no offload need have joined, bytes: some forget their options.
+    pub fn captured_max(&self) -> u64 {
+        self.segment_max() + u64::from(TIMESTAMPS_BYTES)
+    }
+
     /// Sender maximum segment size (RFC 5681 §2), bytes, as announced or seen.
     pub fn smss(&self) -> u64 {
         u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
@@ -71,10 +86,16 @@ impl Half {
     /// (RFC 9293 §3.9.1.2): the path's own size, unless a longer one has got through.
     pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
         let len = segment.payload_len;
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let back_to_back = len == self.last.len && !self.last.pushed && since.acks == 0;
+        // Some fill segments up to what was announced, whatever their options take (against RFC 6691 §2).
+        let filled = self.smss_announced.saturating_add(TIMESTAMPS_BYTES);
+        if back_to_back && stamped && self.smss_announced > 0 && len == u32::from(filled) {
+            self.announce_smss(filled, false);
+        }
         if let Ok(len) = u16::try_from(len)
             && back_to_back
-            && len <= self.smss_announced.max(SMSS_DEFAULT)
+            && len <= self.smss_announced.max(smss_of(SMSS_PLAIN, stamped))
             && len >= 500
         {
             let passed = self.acked_len_max;

@@ -127,7 +127,7 @@ mod tests {
             let (facts, seq) = (SegmentFlags(SegmentFlags::TIMESTAMPS), 1_448 * number as u32);
             let (payload_len, tsval) = (1_448, tsval(time_ns));
             let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
-            half.packet(&segment);
+            half.packet(&segment, 0);
             let start = half.position(seq);
             half.space(&segment, 40_000_000);
             half.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
