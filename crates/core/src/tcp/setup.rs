@@ -59,8 +59,8 @@ pub struct Setup {
     pub refused: bool,
     /// An exchange took the set-up's time to itself.
     pub claimed: bool,
-    /// The client offered window scaling.
-    pub client_scales: bool,
+    /// A SYN of either side did not offer window scaling.
+    pub unscaled: bool,
 }
 
 /// The repetitions of a set-up, and of what follows it at once.
