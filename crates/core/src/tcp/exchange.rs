@@ -190,7 +190,9 @@ impl Exchange {
     /// Whether it is an exchange at all: something was asked and answered, or time went by
     /// while it was not.
     pub fn counts(&self) -> bool {
-        let waited = self.end_ns > self.start_ns;
+        // A host refuses what comes from itself within one step of some clocks.
+        let refused = self.connects && matches!(self.outcome, Outcome::Reset { .. });
+        let waited = self.end_ns > self.start_ns || refused;
         self.response_seen && self.outcome == Outcome::Complete
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
