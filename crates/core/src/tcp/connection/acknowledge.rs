@@ -35,7 +35,8 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         if side == Side::Client && una >= self.timeline.retire_at {
-            self.retire(una, una_ns, segment);
+            let timed = self.halves[Side::Server as usize].times(is_ack_alone(segment));
+            self.retire(una, una_ns, segment, timed);
         }
         true
     }
@@ -70,11 +71,14 @@ impl Connection {
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment, [dsack, una_now > una]);
-        if let Some(missing) = self.halves[peer].skip_unseen() {
+        let missing = self.halves[peer].skip_unseen();
+        if let Some(missing) = missing {
             self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {
-            self.retire(una_now, una_ns, segment);
+            // Beyond what was seen, it is not known to be the first ACK of what was.
+            let times = self.halves[peer].times(is_ack_alone(segment));
+            self.retire(una_now, una_ns, segment, times && missing.is_none());
         }
     }
 
@@ -97,14 +101,13 @@ impl Connection {
     }
 
     /// `segment` of the client acknowledges the server's stream up to `una`, where a response ends. What it
-    /// had acknowledged before, it had at `una_ns`.
+    /// had acknowledged before, it had at `una_ns`; `timed`: it tells when that arrived.
     #[inline]
-    fn retire(&mut self, una: u64, una_ns: u64, segment: &Segment) {
+    fn retire(&mut self, una: u64, una_ns: u64, segment: &Segment, timed: bool) {
         let server = &self.halves[Side::Server as usize];
         let rtt_client_ns = self.path.rtt_ns(Side::Client);
         let overtaken_ns = server.trouble().hole_filled_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-        let timed = server.times(is_ack_alone(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
         let bulk = self.halves[Side::Server as usize].bulk.as_mut();
         let leg = Leg {
