@@ -24,7 +24,7 @@ use crate::cause::{self, Cause, Leg, Owner, Slice, Slices};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
-use crate::tcp::gap::{Gap, Recovery, Turn};
+use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
 use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::reassembly::Reassembly;

@@ -198,7 +198,7 @@ impl Connection {
             small_acked: half.small_acked_of(height),
             window_opened: half.window_opened_by((half.nxt - height).saturating_sub(opens_from)),
             first_ack_ns: since.first_ack_ns,
-            ack: since.trigger,
+            ack: since.trigger.map(|ack| self.unless_it_closes(side.peer(), ack)),
             acks: since.acks,
             flight_first: if no_ack { flight } else { since.flight_first },
             apart_ns: if continues { apart_ns } else { 0 },
@@ -211,8 +211,9 @@ impl Connection {
             probe: since.probe,
             more_queued: self.more_queued(side, continues),
             flight_reached: half.flight_reached(),
-            // Where ACKs were left out of the capture, they are what is missing.
-            missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
+            // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
+            // been seen was captured no more than its packets.
+            missing_packets: if self.pure_acks && !since.holed { since.missing_packets } else { 0 },
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,
@@ -229,6 +230,13 @@ impl Connection {
             half.add_trouble(gap);
             gap.nagle_refuted = self.nagle_refuted(side);
         }
+    }
+
+    /// An ACK of `side` as one that does more than acknowledge, where it is in its FIN: what comes then may
+    /// be what its peer's application says to that.
+    fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
+        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
+        AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
     /// How often what `side` sends broke Nagle's rule. Where the capture has holes, the ACKs that it
