@@ -191,6 +191,9 @@ impl Connection {
             return;
         }
         self.last = Sighting::of(side, segment);
+        if self.rare(|rare| &rare.queued).is_some() {
+            self.settle_queued(side);
+        }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {

@@ -89,6 +89,9 @@ impl Connection {
         }
         let goes_on = continues && side == Side::Server;
         let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
+        if !continues {
+            self.check_clock(side, to_ns);
+        }
         self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since, gap);
         gap.way_ns = way_ns.unwrap_or(gap.way_ns);
         gap.end_with(segment);
@@ -305,6 +308,7 @@ impl Connection {
             }
         }
         self.doubt(gap, &slices);
+        self.doubt_queue(gap, &slices);
         let causes = slices.causes();
         // What ends a turn without anything in the way says nothing more of its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
