@@ -16,6 +16,7 @@
 mod foreign;
 mod frame;
 mod input;
+mod late;
 mod member;
 mod names;
 mod order;

@@ -24,7 +24,7 @@ use crate::cause::{self, Cause, Leg, Owner, Slice, Slices};
 use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
-use crate::tcp::gap::{Gap, Recovery, Turn};
+use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
 use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::reassembly::Reassembly;
@@ -192,6 +192,9 @@ impl Connection {
             return;
         }
         self.last = Sighting::of(side, segment);
+        if self.rare(|rare| &rare.queued).is_some() {
+            self.settle_queued(side);
+        }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
             || segment.flags.0 & (TcpFlags::ECE | TcpFlags::CWR) != 0
         {

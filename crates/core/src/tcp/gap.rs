@@ -34,7 +34,7 @@ pub struct AckTrigger {
     pub seen_ns: u64,
     /// When it can have taken effect at the vantage's place in the sender's stream, ns.
     pub effect_ns: u64,
-    /// It carried no data.
+    /// It carried no data, nor its sender's FIN.
     pub pure: bool,
     /// It left nothing unacknowledged.
     pub acked_all: bool,

@@ -190,7 +190,7 @@ impl Half {
         self.since = Some(Box::new(since));
     }
 
-    /// The capture's clock was set back.
+    /// The capture's clock was set.
     pub fn clock_stepped(&mut self) {
         self.clock.distrust();
         self.timed_ns = 0;

@@ -7,7 +7,7 @@ use crate::cause::{Cause, Owner};
 use crate::report::Shares;
 use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 
 /// An exchange that begins later than this after its connection was set up did not wait for it:
@@ -59,8 +59,8 @@ pub struct Setup {
     pub refused: bool,
     /// An exchange took the set-up's time to itself.
     pub claimed: bool,
-    /// The client offered window scaling.
-    pub client_scales: bool,
+    /// A SYN of either side did not offer window scaling.
+    pub unscaled: bool,
 }
 
 /// The repetitions of a set-up, and of what follows it at once.
@@ -110,8 +110,8 @@ impl Setup {
             }
         } else if self.steps.has(Step::SynAck) && segment.flags.has(TcpFlags::ACK) {
             if let Some(again) = self.again.as_mut().filter(|_| !self.steps.has(Step::Ack)) {
-                let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
-                again.acks_earlier = echoes && segment.tsecr != again.syn_ack_tsval;
+                let of_another = |tsecr| tsecr != again.syn_ack_tsval;
+                again.acks_earlier = segment.echoes().is_some_and(of_another);
             }
             self.steps.note(Step::Ack, here);
         }
@@ -125,8 +125,7 @@ impl Setup {
             self.steps.note(Step::SynAck, here);
             if self.syn_acks == 1 {
                 if let Some(again) = &mut self.again {
-                    let echoes = segment.facts.has(SegmentFlags::TIMESTAMPS);
-                    again.answers_last = echoes && segment.tsecr == again.syn_tsval;
+                    again.answers_last = segment.echoes() == Some(again.syn_tsval);
                 }
                 return;
             }

@@ -207,10 +207,11 @@ impl Segment {
     }
 
     /// The timestamp that it echoes, if it does: of the last segment in order that had come to its sender
-    /// (RFC 7323 §4.3).
+    /// (RFC 7323 §4.3). Zero says nothing, to Linux neither: that is what middleboxes leave which keep the
+    /// option and not what is in it.
     pub fn echoes(&self) -> Option<u32> {
         let echoes = self.facts.has(SegmentFlags::TIMESTAMPS) && self.flags.has(TcpFlags::ACK);
-        echoes.then_some(self.tsecr)
+        Some(self.tsecr).filter(|&tsecr| echoes && tsecr != 0)
     }
 
     /// Whether `flow.high` opened the connection, as far as this segment shows: only SYNs tell.

@@ -3,6 +3,7 @@
 mod compressed;
 mod files;
 mod hostile;
+mod late;
 mod oracle;
 mod pcap;
 mod pcapng;

@@ -91,6 +91,12 @@ impl Connection {
             received: u32::from(!line.flags.contains('S')),
             scaled: !line.flags.contains('S'),
             scale: Some(7),
+            // Nor is it the first packet that has come: zero would be no timestamp.
+            ts_recent: if line.flags.contains('S') {
+                0
+            } else {
+                4_999 + 90_000 * (1 - side as u32)
+            },
             ..End::default()
         };
         Self {

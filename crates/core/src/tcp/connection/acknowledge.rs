@@ -35,7 +35,7 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         if side == Side::Client && una >= self.timeline.retire_at {
-            self.retire((before, una), una_ns, segment);
+            self.retire((before, una), una_ns, segment, false);
         }
         true
     }
@@ -70,11 +70,12 @@ impl Connection {
         }
         let dsack = self.halves[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment, [dsack, una_now > una]);
-        if let Some(missing) = self.halves[peer].skip_unseen() {
+        let missing = self.halves[peer].skip_unseen();
+        if let Some(missing) = missing {
             self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {
-            self.retire((una, una_now), una_ns, segment);
+            self.retire((una, una_now), una_ns, segment, missing.is_some());
         }
     }
 
@@ -110,9 +111,10 @@ impl Connection {
     }
 
     /// `segment` of the client acknowledges the server's stream, which it had `before` up to there, up to `una`,
-    /// where a response ends. What it had acknowledged before, it had at `una_ns`.
+    /// where a response ends. What it had acknowledged before, it had at `una_ns`; `beyond`: it acknowledges what
+    /// was not seen as well, so that it is not known to be the first ACK of what was.
     #[inline]
-    fn retire(&mut self, (before, una): (u64, u64), una_ns: u64, segment: &Segment) {
+    fn retire(&mut self, (before, una): (u64, u64), una_ns: u64, segment: &Segment, beyond: bool) {
         if self.uploads_on(segment) {
             return;
         }
@@ -124,7 +126,7 @@ impl Connection {
         let server = &self.halves[Side::Server as usize];
         let overtaken_ns = server.trouble().hole_filled_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
-        let timed = server.times(is_ack_alone(segment));
+        let timed = !beyond && server.times(is_ack_alone(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
         let bulk = self.halves[Side::Server as usize].bulk.as_mut();
         let leg = Leg {

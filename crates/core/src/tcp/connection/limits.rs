@@ -4,6 +4,23 @@
 use super::*;
 use crate::capture::LATEST_NS;
 
+/// A queue shorter than this may as well be in both directions, ns; a clock that is set by less costs little.
+const STEP_TOLD_NS: u64 = 100_000_000;
+
+/// By how much two clocks that tick in milliseconds may differ about the same step, ns.
+const SAME_NS: u64 = 4_000_000;
+
+/// An answer that has stood in queues, by its timestamp.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    sender: Side,
+    frame: FrameId,
+    /// What was put down to that.
+    slice: Slice,
+    /// How long, ns.
+    queued_ns: u64,
+}
+
 impl Connection {
     /// What few packets have: cut headers, marks of congestion.
     #[cold]
@@ -51,5 +68,48 @@ impl Connection {
             faults.truncated += u64::from(truncated);
             faults.super_packets += u64::from(longer);
         }
+    }
+
+    /// `side` answers at `now_ns`: where all that its peer has sent is acknowledged, the answer left after that
+    /// had come there. If it stood in queues for longer by its timestamp, no queue is what it shows: the
+    /// capture's clock was set forward, or its host stood still.
+    pub(super) fn check_clock(&mut self, side: Side, now_ns: u64) {
+        let asked = &self.halves[side.peer() as usize];
+        // Of a question that came again it may be the first that is answered.
+        let once = asked.last.time_ns > 0 && !asked.is_troubled();
+        let answers = once && asked.una_seen() >= asked.nxt;
+        let under_way_ns = now_ns.saturating_sub(asked.last.time_ns);
+        if answers && self.halves[side as usize].queued_ns() > under_way_ns {
+            self.halves.iter_mut().for_each(Half::clock_stepped);
+        }
+    }
+
+    /// An answer stood in queues by its timestamp, as far as is known.
+    pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
+        let queued_ns = self.halves[gap.sender as usize].queued_ns();
+        if gap.turn == Turn::Continues || queued_ns < STEP_TOLD_NS {
+            return;
+        }
+        let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);
+        if let Some(&slice) = slice {
+            let (sender, frame) = (gap.sender, gap.next.frame);
+            self.rare_mut().queued = Some(Box::new(Queued { sender, frame, slice, queued_ns }));
+        }
+    }
+
+    /// `side` has sent something after such an answer: if that was as long under way by its timestamp, both clocks
+    /// say that the time has not passed, and the capture's was set forward.
+    #[cold]
+    pub(super) fn settle_queued(&mut self, side: Side) {
+        let of_peer = |queued: &mut Box<Queued>| queued.sender != side;
+        let rare = self.rare.as_mut();
+        let Some(queued) = rare.and_then(|rare| rare.queued.take_if(of_peer)) else { return };
+        let also_ns = self.halves[side as usize].queued_ns();
+        if also_ns.abs_diff(queued.queued_ns) > SAME_NS {
+            return;
+        }
+        let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
+        self.timeline.revise(queued.sender, queued.frame, queued.slice, unknown);
+        self.halves.iter_mut().for_each(Half::clock_stepped);
     }
 }

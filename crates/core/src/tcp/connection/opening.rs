@@ -76,21 +76,13 @@ impl Connection {
             true => peer.announce_smss(segment.mss, timestamps),
             false => peer.assume_smss(timestamps),
         }
-        // The scale counts only if both sides offer it; the SYN-ACK tells.
+        // The scale counts only if both sides offer it; a SYN-ACK does so only in answer to a SYN that does,
+        // whether that was captured before it, behind it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
-        if segment.flags.has(TcpFlags::ACK) {
-            let both = offers && self.setup.client_scales;
-            if !both {
-                for half in &mut self.halves {
-                    if half.window_scale.is_some() {
-                        half.window_scale = Some(0);
-                    }
-                }
-            }
-        }
-        if side == Side::Client {
-            self.setup.client_scales = offers;
+        self.setup.unscaled |= !offers;
+        if self.setup.unscaled {
+            self.halves.iter_mut().for_each(|half| half.window_scale = Some(0));
         }
     }
 }

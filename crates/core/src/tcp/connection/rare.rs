@@ -21,6 +21,8 @@ pub(super) struct Rare {
     pub told_late: Option<Box<ToldLate>>,
     /// The last silence that may turn out to be another's.
     pub doubted: Option<Box<doubt::Doubted>>,
+    /// The last answer that has stood in queues by its timestamp, until its peer's tells the same of itself or not.
+    pub queued: Option<Box<limits::Queued>>,
     /// The last wait of a sender whose buffer may have been full.
     pub blocked: Option<Box<blocked::Blocked>>,
     /// What is noted where somebody wants it drawn.
@@ -50,6 +52,7 @@ impl Rare {
             contested,
             told_late,
             doubted,
+            queued,
             blocked,
             trace,
             told,
@@ -59,7 +62,7 @@ impl Rare {
         } = self;
         let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
-        let other = doubted || blocked.is_some() || standing.is_some();
+        let other = doubted || queued.is_some() || blocked.is_some() || standing.is_some();
         let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
         !(repeated || other || told)
     }

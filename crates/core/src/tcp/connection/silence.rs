@@ -89,6 +89,9 @@ impl Connection {
         }
         let goes_on = continues && side == Side::Server;
         let way_ns = if goes_on { self.question_under_way_ns(from_ns) } else { None };
+        if !continues {
+            self.check_clock(side, to_ns);
+        }
         self.gap(side, (from_ns, to_ns), continues && way_ns.is_none(), since, gap);
         gap.way_ns = way_ns.unwrap_or(gap.way_ns);
         gap.end_with(segment);
@@ -198,7 +201,7 @@ impl Connection {
             small_acked: half.small_acked_of(height),
             window_opened: half.window_opened_by((half.nxt - height).saturating_sub(opens_from)),
             first_ack_ns: since.first_ack_ns,
-            ack: since.trigger,
+            ack: since.trigger.map(|ack| self.unless_it_closes(side.peer(), ack)),
             acks: since.acks,
             flight_first: if no_ack { flight } else { since.flight_first },
             apart_ns: if continues { apart_ns } else { 0 },
@@ -213,8 +216,9 @@ impl Connection {
             ack_lost: since.ack_lost,
             probe_due: no_ack && continues && half.probe_due(end_ns - start_ns, rtt_sender_ns),
             flight_reached: half.flight_reached(),
-            // Where ACKs were left out of the capture, they are what is missing.
-            missing_packets: if self.pure_acks { since.missing_packets } else { 0 },
+            // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
+            // been seen was captured no more than its packets.
+            missing_packets: if self.pure_acks && !since.holed { since.missing_packets } else { 0 },
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,
@@ -231,6 +235,13 @@ impl Connection {
             half.add_trouble(gap);
             gap.nagle_refuted = self.nagle_refuted(side);
         }
+    }
+
+    /// An ACK of `side` as one that does more than acknowledge, where it is in its FIN: what comes then may
+    /// be what its peer's application says to that.
+    fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
+        let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
+        AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
     /// How often what `side` sends broke Nagle's rule. Where the capture has holes, the ACKs that it
@@ -299,6 +310,7 @@ impl Connection {
             }
         }
         self.doubt(gap, &slices);
+        self.doubt_queue(gap, &slices);
         let causes = slices.causes();
         // What ends a turn without anything in the way says nothing more of its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {

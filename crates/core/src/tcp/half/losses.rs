@@ -42,8 +42,7 @@ impl Stamp {
 
     /// How much later the timestamp is that `ack` echoes, in ticks.
     fn age(self, ack: &Segment) -> Option<i32> {
-        let echoes = ack.facts.has(SegmentFlags::TIMESTAMPS);
-        self.tsval.filter(|_| echoes).map(|tsval| ack.tsecr.wrapping_sub(tsval) as i32)
+        self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
     }
 }
 
@@ -292,5 +291,26 @@ impl Half {
         let (passed, lost) =
             (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
         (passed, if lost > passed { lost } else { self.smss_announced.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ACK a round trip after what was repeated, that echoes `tsecr`.
+    fn ack(tsecr: u32) -> Segment {
+        let (flags, mut facts) = (TcpFlags(TcpFlags::ACK), SegmentFlags::default());
+        facts.0 |= SegmentFlags::TIMESTAMPS;
+        Segment { flags, facts, tsecr, time_ns: 30_000_000, ..Segment::default() }
+    }
+
+    #[test]
+    fn an_echo_of_nothing_does_not_answer_the_first_sending() {
+        let stamp = Stamp { tsval: Some(7_000), newer: true };
+        let is_first = |tsecr| stamp.is_first_answered(&ack(tsecr), 10_000_000, 20_000_000);
+        assert_eq!([0, 6_800, 7_000].map(is_first), [false, true, false]);
+        // What comes too early for the repetition answers the first, whatever it echoes.
+        assert!(stamp.is_first_answered(&ack(0), 25_000_000, 20_000_000));
     }
 }
