@@ -1,6 +1,5 @@
 //! One capture of a set: found out about, waiting, open or done with.
 
-use super::late::Newest;
 use super::reader::Reader;
 use super::source::OpenAgain;
 use super::{Block, FrameId, InputSummary, Open, Problem, Source};
@@ -109,41 +108,22 @@ pub(super) struct Lane {
     /// Frames read ahead; those before `cursor` are gone.
     pub(super) staged: Block,
     pub(super) cursor: usize,
-    newest: Newest,
 }
 
 impl Lane {
     fn new(reader: Reader) -> Box<Self> {
-        let (staged, newest) = (Block::default(), Newest::default());
-        Box::new(Self { reader, staged, cursor: 0, newest })
+        Box::new(Self { reader, staged: Block::default(), cursor: 0 })
     }
 
     fn of_stream(stored: Box<dyn Read + Send>) -> Result<Box<Self>, Problem> {
         let mut lane = Self::new(Reader::open(stored, true)?);
-        let mut staged = Block::default();
-        lane.fill(&mut staged, PEEK_BYTES);
-        lane.staged = staged;
+        lane.reader.fill(&mut lane.staged, PEEK_BYTES);
         Ok(lane)
-    }
-
-    /// Refills `block` with the next frames, about `block_bytes` of them; false at the end.
-    pub(super) fn fill(&mut self, block: &mut Block, block_bytes: usize) -> bool {
-        let mut filled = self.reader.fill(block, block_bytes);
-        if !self.reader.has_late_frames() {
-            return filled;
-        }
-        self.newest.sort(block, filled);
-        while filled && block.entries.is_empty() {
-            filled = self.reader.fill(block, block_bytes);
-            self.newest.sort(block, filled);
-        }
-        !block.entries.is_empty()
     }
 
     /// Gives the reader, and what was staged before the order was known, its place.
     fn number(&mut self, file: u16) {
         self.reader.set_file(file);
-        self.newest.number(file);
         for entry in &mut self.staged.entries {
             entry.id = FrameId::new(file, entry.id.number());
         }

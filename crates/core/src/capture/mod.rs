@@ -16,7 +16,6 @@
 mod foreign;
 mod frame;
 mod input;
-mod late;
 mod member;
 mod names;
 mod order;

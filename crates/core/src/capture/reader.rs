@@ -148,11 +148,6 @@ impl Reader {
         !block.entries.is_empty()
     }
 
-    /// Whether frames read so far came behind later ones, other than by a step of the clock.
-    pub(super) fn has_late_frames(&self) -> bool {
-        self.tally.late > 0
-    }
-
     /// Writes what is known of the capture so far.
     pub(super) fn write(&self, summary: &mut InputSummary) {
         summary.bytes = self.input.consumed_bytes();

@@ -2,8 +2,7 @@
 //!
 //! Captures are ordered by the time of their first frame and opened when time reaches it. While
 //! only one is open, its blocks go out as they were read; where several overlap they are merged
-//! frame by frame. Within one capture frames keep their order, even where its clock steps back; only those
-//! that are late by less than a step of the clock are put where they belong.
+//! frame by frame. Within one capture frames keep their order, even where its clock steps back.
 
 use super::member::Member;
 use super::{Block, CaptureError, InputSummary, Problem, Source, names};
@@ -218,7 +217,7 @@ impl CaptureSet {
         let Some(lane) = &mut member.lane else {
             return false;
         };
-        let filled = lane.fill(block, block_bytes);
+        let filled = lane.reader.fill(block, block_bytes);
         let input = &mut self.inputs[usize::from(file)];
         lane.reader.write(input);
         if filled {

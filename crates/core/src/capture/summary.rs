@@ -55,8 +55,6 @@ pub(super) struct Tally {
     span_ns: Option<(u64, u64)>,
     link_types: Vec<LinkType>,
     steps: u64,
-    /// Frames that come behind later ones, other than by a step of the clock.
-    pub(super) late: u64,
     step_largest_ns: u64,
     step_frame: u64,
     pub(super) untimed: Counted,
@@ -119,9 +117,7 @@ impl Tally {
                 // A step is told against the frame before, whenever that was.
                 if time_ns < self.previous_ns {
                     let step_ns = self.previous_ns - time_ns;
-                    let is_set = step_ns >= STEP_NS;
-                    self.steps += u64::from(is_set);
-                    self.late += u64::from(!is_set);
+                    self.steps += u64::from(step_ns >= STEP_NS);
                     if step_ns > self.step_largest_ns {
                         self.step_largest_ns = step_ns;
                         self.step_frame = number;

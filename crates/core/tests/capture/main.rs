@@ -3,7 +3,6 @@
 mod compressed;
 mod files;
 mod hostile;
-mod late;
 mod oracle;
 mod pcap;
 mod pcapng;
