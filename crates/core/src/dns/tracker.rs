@@ -2,7 +2,7 @@
 
 use super::early::{self, Early};
 use super::grouping::{Asked, Fit, Open, has_answers};
-use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_NS};
+use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_MIN_NS, TIMEOUT_NS};
 use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
@@ -15,8 +15,6 @@ pub const DNS_PORT: u16 = 53;
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
 const SERVERS_MAX: usize = 65_536;
-/// The shortest timeout that resolv.conf(5) knows.
-const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 /// How often look-ups that ended in silence are closed, nanoseconds of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
