@@ -10,9 +10,6 @@ type Edit = fn(&[Frame]) -> Vec<Frame>;
 
 /// What differs today; the test fails when one of them does no longer.
 const KNOWN: &[&str] = &[
-    // What an ACK let go stands before it: nothing says any more that it had waited.
-    "any_c exchanged: misses nagle_delayed_ack by server",
-    "ipv6_python exchanged: misses nagle_delayed_ack by server",
     // What was overtaken stands behind the ACK of its repetition.
     "reordering exchanged: invents fast_recovery by network",
     "reordering exchanged: misses reordering by network",
