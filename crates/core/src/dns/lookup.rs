@@ -173,6 +173,9 @@ pub(super) struct Known {
     pub is_silent: bool,
 }
 
+/// The shortest timeout that resolv.conf(5) knows.
+pub(super) const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
+
 /// A stretch of time and what it was lost to.
 type Span = (u64, u64, Option<Cause>);
 
@@ -228,6 +231,9 @@ impl Lookup {
             let next = self.queries.iter().find(|query| query.step > step);
             let end_ns = next.map_or(self.end_ns, |query| query.sent_ns).min(self.end_ns);
             let mut inner = self.step_spans(step, end_ns, timeout, fair_ns);
+            if next.is_some() {
+                inner.iter_mut().for_each(|span| hear_of(span, end_ns, timeout));
+            }
             if next.is_some() && self.is_missing(step) {
                 in_vain(&mut inner, first.sent_ns, end_ns);
             }
@@ -429,6 +435,14 @@ fn chain_spans(attempts: &[&Query], end_ns: u64, timeout: Cause, fair_ns: u64) -
         }
     }
     spans
+}
+
+/// Who asks for the next name at `end_ns` has heard of the one before, unless he has waited for a timeout: what is
+/// shorter than any is an answer that was not captured.
+fn hear_of((from_ns, to_ns, cause): &mut Span, end_ns: u64, timeout: Cause) {
+    if *cause == Some(timeout) && *to_ns == end_ns && end_ns - *from_ns < TIMEOUT_MIN_NS {
+        *cause = None;
+    }
 }
 
 /// Of a step in vain all time belongs to the search, save what was lost to silence or failure.

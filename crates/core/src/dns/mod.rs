@@ -8,6 +8,7 @@
 //! ```
 
 mod at_once;
+mod early;
 mod grouping;
 mod lookup;
 pub mod message;

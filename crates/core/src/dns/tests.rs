@@ -11,6 +11,7 @@ use crate::wire::Endpoint;
 
 mod again;
 mod at_once;
+mod early;
 mod lookups;
 mod messages;
 

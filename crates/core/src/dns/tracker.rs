@@ -1,7 +1,8 @@
 //! Follows DNS messages in time order and puts look-ups together.
 
+use super::early::{self, Early};
 use super::grouping::{Asked, Fit, Open, has_answers};
-use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_NS};
+use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_MIN_NS, TIMEOUT_NS};
 use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
@@ -14,8 +15,6 @@ pub const DNS_PORT: u16 = 53;
 const OPEN_MAX: usize = 8192;
 const OPEN_PER_CLIENT_MAX: usize = 512;
 const SERVERS_MAX: usize = 65_536;
-/// The shortest timeout that resolv.conf(5) knows.
-const TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 /// How often look-ups that ended in silence are closed, nanoseconds of capture time.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -34,6 +33,7 @@ pub struct Tracker {
     /// After how long each client asks again: its shortest wait, nanoseconds.
     timeouts_ns: BTreeMap<[u8; 16], u64>,
     finished: Vec<Lookup>,
+    early: Early,
     swept_ns: u64,
 }
 
@@ -95,14 +95,38 @@ impl Tracker {
         client: &Endpoint,
         server: &Endpoint,
     ) {
-        let Some(lookups) = self.open.get_mut(&client.address) else {
-            return;
-        };
-        let refused = lookups.iter_mut().find_map(|open| open.refuse(time_ns, client.port, server));
-        if let Some(query) = refused {
+        let lookups = self.open.get_mut(&client.address).into_iter().flatten();
+        let mut lookups = lookups.map(|open| open.refuse(time_ns, client.port, server));
+        if let Some(query) = lookups.find_map(|query| query) {
             query.answered_ns = Some(time_ns);
             query.answer_frame = Some(frame);
             query.flags.is_unreachable = true;
+        } else if server.port == DNS_PORT {
+            let (server, client) = (*server, *client);
+            let (payload_bytes, message) = (0, None);
+            self.early.add(early::Answer {
+                time_ns,
+                frame,
+                payload_bytes,
+                server,
+                client,
+                message,
+            });
+        }
+    }
+
+    /// Lets `carried`, a query, have the answer that passed just before it.
+    fn answer_early(&mut self, carried: &Carried<'_>) {
+        let Carried { time_ns, source: client, destination: server, .. } = *carried;
+        let Some(early) = self.early.take(time_ns, server, client) else { return };
+        let (frame, payload_bytes) = (early.frame, early.payload_bytes);
+        match early.message {
+            None => self.unreachable(time_ns, frame, client, server),
+            Some(payload) => {
+                let (source, destination) = (server, client);
+                let answer = Carried { frame, payload_bytes, source, destination, ..*carried };
+                self.message(&answer, &payload);
+            }
         }
     }
 
@@ -133,9 +157,16 @@ impl Tracker {
             self.close_where(time_ns, |open| open.is_over(time_ns));
         }
         if message.is_response && source.port == DNS_PORT {
-            self.answer(carried, &message);
+            if !self.answer(carried, &message) && carried.carrier == Carrier::Datagram {
+                let Carried { frame, payload_bytes, .. } = *carried;
+                let (server, client, message) = (*source, *destination, Some(payload.to_vec()));
+                let early =
+                    early::Answer { time_ns, frame, payload_bytes, server, client, message };
+                self.early.add(early);
+            }
         } else if !message.is_response && destination.port == DNS_PORT {
             self.query(carried, &message);
+            self.answer_early(carried);
         }
     }
 
@@ -219,16 +250,16 @@ impl Tracker {
             })
     }
 
-    fn answer(&mut self, carried: &Carried<'_>, message: &Message) {
+    /// Gives `message` to the query that it answers; answers whether there is one.
+    fn answer(&mut self, carried: &Carried<'_>, message: &Message) -> bool {
         let Carried { time_ns, source: server, destination: client, .. } = *carried;
         let Some(lookups) = self.open.get_mut(&client.address) else {
-            return;
+            return false;
         };
         if carried.is_beginning() {
             let seen = (time_ns, carried.frame, carried.payload_bytes);
             let mut latest = lookups.iter_mut().rev();
-            latest.any(|open| open.begin_answer(seen, server, client.port, message));
-            return;
+            return latest.any(|open| open.begin_answer(seen, server, client.port, message));
         }
         let baseline_ns = self.baselines_ns.get(&server.address).copied();
         for open in lookups.iter_mut().rev() {
@@ -248,8 +279,9 @@ impl Tracker {
                 let fastest_ns = self.baselines_ns.entry(server.address).or_insert(taken_ns);
                 *fastest_ns = taken_ns.min(*fastest_ns);
             }
-            return;
+            return true;
         }
+        false
     }
 
     fn close(&mut self, mut open: Open, now_ns: u64) {

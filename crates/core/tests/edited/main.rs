@@ -4,4 +4,5 @@
 mod edit;
 mod fragments;
 mod limits;
+mod same;
 mod wrapped;

@@ -90,7 +90,9 @@ impl Connection {
         let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
         // Beside the receiver an ACK that was lost has been seen.
         let may_be_lost = gap.ack_lost || !self.path.ends_here(sender.peer());
-        let probes = may_be_probe(gap) && slice.cause == busy && may_be_lost;
+        // Once the capture's clock was set, how long a silence was tells of no timer.
+        let timed = self.stepped_ns() == 0;
+        let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
         if seen && !probes {
