@@ -80,7 +80,12 @@ impl SenderClock {
     /// where it is known to run in other ticks, or by another measure.
     pub fn between_ns(&self, from: u32, to: u32) -> Option<u64> {
         let ticks = (to.wrapping_sub(from) as i32).max(0) as u64;
-        (self.state != State::Wrong).then_some(ticks * TICK_NS)
+        self.agrees().then_some(ticks * TICK_NS)
+    }
+
+    /// Whether neither it nor the capture's clock is known to run by another measure.
+    pub fn agrees(&self) -> bool {
+        self.state != State::Wrong
     }
 
     /// Whether packets sent so far apart have different timestamps.

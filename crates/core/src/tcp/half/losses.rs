@@ -221,10 +221,13 @@ impl Half {
 
     /// Whether it has more, and no ACK of two full segments or more for so long that its probe for a lost tail was
     /// due: the receiver keeps none of these back (RFC 8985 §7.2, RFC 9293 §3.8.6.3).
+    /// What ended the silence late by its own timestamp was sent before, and where the capture's clock was set,
+    /// there may have been none.
     pub fn probe_due(&self, silent_ns: u64, rtt_sender_ns: u64) -> bool {
         let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
         self.flight() >= 2 * self.smss()
-            && silent_ns >= due_ns.max(REPAIR_MIN_NS)
+            && silent_ns.saturating_sub(self.queued_ns()) >= due_ns.max(REPAIR_MIN_NS)
+            && self.clock.agrees()
             && self.has_unsent()
     }
 
