@@ -219,7 +219,7 @@ fn blame(
 ) {
     let answering = &known.answering;
     let rtt_ns = known.distances.to(&lookup.queries[0].server);
-    let parts = lookup.split(rtt_ns.map(|rtt_ns| rtt_ns + unseen_ns));
+    let parts = lookup.split(rtt_ns, unseen_ns);
     for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
         // What failed, failed, however quickly that was said.
         let failed = cause == Cause::DnsFailure

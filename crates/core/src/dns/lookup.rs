@@ -181,10 +181,11 @@ type Span = (u64, u64, Option<Cause>);
 
 impl Lookup {
     /// Splits `end_ns - start_ns` exactly: what was lost to each cause, and with `None` what a
-    /// healthy look-up takes: no less than the way to the server and back, `rtt_ns` if that is
-    /// known. Causes that took nothing are there with 0.
-    pub fn split(&self, rtt_ns: Option<u64>) -> [(Option<Cause>, u64); 5] {
-        let fair_ns = rtt_ns.map_or(NEARBY_NS, |rtt_ns| rtt_ns.min(self.quickest_ns()));
+    /// healthy look-up takes: no less than the way from the vantage to the server and back, `rtt_ns` if that is
+    /// known, and that from its client to the vantage, `unseen_ns`. Causes that took nothing are there with 0.
+    pub fn split(&self, rtt_ns: Option<u64>, unseen_ns: u64) -> [(Option<Cause>, u64); 5] {
+        let fair = |rtt_ns: u64| rtt_ns.min(self.quickest_ns()) + unseen_ns;
+        let fair_ns = rtt_ns.map_or(NEARBY_NS, fair);
         let timeout = if self.is_reverse { Cause::ReverseDnsTimeout } else { Cause::DnsTimeout };
         let mut split = [
             (None, 0),

@@ -112,7 +112,7 @@ fn lookups(trace: &str) -> Vec<Lookup> {
     let end_ns = feed(&mut tracker, CLIENT, trace);
     let lookups = tracker.finish(end_ns);
     for lookup in &lookups {
-        let sum: u64 = lookup.split(None).iter().map(|(_, ns)| ns).sum();
+        let sum: u64 = lookup.split(None, 0).iter().map(|(_, ns)| ns).sum();
         assert_eq!(sum, lookup.end_ns - lookup.start_ns, "{lookup:#?}");
     }
     lookups
@@ -127,7 +127,7 @@ fn lookup(trace: &str) -> Lookup {
 
 /// What was lost, milliseconds by cause id; `-` is nobody's fault. Zeros are left out.
 fn lost(lookup: &Lookup) -> String {
-    let split = lookup.split(None);
+    let split = lookup.split(None, 0);
     let parts = split.iter().filter(|(_, ns)| *ns > 0);
     let parts =
         parts.map(|(cause, ns)| format!("{} {}", cause.map_or("-", Cause::id), *ns as f64 / 1e6));
