@@ -44,6 +44,9 @@ pub const AFTER_IDLE: Case = Case {
     }),
     params: |rng| {
         params(rng)
+            // With the connect's round trip less than 100 ms a request, from which on distance is a cost
+            // itself, and may be the greater.
+            .with("rtt_ns", rng.between(40, 80) * 1_000_000)
             .with("requests", rng.between(5, 6))
             .with("spacing_ns", rng.between(900, 1_500) * 1_000_000)
     },
