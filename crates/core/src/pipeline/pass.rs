@@ -4,13 +4,14 @@
 //! lets every shard take it. So bytes and segments stay in one core's cache; what goes from core to core
 //! is what the shards know of their connections, once for a block of many segments. Reading, the control
 //! and each shard take the blocks one after the other, in order, each as soon as it has the one before: so
-//! the answer is that of one thread, and threads follow each other through the shards at a distance.
+//! the answer is that of one thread, and threads follow each other through the shards at a distance. Who has
+//! caught up with the thread ahead reads the next block instead of waiting.
 
 use super::{Analysis, Batch, Control, Decoder, Shard};
 use crate::capture::{Block, CaptureError, CaptureSet};
-use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{hint, mem};
 
 /// Asked after each block whether to read on.
 pub type GoOn<'a> = &'a mut (dyn FnMut(&CaptureSet) -> bool + Send);
@@ -54,6 +55,14 @@ impl Input<'_> {
         self.ended = true;
         None
     }
+}
+
+/// A block that a thread works on, decoded.
+#[derive(Default)]
+struct Load {
+    number: Option<u64>,
+    block: Block,
+    batch: Batch,
 }
 
 /// What all blocks pass, one after the other.
@@ -102,19 +111,39 @@ impl<'a> Pass<'a> {
     /// Works until the capture is done; to be called once on each thread that is to help.
     pub fn work(&self) {
         let _leaving = Leaving(self);
-        let (mut block, mut batch) = (Block::default(), Batch::default());
-        loop {
-            let number = lock(&self.input).next(&mut block);
-            let Some(number) = number else { return };
-            self.decoder.decode(&block, &mut batch);
-            if !self.pass(&self.control, number, |control| control.take(&mut batch, &block)) {
+        let (mut current, mut ahead) = (Load::default(), Load::default());
+        while let Some(number) = self.fetch(&mut current) {
+            let Load { block, batch, .. } = &mut current;
+            self.read_ahead(&self.control.next, number, &mut ahead);
+            if !self.pass(&self.control, number, |control| control.take(batch, block)) {
                 return;
             }
             for (index, gate) in self.shards.iter().enumerate() {
-                if !self.pass(gate, number, |shard| shard.take(index, &batch, &block)) {
+                self.read_ahead(&gate.next, number, &mut ahead);
+                if !self.pass(gate, number, |shard| shard.take(index, batch, block)) {
                     return;
                 }
             }
+            current.number = None;
+            mem::swap(&mut current, &mut ahead);
+        }
+    }
+
+    /// The number of the block in `load`: if it holds none, the next one is read and decoded.
+    fn fetch(&self, load: &mut Load) -> Option<u64> {
+        if load.number.is_none() {
+            load.number = lock(&self.input).next(&mut load.block);
+            if load.number.is_some() {
+                self.decoder.decode(&load.block, &mut load.batch);
+            }
+        }
+        load.number
+    }
+
+    /// Fetches another block while `number` would have to wait for its turn.
+    fn read_ahead(&self, next: &AtomicU64, number: u64, ahead: &mut Load) {
+        if next.load(Ordering::Acquire) != number {
+            self.fetch(ahead);
         }
     }
 
