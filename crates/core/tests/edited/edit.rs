@@ -42,6 +42,9 @@ impl Frame {
     }
 }
 
+/// What it makes of the frames of a capture.
+pub type Edit = fn(&[Frame]) -> Vec<Frame>;
+
 /// All captures, by name.
 pub fn captures() -> Vec<(String, Vec<Frame>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");

@@ -1,11 +1,9 @@
 //! What a capture may lack or have too much of.
 
-use crate::edit::{Frame, captures, report};
+use crate::edit::{Edit, Frame, captures, report};
 use tcpwhy_core::capture::Problem;
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::report::Report;
-
-type Edit = fn(&[Frame]) -> Vec<Frame>;
 
 /// What differs today; the test fails when one of them does no longer.
 const KNOWN: &[&str] = &[

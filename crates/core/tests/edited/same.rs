@@ -1,12 +1,10 @@
 //! What a capture may be told by, without telling anything else: other numbers, other names, coarser times,
 //! another order of what happened at once, options that a middlebox took out.
 
-use crate::edit::{Frame, captures, report};
+use crate::edit::{Edit, Frame, captures, report};
 use std::collections::HashMap;
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::report::Report;
-
-type Edit = fn(&[Frame]) -> Vec<Frame>;
 
 /// What differs today; the test fails when one of them does no longer.
 const KNOWN: &[&str] = &[
