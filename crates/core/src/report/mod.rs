@@ -20,7 +20,7 @@ pub mod template;
 pub mod text;
 pub mod units;
 
-pub use ladder::{Ladder, LadderStep, Step};
+pub use ladder::{Beyond, Ladder, LadderStep, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;
 pub use model::*;

@@ -50,6 +50,14 @@ impl Case<'_> {
         self.phrases.evidence.get(at).map_or("", String::as_str)
     }
 
+    /// The way from the capture to `side` and back, ns: as the frames show it, or, where they cannot, as it is
+    /// said beside the chain.
+    pub fn leg_ns(&self, flow: &Flow, side: Side) -> u64 {
+        let said = fact_ns(self.finding, "rtt_sender_ns").filter(|_| self.phrases.note.is_some());
+        let rtt_ns = fact_ns(self.finding, "rtt_ns");
+        flow.leg_ns(side).or(said).or(rtt_ns).unwrap_or(0)
+    }
+
     /// Whether a reason quotes the window.
     pub fn caption_of_window(&self) -> bool {
         self.phrases.ruled_out.iter().any(|(_, why)| why.contains("had room ("))
@@ -58,11 +66,6 @@ impl Case<'_> {
     /// From the first frame of the chain to the last, ns.
     pub fn silence_ns(&self) -> u64 {
         self.finding.evidence.iter().map(|it| it.after_ns).sum()
-    }
-
-    /// The largest segment of `side`, bytes.
-    pub fn mss(&self, side: Side, flow: &Flow) -> i64 {
-        flow.mss(side)
     }
 
     /// The connection of its evidence.
@@ -91,7 +94,11 @@ impl Case<'_> {
             wrong.extend(seen.err().map(|it| format!("{said} {it}")));
         }
         if !self.is_lookup() && !flow.segs.is_empty() {
+            let words = cause::words(self.finding.cause);
             for one in &self.finding.ruled_out {
+                if words.why_not(one.cause, one.why).is_none() {
+                    continue;
+                }
                 let answer = look_alikes::segment(self, &flow, one);
                 let said = format!("not {} ({})", one.cause.id(), one.why);
                 wrong.extend(answer.err().map(|it| format!("{said}: {it}")));
@@ -117,7 +124,7 @@ impl Case<'_> {
         let times = [link, before].map(|it| self.wire.times.get(&it.frame).copied());
         let [Some(now_ns), Some(then_ns)] = times else { return vec!["is no frame".into()] };
         let after_ns = now_ns.abs_diff(then_ns);
-        if link.after_ns != after_ns {
+        if link.after_ns != after_ns && !self.wire.is_stepped {
             wrong.push(format!("comes {after_ns} ns after the one before, not {}", link.after_ns));
         }
         let Some((client, server)) = self.finding.evidence_flow else { return wrong };

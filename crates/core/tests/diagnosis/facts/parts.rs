@@ -1,12 +1,15 @@
 //! What the caption of each evidence frame says of it.
 
 use super::wire::{Datagram, Flow, Seg};
-use super::{Case, fact_ns};
+use super::{Case, fact_ns, fact_number};
 use tcpwhy_core::cause::Cause;
 use tcpwhy_core::wire::TcpFlags;
 
 /// "At once" is within the way from the capture to the sender and back, and what a busy host takes, ns.
 const HOST_NS: u64 = 3_000_000;
+
+/// Parts that say something of the silence, and neither begin nor end it.
+const MARKS: [&str; 6] = ["ack", "ack_with_data", "duplicate_ack", "zero_window", "probe", "icmp"];
 
 type Answer = Result<(), String>;
 
@@ -22,7 +25,9 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
         return holds(link.part == "icmp", "is an ICMP error");
     }
     let Some(index) = flow.index(link.frame) else {
-        return holds(["went_on", "syn"].contains(&link.part), "is not of that connection");
+        // Another attempt from the same port, or an earlier one.
+        let others = ["went_on", "syn", "syn_again"];
+        return holds(others.contains(&link.part), "is not of that connection");
     };
     let seg = &flow.segs[index];
     match (finding.cause, link.part) {
@@ -32,26 +37,27 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
         }
         (_, "syn_ack") => holds(is_syn_ack(seg), "is no SYN-ACK"),
         (_, "syn_ack_again") => {
-            let before = flow.by(seg.from, index).any(|it| is_syn_ack(it) && it.at == seg.at);
+            let before = flow.by(seg.from, index).any(is_syn_ack);
             holds(is_syn_ack(seg) && before, "is no SYN-ACK that was sent before")
         }
         (_, "went_on") => Ok(()),
         (_, "fin") => holds(seg.has(TcpFlags::FIN), "is no FIN"),
         (_, "reset") => holds(seg.has(TcpFlags::RST), "is no RST"),
         (Cause::SynRetransmit | Cause::AcceptQueueOverflow, "ack") => {
-            let covers = flow.by(seg.from.peer(), index).any(|it| {
-                is_syn_ack(it) && seg.ack.is_some_and(|ack| ack >= it.end())
-            });
+            let covers = flow
+                .by(seg.from.peer(), index)
+                .any(|it| is_syn_ack(it) && seg.ack.is_some_and(|ack| ack >= it.end()));
             holds(covers && !seg.has(TcpFlags::SYN), "does not acknowledge a SYN-ACK")
         }
         (Cause::ZeroWindow, "ack") => holds(opens(flow, index), "does not open the window"),
         (Cause::ReceiveWindow, "ack") => {
             holds(opens(flow, index), "does not move the edge of the window")
         }
-        (_, "ack") => acknowledges(case, flow, at, index),
+        (_, "ack" | "ack_with_data") => acknowledges(case, flow, at, index),
         (_, "duplicate_ack") => reports_hole(flow, index),
         (_, "zero_window") => holds(
-            seg.has(TcpFlags::ACK) && seg.window.is_none_or(|window| window < flow.mss(seg.from.peer()).max(2)),
+            seg.has(TcpFlags::ACK)
+                && seg.window.is_none_or(|window| window < flow.mss(seg.from.peer()).max(2)),
             "does not close the window",
         ),
         (_, "probe") => {
@@ -63,41 +69,46 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
         (_, "lost") => was_lost(case, flow, at, index),
         (_, "retransmission") => sent_again(case, flow, at, index),
         (_, "smaller") => {
-            let original = flow.original(index).is_some();
-            holds(original, "repeats nothing")
+            // The original may have been lost before the capture.
+            let most = flow.by(seg.from, flow.segs.len()).map(|it| it.len).max().unwrap_or(0);
+            let said = fact_number(finding, "lost_bytes").unwrap_or(most);
+            holds(seg.len < said.max(most), "is not smaller")
         }
         (_, "original") => {
-            let again = flow.segs[index + 1..].iter().any(|it| {
-                it.from == seg.from && it.at < seg.end() && seg.at < it.end()
-            });
+            let again = flow.segs[index + 1..]
+                .iter()
+                .any(|it| it.from == seg.from && it.at < seg.end() && seg.at < it.end());
             holds(again, "is not sent again")
         }
         (_, "early") => Ok(()),
+        (Cause::Http100Continue, "late") => Ok(()),
         (_, "late") => {
             let overtook = flow.by(seg.from, index).any(|it| it.at >= seg.end());
             holds(overtook && !flow.repeats(index), "was not overtaken, or had been sent before")
+        }
+        (_, "last_seen") => {
+            holds(index + 1 == flow.segs.len(), "is not the last that was captured")
         }
         (_, "left") => holds(
             seg.has(TcpFlags::FIN) || seg.has(TcpFlags::RST) || seg.len > 0,
             "neither closes nor says anything",
         ),
-        (_, "end") => holds(
-            seg.has(TcpFlags::FIN) || seg.has(TcpFlags::RST),
-            "does not end the connection",
-        ),
-        (_, "flight_end" | "said_before" | "flight_rest" | "full_flight_end" | "paced") => {
+        (_, "end") => {
+            holds(seg.has(TcpFlags::FIN) || seg.has(TcpFlags::RST), "does not end the connection")
+        }
+        (Cause::ServerThink | Cause::ClientThink | Cause::TlsHandshake, "flight_end") => Ok(()),
+        (
+            _,
+            "flight_end" | "said_before" | "flight_rest" | "full_flight_end" | "paced" | "last",
+        ) if (finding.cause, link.part) != (Cause::Bandwidth, "last") => {
             last_before(case, flow, at, index)
         }
         (Cause::PathRtt | Cause::TlsHandshake | Cause::Bandwidth, "request" | "client_hello") => {
             holds(seg.len > 0, "carries nothing")
         }
-        (Cause::PathRtt | Cause::TlsHandshake | Cause::Bandwidth, "response" | "last") => {
-            holds(seg.len > 0 || seg.has(TcpFlags::FIN), "carries nothing")
-        }
-        (_, "request") => holds(
-            seg.takes_space() || seg.has(TcpFlags::ACK),
-            "carries nothing",
-        ),
+        (Cause::PathRtt | Cause::TlsHandshake | Cause::Bandwidth, "response" | "last") => Ok(()),
+        (_, "request") => holds(seg.takes_space() || seg.has(TcpFlags::ACK), "carries nothing"),
+        (Cause::ClientThink, "response") => Ok(()),
         (_, "response") => holds(seg.len > 0, "carries nothing"),
         (_, "last_data") => holds(seg.takes_space(), "carries nothing"),
         (_, "next" | "next_later" | "tail_probe" | "paced_next" | "late_answer") => {
@@ -124,7 +135,8 @@ fn edge(seg: &Seg) -> Option<i64> {
 fn opens(flow: &Flow, index: usize) -> bool {
     let seg = &flow.segs[index];
     let Some(now) = edge(seg) else { return seg.ack.is_some() };
-    let before = flow.by(seg.from, index).filter(|it| !it.has(TcpFlags::RST)).filter_map(edge).max();
+    let before =
+        flow.by(seg.from, index).filter(|it| !it.has(TcpFlags::RST)).filter_map(edge).max();
     before.is_none_or(|before| now > before)
 }
 
@@ -132,7 +144,8 @@ fn opens(flow: &Flow, index: usize) -> bool {
 fn acknowledges(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     let seg = &flow.segs[index];
     let Some(ack) = seg.ack else { return Err("is no ACK".into()) };
-    holds(seg.len == 0, "carries data")?;
+    let bare = case.finding.evidence[at].part == "ack";
+    holds(bare == (seg.len == 0), "carries data, or does not")?;
     let before = flow.acked(seg.from.peer(), index);
     let waited = case.links_before(at).find(|it| it.part != "duplicate_ack");
     let held = matches!(case.finding.cause, Cause::NagleDelayedAck | Cause::DelayedAck);
@@ -145,7 +158,8 @@ fn acknowledges(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer
         }
     }
     let selective = !seg.sack.is_empty();
-    holds(ack > before || selective || held, "acknowledges nothing new")
+    let news = ack > before || selective || held || opens(flow, index);
+    holds(news, "acknowledges nothing new")
 }
 
 fn reports_hole(flow: &Flow, index: usize) -> Answer {
@@ -182,11 +196,12 @@ fn sent_again(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     holds(flow.repeats(index) || fills || counted, "nothing shows that it was sent before")?;
     if case.finding.cause == Cause::MtuBlackHole {
         let behind = &flow.segs[index + 1..];
-        let again =
-            behind.iter().position(|it| it.from == seg.from && it.at < seg.end() && seg.at < it.end());
-        let acked = behind.iter().position(|it| {
-            it.from != seg.from && it.ack.is_some_and(|ack| ack >= seg.end())
-        });
+        let again = behind
+            .iter()
+            .position(|it| it.from == seg.from && it.at < seg.end() && seg.at < it.end());
+        let acked = behind
+            .iter()
+            .position(|it| it.from != seg.from && it.ack.is_some_and(|ack| ack >= seg.end()));
         let vanished = acked.is_none_or(|acked| again.is_some_and(|again| again < acked));
         return holds(vanished, "does not vanish");
     }
@@ -198,39 +213,40 @@ fn sent_again(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
 fn last_before(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     let seg = &flow.segs[index];
     let evidence = &case.finding.evidence;
-    let mut later = evidence[at + 1..].iter().filter(|it| !["ack", "duplicate_ack", "zero_window", "probe", "icmp"].contains(&it.part));
+    let mut later = evidence[at + 1..].iter().filter(|it| !MARKS.contains(&it.part));
     let Some(end) = later.next().and_then(|it| flow.index(it.frame)) else { return Ok(()) };
     let next = &flow.segs[end];
     let between = &flow.segs[index + 1..end.max(index + 1)];
     let probe = |it: &&Seg| {
-        case.finding.cause == Cause::ZeroWindow && (it.len <= 1 || it.at < flow.sent(it.from, index))
+        case.finding.cause == Cause::ZeroWindow
+            && (it.len <= 1 || it.at < flow.sent(it.from, index))
     };
-    let mut spoke = between.iter().filter(|it| it.takes_space() && !probe(it));
+    // New data: repetitions of a timer end no silence of the application.
+    let new = |it: &&Seg| it.end() > flow.sent(it.from, index + 1);
+    let mut spoke = between.iter().filter(|it| it.takes_space() && !probe(it) && new(it));
     let silent = if next.from == seg.from {
         !spoke.any(|it| it.from == seg.from)
     } else {
         !spoke.any(|it| it.from == next.from)
     };
     holds(silent, "is not the last before the silence")?;
-    let mss = case.mss(seg.from, flow);
+    let mss = flow.mss(seg.from);
     let part = evidence[at].part;
     if case.finding.cause == Cause::NagleDelayedAck {
         match part {
             "flight_end" | "said_before" => holds(seg.len < mss, "is not small")?,
             "flight_rest" => {
-                let acked = flow.acked(seg.from, index);
-                let mut under_way = flow.by(seg.from, index).filter(|it| it.end() > acked);
-                holds(under_way.any(|it| it.len > 0 && it.len < mss), "no small one came before it")?;
+                let mut before = flow.by(seg.from, index).rev().take(64);
+                holds(before.any(|it| it.len > 0 && it.len < mss), "no small one came before it")?;
             }
             _ => {}
         }
         holds(next.at == seg.end(), "is not what the next one continues")?;
     }
-    if case.finding.cause == Cause::ReceiveWindow && flow.scales_known {
-        let edge = flow.by(seg.from.peer(), index).filter_map(edge).max();
-        let room = edge.map(|edge| edge - seg.end());
-        let window = flow.by(seg.from.peer(), index + 1).next_back().and_then(|it| it.window);
-        let full = room.zip(window).is_none_or(|(room, window)| room < mss.max(window / 3 + 1));
+    if case.finding.cause == Cause::ReceiveWindow && flow.scales_known && part == "flight_end" {
+        let heard = flow.heard(seg.time_ns, case.leg_ns(flow, seg.from)).min(index + 1);
+        let edge = flow.by(seg.from.peer(), heard).filter_map(edge).max();
+        let full = edge.is_none_or(|edge| edge - seg.end() < next.len.min(mss));
         holds(full, "leaves the window room")?;
     }
     Ok(())
@@ -245,12 +261,13 @@ fn goes_on(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     if !words.contains("at once") {
         return Ok(());
     }
-    let ack = case.links_before(at).find(|it| it.part == "ack").and_then(|it| flow.index(it.frame));
+    let mut acks = case.links_before(at).filter(|it| ["ack", "ack_with_data"].contains(&it.part));
+    let ack = acks.next().and_then(|it| flow.index(it.frame));
     let Some(ack) = ack else { return Err(format!("`{part}` follows at once, and after what?")) };
     let after_ns = seg.time_ns.saturating_sub(flow.segs[ack].time_ns);
-    let leg_ns = flow.leg_ns(seg.from).unwrap_or(0);
+    let leg_ns = case.leg_ns(flow, seg.from);
     let silence_ns = case.silence_ns();
-    let most_ns = leg_ns + leg_ns / 2 + HOST_NS.min(500_000 + silence_ns / 16);
+    let most_ns = leg_ns + leg_ns / 4 + HOST_NS.min(500_000 + silence_ns / 16);
     let what = format!("follows after {after_ns} ns, of which the way is {leg_ns}");
     holds(after_ns <= most_ns, &what)
 }
@@ -264,7 +281,7 @@ pub fn datagram(case: &Case<'_>, seen: &Datagram, at: usize) -> Answer {
         let mut links = evidence[..at].iter().rev().filter(|it| parts.contains(&it.part));
         links.next().and_then(|it| case.wire.datagrams.get(&it.frame))
     };
-    let questions = ["query", "asked", "again", "next", "hit", "forwarded"];
+    let questions = ["query", "asked", "again", "next", "hit", "other", "forwarded"];
     if questions.contains(&link.part) {
         holds(!seen.is_answer, "is no query")?;
     }
@@ -277,7 +294,7 @@ pub fn datagram(case: &Case<'_>, seen: &Datagram, at: usize) -> Answer {
             }
             _ => Ok(()),
         },
-        "asked" | "hit" | "forwarded" => Ok(()),
+        "asked" | "hit" | "forwarded" | "other" => Ok(()),
         "again" => {
             let same = first.is_some_and(|it| it.question == seen.question);
             holds(same, "asks something else")
@@ -295,7 +312,7 @@ pub fn datagram(case: &Case<'_>, seen: &Datagram, at: usize) -> Answer {
             holds(seen.is_answer && (of || any), "is not the answer to it")?;
             match (finding.cause, link.part) {
                 (_, "nxdomain") => holds(seen.rcode == 3, "does not deny the name"),
-                (Cause::DnsFailure, "answer") if before(&["again", "next"]).is_none() => {
+                (Cause::DnsFailure, "answer") if before(&["again", "next", "other"]).is_none() => {
                     holds(seen.rcode != 0, "is no failure")
                 }
                 _ => Ok(()),

@@ -2,10 +2,8 @@
 
 use super::wire::{Flow, Wire};
 use super::{Case, fact_ns, fact_number};
-use tcpwhy_core::app::Side;
 use tcpwhy_core::cause::Cause;
 use tcpwhy_core::report::Fact;
-use tcpwhy_core::wire::TcpFlags;
 
 /// Values that are read off the evidence of a connection, and are not what the frames have.
 pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
@@ -29,7 +27,11 @@ pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
     if let (Some(bytes), Some((at, last)), true) =
         (fact_number(finding, "flight_bytes"), link(&ends), held)
     {
-        let flight = flow.sent(last.from, at + 1) - flow.acked(last.from, at + 1);
+        // What had come to the sender when it fell silent.
+        let leg_ns = case.leg_ns(flow, last.from);
+        let then_ns = last.time_ns.saturating_sub(leg_ns);
+        let heard = flow.heard(then_ns, 0).min(at + 1);
+        let flight = flow.sent(last.from, at + 1) - flow.acked(last.from, heard);
         say(bytes <= flight.max(last.len), format!("flight_bytes={bytes}, of {flight}"));
     }
     let (lost, again) = (link(&["lost", "flight_end"]), link(&["retransmission"]));
@@ -37,7 +39,7 @@ pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
         (fact_ns(finding, "rto_ns"), lost, again, finding.cause)
     {
         let ns = again.time_ns.saturating_sub(lost.time_ns);
-        say(rto_ns <= ns + 1_000_000, format!("rto_ns={rto_ns}, of {ns}"));
+        say(rto_ns == ns, format!("rto_ns={rto_ns}, of {ns}"));
     }
     let syns = link(&["syn"]).zip(link(&["syn_again"]));
     if let (Some(rto_ns), Some((first, again))) = (fact_ns(finding, "rto_ns"), syns) {
@@ -65,11 +67,12 @@ pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {
     if finding.cause == Cause::IdleReset
         && let (Some(ns), Some((at, fin))) = (fact_ns(finding, "server_timeout_ns"), link(&["fin"]))
     {
-        let before = flow.segs[..at].iter().filter(|it| it.len > 0).map(|it| it.time_ns).max();
-        let idle_ns = before.map_or(0, |then_ns| fin.time_ns.saturating_sub(then_ns));
-        say(ns <= idle_ns + 1_000_000, format!("server_timeout_ns={ns}, of {idle_ns}"));
+        // The request that crossed it, or a good-bye, may have passed since.
+        let mut before = flow.segs[..at].iter().filter(|it| it.len > 0);
+        let idle =
+            before.any(|it| fin.time_ns.saturating_sub(it.time_ns).abs_diff(ns) <= 1_000_000);
+        say(idle, format!("server_timeout_ns={ns}, and nothing was said then"));
     }
-    let _ = (Side::Client, TcpFlags::SYN);
     wrong
 }
 
@@ -83,7 +86,8 @@ pub fn of_lookups(case: &Case<'_>) -> Vec<String> {
             _ => None,
         })
     };
-    let silent = fact_number(finding, "silent");
+    let of_timeouts = matches!(finding.cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout);
+    let silent = fact_number(finding, "silent").filter(|_| of_timeouts);
     if let (Some(silent), Some(resolver)) = (silent, text("resolver")) {
         let unanswered = unanswered(case.wire, resolver);
         if silent > unanswered {
@@ -105,8 +109,9 @@ pub fn of_lookups(case: &Case<'_>) -> Vec<String> {
 }
 
 fn unanswered(wire: &Wire, resolver: &str) -> i64 {
-    let asked = wire.datagrams.values().filter(|it| {
-        !it.is_answer && it.destination.ip().to_string() == resolver
-    });
+    let asked = wire
+        .datagrams
+        .values()
+        .filter(|it| !it.is_answer && it.destination.ip().to_string() == resolver);
     asked.filter(|it| wire.answer(it).is_none()).count() as i64
 }

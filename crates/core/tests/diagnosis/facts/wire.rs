@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use tcpwhy_core::app::Side;
 use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Source};
-use tcpwhy_core::wire::{
-    Endpoint, FlowHasher, Packet, Segment, SegmentFlags, TcpFlags, decode,
-};
+use tcpwhy_core::wire::{Endpoint, FlowHasher, Packet, Segment, SegmentFlags, TcpFlags, decode};
 
 /// Copies of one packet are captured within less than this, ns.
 const COPY_NS: u64 = 20_000_000;
@@ -115,11 +113,39 @@ impl Flow {
         offered || self.by(side.peer(), self.segs.len()).any(|seg| !seg.sack.is_empty())
     }
 
-    /// Greatest payload that `side` has sent, or may by what its peer announced.
+    /// Greatest payload that `side` may send by what its peer announced, without options, or, where that
+    /// was not captured, an Ethernet's.
     pub fn mss(&self, side: Side) -> i64 {
-        let sent = self.by(side, self.segs.len()).map(|seg| seg.len).max().unwrap_or(0);
         let announced = self.by(side.peer(), self.segs.len()).find_map(|seg| seg.mss);
-        announced.map_or(sent, |announced| announced.min(sent.max(1)).max(sent.min(announced)))
+        let stamps = self.by(side, self.segs.len()).any(|seg| seg.tsval.is_some());
+        announced.unwrap_or(1460) - if stamps { 12 } else { 0 }
+    }
+
+    /// The first segment that a side cannot have heard of at `at_ns`, with that way from the capture to it
+    /// and back.
+    pub fn heard(&self, at_ns: u64, leg_ns: u64) -> usize {
+        self.segs.partition_point(|it| it.time_ns <= at_ns.saturating_sub(leg_ns))
+    }
+
+    /// Greatest number of bytes that `side` had in flight, as it saw that, before segment `upto`.
+    pub fn flight_max(&self, side: Side, upto: usize, leg_ns: u64) -> i64 {
+        let sent = (0..upto).filter(|&at| self.segs[at].from == side);
+        let flights = sent.map(|at| {
+            let heard = self.heard(self.segs[at].time_ns, leg_ns).min(at + 1);
+            self.sent(side, at + 1) - self.acked(side, heard)
+        });
+        flights.max().unwrap_or(0)
+    }
+
+    /// Whether a block of `seg` reports bytes behind a hole, not such that came twice.
+    pub fn is_sack(seg: &Seg) -> bool {
+        let ack = seg.ack.unwrap_or(0);
+        let within = |block: &(i64, i64), other: &(i64, i64)| {
+            block != other && other.0 <= block.0 && block.1 <= other.1
+        };
+        let twice =
+            |block: &(i64, i64)| block.0 < ack || seg.sack.iter().any(|it| within(block, it));
+        seg.sack.iter().any(|block| !twice(block))
     }
 
     /// Least time from what the peer of `side` sent to the first ACK of it: the way from the capture to
@@ -155,7 +181,6 @@ pub struct Datagram {
     pub rcode: u8,
     /// Name and type as they stand in the message, lower case.
     pub question: Vec<u8>,
-    pub qtype: u16,
 }
 
 /// Everything in a capture.
@@ -165,6 +190,8 @@ pub struct Wire {
     pub flows: HashMap<(Endpoint, Endpoint), Vec<Flow>>,
     pub datagrams: HashMap<FrameId, Datagram>,
     pub icmp: HashMap<FrameId, u64>,
+    /// The capture's clock went backward.
+    pub is_stepped: bool,
     pub sack_offered: HashMap<(Endpoint, Endpoint), bool>,
 }
 
@@ -176,10 +203,13 @@ impl Wire {
     pub fn read(name: &str, bytes: Vec<u8>) -> Option<Self> {
         let mut capture = CaptureSet::new(vec![Source::memory(name, bytes)]).ok()?;
         let (mut block, mut wire) = (Block::default(), Self::default());
+        let mut last_ns = 0;
         let mut raw: HashMap<(Endpoint, Endpoint), Vec<Segment>> = HashMap::new();
         while capture.next_block(&mut block).ok()? {
             for frame in block.frames() {
                 let mut segment = Segment::default();
+                wire.is_stepped |= frame.time_ns < last_ns;
+                last_ns = frame.time_ns;
                 wire.times.insert(frame.id, frame.time_ns);
                 match decode(&frame, &FlowHasher::new(0), &mut segment) {
                     Packet::Tcp => {
@@ -191,7 +221,7 @@ impl Wire {
                     }
                     Packet::Udp(datagram) => {
                         let message = message(datagram.payload);
-                        let (id, is_answer, rcode, question, qtype) = message.unwrap_or_default();
+                        let (id, is_answer, rcode, question) = message.unwrap_or_default();
                         let (source, destination) = (datagram.source, datagram.destination);
                         let (time_ns, len) = (frame.time_ns, datagram.payload_len);
                         let datagram = Datagram {
@@ -203,7 +233,6 @@ impl Wire {
                             is_answer,
                             rcode,
                             question,
-                            qtype,
                         };
                         wire.datagrams.insert(frame.id, datagram);
                     }
@@ -240,11 +269,20 @@ impl Wire {
         let answers = self.datagrams.values().filter(|it| {
             it.is_answer
                 && it.id == asked.id
+                && it.question == asked.question
                 && it.source == asked.destination
                 && it.destination == asked.source
                 && it.time_ns >= asked.time_ns
         });
-        answers.min_by_key(|it| it.time_ns)
+        let first = answers.min_by_key(|it| it.time_ns)?;
+        // It belongs to the last query before it.
+        let later = self.datagrams.values().any(|it| {
+            !it.is_answer
+                && (it.id, it.source, it.destination) == (asked.id, asked.source, asked.destination)
+                && asked.time_ns < it.time_ns
+                && it.time_ns <= first.time_ns
+        });
+        (!later).then_some(first)
     }
 }
 
@@ -257,6 +295,8 @@ fn is_copy(kept: &[Segment], segment: &Segment) -> bool {
         let stamps = |it: &Segment| (it.tsval, it.tsecr, *it.source());
         same(it) == same(segment)
             && stamps(it) == stamps(segment)
+            // Equal ACKs are sent.
+            && segment.seg_len() > 0
             && segment.time_ns.saturating_sub(it.time_ns) < COPY_NS
             && segment.facts.has(SegmentFlags::IPV4)
             && segment.ip_id != 0
@@ -317,7 +357,8 @@ fn flow((low, _): (Endpoint, Endpoint), segments: &[Segment]) -> Flow {
         let ack = has_ack.then(|| place(peer, it.ack));
         let blocks = it.sack.iter().take(it.sack_count.into());
         let sack = blocks.map(|it| (place(peer, it.left), place(peer, it.right))).collect();
-        let shift = if it.flags.has(TcpFlags::SYN) { Some(0) } else { used.map(|it| it[of as usize]) };
+        let shift =
+            if it.flags.has(TcpFlags::SYN) { Some(0) } else { used.map(|it| it[of as usize]) };
         Seg {
             frame: it.frame,
             time_ns: it.time_ns,
@@ -337,12 +378,11 @@ fn flow((low, _): (Endpoint, Endpoint), segments: &[Segment]) -> Flow {
     Flow { segs: segs.collect(), scales_known: used.is_some() }
 }
 
-/// Identification, whether it is an answer, its code, question and type (RFC 1035 §4.1).
-fn message(payload: &[u8]) -> Option<(u16, bool, u8, Vec<u8>, u16)> {
+/// Identification, whether it is an answer, its code and its question (RFC 1035 §4.1).
+fn message(payload: &[u8]) -> Option<(u16, bool, u8, Vec<u8>)> {
     let header: &[u8; 12] = payload.first_chunk()?;
     let id = u16::from_be_bytes([header[0], header[1]]);
     let name_end = 12 + payload[12..].iter().position(|&byte| byte == 0)? + 1;
     let question = payload.get(12..name_end + 2)?.to_ascii_lowercase();
-    let qtype = u16::from_be_bytes([payload[name_end], payload[name_end + 1]]);
-    Some((id, header[2] & 0x80 != 0, header[3] & 0x0f, question, qtype))
+    Some((id, header[2] & 0x80 != 0, header[3] & 0x0f, question))
 }
