@@ -19,6 +19,14 @@ impl Connection {
             && self.may_be_under_way(side)
     }
 
+    /// Whether `side` repeats by its timer what began before the capture, or what nobody is seen to have asked for:
+    /// it waits for that to be acknowledged.
+    pub(super) fn repeats_what_nobody_hears(&self, side: Side) -> bool {
+        !self.timeline.accrues()
+            && self.may_be_under_way(side)
+            && self.halves[side as usize].timer_doubles()
+    }
+
     /// `side` is in the middle of a message, and somebody waits for the rest of it.
     #[cold]
     pub(super) fn take_up(
