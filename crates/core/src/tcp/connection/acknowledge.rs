@@ -84,7 +84,7 @@ impl Connection {
     /// `segment` of `side` acknowledges `covered` bytes more, `rtt_ns` after what was timed of them had passed.
     /// Where the handshake was captured, that can only make the path shorter. Otherwise it may be all that is
     /// known: an answer's ACK has waited for the answer, and one alone may have been kept back, unless it comes
-    /// too soon for that or acknowledges two full segments (RFC 9293 §3.8.6.3).
+    /// too soon for that or two full segments have come at once (RFC 9293 §3.8.6.3).
     fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
         if !self.mid_stream {
             return self.path.sample(side, rtt_ns);
@@ -94,7 +94,10 @@ impl Connection {
             return;
         }
         let sent = &self.halves[side.peer() as usize];
-        let at_once = covered >= 2 * sent.smss() && !sent.trouble().after_loss;
+        // All that was under way had been sent with what was timed.
+        let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
+        let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
+        let at_once = covered + under_way >= 2 * sent.smss() && !sent.trouble().after_loss;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < PROMPT_NS || at_once);
     }
 
