@@ -250,8 +250,8 @@ const ASTRAY_NS: u64 = 1_000_000_000;
 /// The clock went backward among `entries`: a single frame whose time is astray takes that of the frame before it.
 fn level_out(entries: &mut [FrameEntry]) {
     for at in 1..entries.len() {
-        let [before_ns, behind_ns] =
-            [at.saturating_sub(1), at + 1].map(|at| entries.get(at).map_or(u64::MAX, |it| it.time_ns));
+        let [before_ns, behind_ns] = [at.saturating_sub(1), at + 1]
+            .map(|at| entries.get(at).map_or(u64::MAX, |it| it.time_ns));
         if before_ns <= behind_ns && entries[at].time_ns > behind_ns.saturating_add(ASTRAY_NS) {
             entries[at].time_ns = before_ns;
         }

@@ -134,10 +134,7 @@ pub fn perhaps_distance(
     let (least_ns, _) = cause.waits.points().next()?;
     let least_ns = endpoint.server_leg_max_ns.map_or(least_ns, |max_ns| max_ns.min(least_ns));
     let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
-    // No router says that it is near, unless an ACK came that late.
-    let near = endpoint.is_on_link() && endpoint.server_leg_max_ns.is_none();
-    let unknown = !endpoint.server_leg_known && !near;
-    (unknown && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
+    (!endpoint.server_leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
 }
 
 /// How sure the finding is, 0 to 1: more cases and a vantage at the silent side help, a trace

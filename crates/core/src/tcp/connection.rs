@@ -310,7 +310,7 @@ impl Connection {
                 || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns));
         if by_timer && !arrived {
             self.halves[index].follow_timer(start, segment);
-            if self.repeats_what_nobody_hears(side) {
+            if self.repeats_what_nobody_hears(side, segment) {
                 let since_ns = self.halves[index].trouble().repeating.first_ns;
                 self.take_up(side, segment, since_ns, shared);
             }

@@ -184,9 +184,8 @@ impl Exchange {
     /// It was judged before more was known of the way to both ends than that it is no longer than some time:
     /// now it is `ways_ns`, by side.
     pub(super) fn learn_ways(&mut self, ways_ns: [u64; 2]) {
-        let more_ns = |side: Side| {
-            ways_ns[side as usize].saturating_sub(self.ways_ns[side as usize])
-        };
+        let more_ns =
+            |side: Side| ways_ns[side as usize].saturating_sub(self.ways_ns[side as usize]);
         let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
         if self.outcome == Outcome::Complete {
             self.ledger.add(Owner::Path, to_client_ns);

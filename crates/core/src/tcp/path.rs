@@ -160,6 +160,11 @@ impl Path {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
+    /// The same between client and server, as far as it is known.
+    pub fn base_way_ns(&self) -> u64 {
+        self.way_ns(Side::Client) + self.way_ns(Side::Server)
+    }
+
     /// Whether the vantage is at `side`: what passes it arrives there.
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);

@@ -9,7 +9,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited, is_initial_ttl};
+use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -157,12 +157,6 @@ impl EndpointTally {
         self.kind(&exchange.kind).add(exchange);
     }
 
-    /// Whether no router lies between the server and the capture, by what systems begin to count down
-    /// from: it is near.
-    pub(in crate::cause) fn is_on_link(&self) -> bool {
-        is_initial_ttl(self.ttl)
-    }
-
     /// Counts a connection to the endpoint.
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
@@ -175,8 +169,8 @@ impl EndpointTally {
         if connection.path.knows(Side::Server) {
             self.bound_server_leg(connection.path.rtt_ns(Side::Server));
         }
-        if connection.path.base_rtt_ns() > 0 {
-            self.rtts.record(connection.path.base_rtt_ns());
+        if connection.path.base_way_ns() > 0 {
+            self.rtts.record(connection.path.base_way_ns());
         }
         self.protocol = self.protocol.max(connection.protocol());
         self.name(connection.software(Side::Server));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cause::Class;
 use crate::tcp::exchange::Chain;
+use crate::tcp::half::RTO_MIN_NS;
 use crate::tcp::pause::PAUSE_MIN_NS;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
@@ -247,7 +248,9 @@ impl Connection {
             );
         }
         let one_way = self.halves.iter().any(|half| !half.seen());
-        if one_way && !self.halves.iter().any(Half::timer_doubles) {
+        let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
+        let proven = self.halves.iter().any(Half::timer_doubles) && timed_out_ns >= RTO_MIN_NS;
+        if one_way && !proven {
             // Whether a timer repeats or the other side asks for it is not seen, nor whether anybody waits.
             exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
         }
