@@ -249,7 +249,11 @@ impl Connection {
         }
         let one_way = self.halves.iter().any(|half| !half.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
-        let proven = self.halves.iter().any(Half::timer_doubles) && timed_out_ns >= RTO_MIN_NS;
+        // What comes first on a connection may be ignored by a listener whose queue is full, and not lost.
+        let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+        let proven = self.halves.iter().any(Half::timer_doubles)
+            && timed_out_ns >= RTO_MIN_NS
+            && (self.mid_stream || !is_first);
         if one_way && !proven {
             // Whether a timer repeats or the other side asks for it is not seen, nor whether anybody waits.
             exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
