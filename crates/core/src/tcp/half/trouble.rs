@@ -269,27 +269,38 @@ impl Trouble {
         }
     }
 
-    /// The stream from `start` to `end` came after all.
+    /// The stream from `start` to `end` came after all. Where that leaves two pieces of a hole and there is
+    /// room for one, the smaller piece is forgotten: what fills it later counts as a repetition.
     pub fn fill(&mut self, start: u64, end: u64) {
         let apart = |hole: &Hole| end <= hole.start || hole.end <= start;
-        if self.holes.iter().all(apart) {
-            return;
+        let Some(first) = self.holes.iter().position(|hole| !apart(hole)) else { return };
+        let hole = self.holes[first];
+        let before = Hole { end: start.max(hole.start), ..hole };
+        let after = Hole { start: end.min(hole.end), ..hole };
+        let [len_before, len_after] = [before, after].map(|piece| piece.end - piece.start);
+        if len_before > 0 && len_after > 0 && self.holes.len() < HOLES_MAX {
+            self.holes[first] = before;
+            self.holes.insert(first + 1, after);
+        } else if len_before > 0 && len_after > 0 {
+            self.holes[first] = if len_after > len_before { after } else { before };
+        } else {
+            self.fill_from(first, start, end);
         }
-        let mut rest = Vec::with_capacity(self.holes.len() + 1);
-        for hole in self.holes.drain(..) {
-            if apart(&hole) {
-                rest.push(hole);
-                continue;
-            }
-            if hole.start < start {
-                rest.push(Hole { end: start, ..hole });
-            }
-            if end < hole.end {
-                rest.push(Hole { start: end, ..hole });
-            }
-        }
-        self.holes = rest;
         self.settle_in_order();
+    }
+
+    /// The same for all holes from that at `first` on where none is left in two pieces.
+    fn fill_from(&mut self, first: usize, start: u64, end: u64) {
+        for hole in &mut self.holes[first..] {
+            if hole.start < end && start < hole.end {
+                if hole.start < start {
+                    hole.end = start;
+                } else {
+                    hole.start = end.min(hole.end);
+                }
+            }
+        }
+        self.holes.retain(|hole| hole.start < hole.end);
     }
 
     /// Holes were filled: everything up to the first that is left was seen.
