@@ -48,8 +48,9 @@ impl EarlyBytes {
     /// Keeps `bytes`.
     pub fn keep(&mut self, bytes: &[u8]) -> Piece {
         self.next += 1;
-        self.pieces.insert(self.next, bytes.into());
-        self.cost_bytes += bytes.len() + PIECE_COST_BYTES;
+        let kept = bytes.to_vec();
+        self.cost_bytes += cost_bytes(&kept);
+        self.pieces.insert(self.next, kept);
         self.bound();
         self.next
     }
@@ -57,33 +58,38 @@ impl EarlyBytes {
     /// Keeps `bytes` behind those of `piece`; false if that was given up.
     pub fn append(&mut self, piece: Piece, bytes: &[u8]) -> bool {
         let Some(kept) = self.pieces.get_mut(&piece) else { return false };
+        self.cost_bytes -= cost_bytes(kept);
         kept.extend_from_slice(bytes);
-        self.cost_bytes += bytes.len();
+        self.cost_bytes += cost_bytes(kept);
         self.bound();
         self.pieces.contains_key(&piece)
     }
 
     /// Takes the bytes of `piece` out; there are none where it was given up.
     pub fn take(&mut self, piece: Piece) -> Vec<u8> {
-        let bytes = self.pieces.remove(&piece);
-        self.cost_bytes -= bytes.as_ref().map_or(0, |bytes| bytes.len() + PIECE_COST_BYTES);
-        bytes.unwrap_or_default()
+        let Some(bytes) = self.pieces.remove(&piece) else { return Vec::new() };
+        self.cost_bytes -= cost_bytes(&bytes);
+        bytes
     }
 
     fn bound(&mut self) {
         while self.cost_bytes > self.limit_bytes
             && let Some((_, oldest)) = self.pieces.pop_first()
         {
-            self.cost_bytes -= oldest.len() + PIECE_COST_BYTES;
+            self.cost_bytes -= cost_bytes(&oldest);
             self.given_up_bytes += oldest.len() as u64;
         }
     }
 
     /// Bytes of memory, the spare room of the pieces included.
     pub fn heap_bytes(&self) -> usize {
-        let bytes = self.pieces.values().map(|bytes| bytes.capacity() + PIECE_COST_BYTES);
-        bytes.sum()
+        self.cost_bytes
     }
+}
+
+/// What keeping a piece takes, its spare room included.
+fn cost_bytes(piece: &Vec<u8>) -> usize {
+    piece.capacity() + PIECE_COST_BYTES
 }
 
 #[cfg(test)]

@@ -310,3 +310,44 @@ impl Trouble {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_hole(start: u64, end: u64) -> Trouble {
+        let mut trouble = Trouble::default();
+        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0 });
+        trouble
+    }
+
+    /// What is looked at with each segment is bounded by the number of holes.
+    #[test]
+    fn few_holes_are_kept_whatever_the_order_in_which_a_hole_is_filled() {
+        const SEGMENTS: u64 = 10_000;
+        let upward: Vec<u64> = (0..SEGMENTS).collect();
+        let downward: Vec<u64> = (0..SEGMENTS).rev().collect();
+        let scattered: Vec<u64> = (0..SEGMENTS).map(|index| index * 7_919 % SEGMENTS).collect();
+        for order in [upward, downward, scattered] {
+            let mut trouble = with_hole(1_000, 1_000 + 20 * SEGMENTS);
+            for index in order {
+                let start = 1_005 + 20 * index;
+                trouble.fill(start, start + 10);
+                assert!(trouble.holes.len() <= HOLES_MAX, "{}", trouble.holes.len());
+                assert!(trouble.holes.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            }
+        }
+    }
+
+    #[test]
+    fn the_larger_piece_of_a_hole_is_kept_where_there_is_room_for_one() {
+        let mut trouble = with_hole(0, 100_000);
+        for index in 1..=100_u64 {
+            trouble.fill(100_000 - 20 * index, 100_000 - 20 * index + 10);
+        }
+        assert_eq!((trouble.holes.len(), trouble.in_order), (HOLES_MAX, 0));
+        assert_eq!(trouble.holes[0].end, 98_000, "what is left of the beginning");
+        trouble.fill(0, 200_000);
+        assert!(trouble.holes.is_empty());
+    }
+}
