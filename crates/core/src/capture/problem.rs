@@ -161,7 +161,10 @@ impl fmt::Display for Problem {
                  written (tcpdump -U writes each at once)"
             ),
             Self::Foreign { looks_like } => {
-                write!(f, "is not a packet capture (pcap, pcapng or snoop): it looks like {looks_like}")
+                write!(
+                    f,
+                    "is not a packet capture (pcap, pcapng or snoop): it looks like {looks_like}"
+                )
             }
             Self::Version { format, major, minor } => write!(
                 f,

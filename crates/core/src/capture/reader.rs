@@ -114,8 +114,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Tells the format of a capture; the error is why nothing of it can be read.
     pub(super) fn open(stored: Box<dyn Read + Send>, eager: bool) -> Result<Self, Problem> {
-        let (input, mut head) =
-            Input::open(stored).map_err(|error| Problem::of_read(0, &error))?;
+        let (input, mut head) = Input::open(stored).map_err(|error| Problem::of_read(0, &error))?;
         let (format, header_bytes) = Format::of(&head)?;
         head.drain(..header_bytes);
         Ok(Self {

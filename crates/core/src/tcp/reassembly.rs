@@ -143,13 +143,7 @@ impl Reassembly {
     }
 
     /// The hole up to `position` will not be filled: the framer is told how much is missing.
-    pub fn skip_to(
-        &mut self,
-        side: Side,
-        position: u64,
-        room: &mut EarlyBytes,
-        on: Consumer<'_>,
-    ) {
+    pub fn skip_to(&mut self, side: Side, position: u64, room: &mut EarlyBytes, on: Consumer<'_>) {
         self.drain(side, room, on);
         loop {
             let Some(next) = self.next.map(NonZeroU64::get).filter(|&next| next < position) else {
@@ -370,7 +364,13 @@ mod tests {
             reassembly.start(ORIGIN);
             for index in (1..100 * WAITING_MAX as u64).rev() {
                 let start = ORIGIN + 10 * step * index;
-                reassembly.push(Side::Server, (start, 10), &[7; 10], &mut room, &mut |_, _, _, _| {});
+                reassembly.push(
+                    Side::Server,
+                    (start, 10),
+                    &[7; 10],
+                    &mut room,
+                    &mut |_, _, _, _| {},
+                );
                 let waiting = reassembly.waiting.as_ref().expect("a hole");
                 assert!(waiting.early.len() <= WAITING_MAX, "{}", waiting.early.len());
                 assert!(waiting.bytes <= WAITING_BYTES_MAX, "{} bytes", waiting.bytes);

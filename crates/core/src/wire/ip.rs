@@ -146,7 +146,8 @@ impl<'a> Walk<'a> {
             network.facts |= SegmentFlags::LENGTH_FROM_FRAME;
         } else {
             let (claimed, frame_end) = (self.at + total_len, self.bytes.len());
-            self.claimed_end = if claimed > self.end && self.end == frame_end { claimed } else { 0 };
+            self.claimed_end =
+                if claimed > self.end && self.end == frame_end { claimed } else { 0 };
             self.hold(total_len);
         }
     }
