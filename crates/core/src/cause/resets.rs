@@ -40,7 +40,9 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "last_data", &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
-        (true, _) if connection.owes_request() => "in the middle of a request that it had already answered",
+        (true, _) if connection.owes_request() => {
+            "in the middle of a request that it had already answered"
+        }
         (true, _) => "in the middle of a response",
         (false, _) if exchange.request_seen => "before the response began",
         _ => "before any request",

@@ -2,7 +2,7 @@
 
 use super::phrases::is_dns;
 use super::{Asked, ConnectionReport, Finding, Report};
-use crate::cause::{Owner, Role};
+use crate::cause::Role;
 use crate::wire::Endpoint;
 
 /// Files that a command names one by one; more are `FILES`.
@@ -41,16 +41,15 @@ fn connection<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Con
     numbered.max_by_key(|(_, it)| it.first_frame)
 }
 
-/// The connection that waited longest for look-ups of the finding's client, with its number.
+/// The connection that waited for the look-up shown, with its number: the first that the same
+/// host opened after it.
 fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
     let (client, _) = finding.evidence_flow?;
-    let of_names = |(owner, _): &(Owner, u64)| owner.id().contains("dns");
-    let waited_ns = |it: &ConnectionReport| -> u64 {
-        it.ledger.iter().filter(of_names).map(|(_, ns)| ns).sum()
-    };
-    let waited = (1..).zip(&report.connections);
-    let waited = waited.filter(|(_, it)| it.client.address == client.address && waited_ns(it) > 0);
-    waited.max_by_key(|(number, it)| (waited_ns(it), std::cmp::Reverse(*number)))
+    let answered = finding.evidence.iter().map(|link| link.frame).max()?;
+    let numbered = (1..).zip(&report.connections);
+    let later =
+        numbered.filter(|(_, it)| it.client.address == client.address && it.first_frame > answered);
+    later.min_by_key(|(_, it)| it.first_frame)
 }
 
 /// The commands that measure again after the change, and compare.

@@ -1,6 +1,7 @@
 //! What a reader does next: who has to change what, the drawing, the comparison afterwards.
 
 use super::{fixtures, look};
+use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::report::{
     Asked, ConnectionReport, Fact, Finding, Phrases, Report, draw, text, verify,
@@ -112,6 +113,21 @@ fn a_finding_shows_how_to_draw_its_evidence() {
     report.connections.clear();
     assert_eq!(draw(&report, &finding), None);
     assert!(text::render(&nagle().0, &look(100)).contains("\n  draw       tcpwhy"));
+}
+
+#[test]
+fn a_look_up_is_drawn_with_the_connection_that_waited_for_it() {
+    let (mut report, mut finding) = nagle();
+    finding.cause = Cause::DnsSlow;
+    report.connections_omitted = 0;
+    let last = finding.evidence[2].frame;
+    report.connections[1].first_frame = FrameId::new(last.file(), last.number() + 5);
+    report.connections[1].client = report.connections[0].client;
+    let drawn = draw(&report, &finding).expect("a command");
+    assert!(drawn.ends_with("--connection 2 --exchange 1"), "{drawn}");
+    report.connections.truncate(1);
+    report.connections[0].first_frame = FrameId::new(last.file(), 1);
+    assert_eq!(draw(&report, &finding), None);
 }
 
 #[test]
