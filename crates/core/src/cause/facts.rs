@@ -82,7 +82,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
             if 2 * cause.shown.count(AMID) > cause.exchanges {
                 facts.insert(
                     "where",
-                    Fact::Text("in the middle of a response that has begun".into()),
+                    Fact::Text("in the midst of a response that has begun".into()),
                 );
             }
         }
