@@ -1,24 +1,24 @@
 //! What can be asked for.
 
+use crate::one_of::OneOf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use tcpwhy_core::cause::Cause;
 use tcpwhy_core::filter::{Filter, FilterError, Pick};
 
 const EXAMPLES: &str = "\
 Examples:
   tcpwhy slow.pcap                           why was it slow?
-  tcpwhy /var/captures/edge-*.pcapng.gz      a rotated set, in any order
+  tcpwhy /var/captures/edge-*.pcapng.gz      files of one capture, in any order
   tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
-  tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows what is known
+  sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
   tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
   tcpwhy slow.pcap --json | jq '.findings[0]'
-  tcpwhy explain --cause nagle_delayed_ack   the manual of a cause
-  tcpwhy explain --cause list                all causes
+  tcpwhy explain nagle_delayed_ack           the manual of a cause
+  tcpwhy explain list                        all causes
   tcpwhy compare before.pcap after.pcap      did the change help?
 
-Exit status: 0 no fault, 1 faults found, 2 the work could not be done, or there was nothing to judge.";
+Exit status: 0 no fault, 1 faults found, 2 the captures could not be read, or there was nothing to judge.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +62,12 @@ pub enum Command {
     /// Says whether a change helped: latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),
+    /// Prints this help, that of a command, or the manual of a cause
+    Help {
+        /// A command, or a cause
+        #[arg(value_name = "COMMAND|CAUSE")]
+        words: Vec<String>,
+    },
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -71,7 +77,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input
+    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input; or a cause, for its manual
     #[arg(value_name = "FILE", required_unless_present = "cause")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
@@ -88,36 +94,36 @@ pub struct Explain {
     #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
     pub connection: Option<Pick>,
 
-    /// Draw one exchange: its number on the --connection, or on the worst one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Draw one exchange: its number, from 1, on the --connection, or on the worst one
+    #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
-    /// Print the manual of a cause; `list` names them all
-    #[arg(long, value_name = "CAUSE", value_parser = cause_names(), hide_possible_values = true)]
+    /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
+    #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,
 
     /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
     #[arg(long)]
     pub show_values: bool,
 
-    /// Show lists to their end: findings, endpoints, connections; not only the worst
+    /// Show all findings, endpoints and connections, not only the first of them
     #[arg(long)]
     pub all: bool,
 
-    /// A cost is a finding from this share of the time on, in per cent
+    /// Report a cost only where it takes at least this share of the time, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub min_share: Option<f64>,
 
-    /// A cost is a finding from this long per exchange on, as in 20ms
+    /// Report a cost only where it takes at least this long per exchange, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
 
-    /// At how many places the files were captured, 1 or 2; with 2, the same traffic at both is
-    /// joined [default: told by its packets]
+    /// At how many places the files were captured: 1, or 2, whose packets are then joined
+    /// [default: found out from the packets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub vantages: Option<u8>,
 
-    /// Threads; the answer does not depend on it [default: one per core]
+    /// Number of threads; the result is the same with any [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -143,7 +149,7 @@ pub struct Compare {
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
-    /// Changes below this share of the latency before do not matter, in per cent
+    /// Ignore changes below this share of the latency before, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
     pub min_change: f64,
 
@@ -151,11 +157,11 @@ pub struct Compare {
     #[arg(long, value_name = "SIDE", default_value = "client")]
     pub vantage: Side,
 
-    /// Show owners of hardly any time too
+    /// Show owners of almost no time as well
     #[arg(long)]
     pub all: bool,
 
-    /// Threads; the answer does not depend on it [default: one per core]
+    /// Number of threads; the result is the same with any [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -179,6 +185,9 @@ pub struct Display {
     pub no_progress: bool,
 }
 
+/// What applies where nothing is asked for.
+pub const PLAIN: Display = Display { color: Color::Auto, width: None, no_progress: false };
+
 /// One of two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Side {
@@ -199,21 +208,16 @@ pub enum Color {
 }
 
 const FILTER_HELP: &str = "\
-Look at a part. Terms are joined by `and`; a list `a,b` matches any of its values:
+Look at a part. Terms are joined by `and`, all must match; a list `a,b` matches any of its values:
   host 10.0.0.1 | host 10.0.0.0/8,2001:db8::/32 | not host …
   port 80 | port 80,8000-8099 | not port …
   after TIME | before TIME | TIME..TIME     TIME: +2s, +150ms, 10:00:05 (UTC),
                                             2026-01-31T10:00:05Z
-    tells of every exchange of which a part happened then; what came before is known
+    every exchange of which a part happened then counts, as a whole
   cause nagle_delayed_ack,send_buffer";
 
 fn parse_filter(text: &str) -> Result<Filter, FilterError> {
     Filter::parse(text)
-}
-
-fn cause_names() -> clap::builder::PossibleValuesParser {
-    let ids = Cause::ALL.iter().map(|cause| cause.id());
-    clap::builder::PossibleValuesParser::new(ids.chain(["list"]))
 }
 
 /// A share of one.

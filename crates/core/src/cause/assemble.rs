@@ -7,8 +7,8 @@ use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, lookup_proof,
-    overflow, refusals, room, shared_link, standing, steps, syn_flood, unblamed,
+    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, legs,
+    lookup_proof, overflow, refusals, room, shared_link, standing, steps, syn_flood, unblamed,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -41,6 +41,7 @@ impl Default for Floors {
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     tally.settle();
     tally.worst.settle();
+    legs::settle(&mut tally);
     standing::settle(&mut tally);
     steps::settle(&mut tally);
     settle_nagle(&mut tally);
@@ -403,6 +404,7 @@ pub(super) fn finding(
         confidence: facts::confidence(key, cause),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
+        evidence_exchange: worst.map_or(0, |instance| instance.exchange),
         ruled_out: facts::ruled_out(key, cause, endpoint),
         facts: facts.into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),

@@ -23,6 +23,7 @@ use runs::Runs;
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
 use super::fallback::{self, Unanswered};
+use super::legs::Legs;
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
@@ -164,6 +165,8 @@ pub struct Tally {
     pub queues: Queues,
     /// Who sent much.
     pub flows: Flows,
+    /// Ways between hosts, for connections that do not show them.
+    pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
     runs: Runs,
     /// The connections that lost most.
@@ -190,6 +193,7 @@ impl Sink for Tally {
 
     fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
         !is_lookup(connection)
+            && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
             && self.runs.take_plain(connection, plain)
     }
@@ -204,6 +208,10 @@ impl Sink for Tally {
         self.flows.exchange(connection, exchange);
         if exchange.connects {
             self.first(connection, exchange);
+        }
+        if Legs::is_open(connection) {
+            let place = self.place(connection.server());
+            self.legs.exchange(connection, exchange, place);
         }
         if self.runs.take(connection, exchange) {
             return;
@@ -239,6 +247,7 @@ impl Sink for Tally {
         self.vantages[connection.vantage() as usize] += 1;
         self.notes.connection(connection);
         self.worst.connection(connection);
+        self.legs.connection(connection);
         self.queues.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
@@ -417,6 +426,7 @@ impl Tally {
         self.worst.merge(other.worst);
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
+        self.legs.merge(other.legs);
         self.connections += other.connections;
         for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {
             *mine += theirs;
