@@ -8,7 +8,7 @@ use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use tcpwhy_core::cause::{Cause, Owner, Role};
-use tcpwhy_core::report::{Finding, Report};
+use tcpwhy_core::report::{Fact, Finding, Report};
 
 pub const CLIENT: [u8; 4] = [10, 0, 0, 1];
 pub const RESOLVER: [u8; 4] = [10, 0, 0, 53];
@@ -233,5 +233,51 @@ proptest! {
         prop_assert_eq!(report.findings.len(), 1);
         prop_assert_eq!(report.findings[0].cause, Cause::DnsSlow);
         prop_assert_eq!(report.totals.exchanges, 1);
+    }
+}
+
+/// Two resolvers asked one after the other, twice each: whether the second one answers, and whether the
+/// client has a connection meanwhile.
+fn asked_in_vain(answers: bool, connects: bool) -> Finding {
+    let other = [10, 0, 0, 54];
+    let mut traffic = Traffic::default();
+    for _ in 0..2 {
+        traffic.datagram(MS, (CLIENT, RESOLVER), &message(QUERY, None));
+        traffic.datagram(1_000 * MS, (CLIENT, other), &message(QUERY, None));
+        if answers {
+            traffic.datagram(2 * MS, (other, CLIENT), &message(ANSWER, Some(SERVER)));
+        }
+        traffic.wait(8_000 * MS);
+    }
+    if connects {
+        let server = SocketAddr::from(([10, 0, 0, 99], 80));
+        traffic.connection((40_001, server), REQUEST, MS, &[RESPONSE]);
+    }
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    let found = report.findings.into_iter().find(|it| it.cause == Cause::DnsTimeout);
+    found.expect("queries that nobody answers")
+}
+
+#[test]
+fn a_client_that_no_resolver_answers_and_nobody_else_has_no_way_out() {
+    let has = |finding: &Finding, fact: &str| finding.facts.iter().any(|(name, _)| *name == fact);
+    let alone = asked_in_vain(false, false);
+    assert_eq!(alone.culprit.role, Role::Network);
+    assert_eq!(alone.culprit.endpoint.ip().to_string(), "10.0.0.1");
+    assert!(has(&alone, "caller"));
+    // One resolver that answers, or a connection, shows that there is a way.
+    for (answers, connects) in [(true, false), (false, true)] {
+        let reached = asked_in_vain(answers, connects);
+        assert_eq!(reached.culprit.role, Role::Resolver, "{answers} {connects}");
+        assert!(!has(&reached, "caller"));
+    }
+}
+
+#[test]
+fn unanswered_queries_are_counted_for_the_resolver_that_is_named() {
+    for answers in [true, false] {
+        let finding = asked_in_vain(answers, true);
+        let silent = finding.facts.iter().find(|(name, _)| *name == "silent").map(|it| &it.1);
+        assert_eq!(silent, Some(&Fact::Count(2)), "{answers}");
     }
 }
