@@ -192,6 +192,9 @@ impl Connection {
             return;
         }
         self.last = Sighting::of(side, segment);
+        if self.halves[side as usize].take_late() {
+            self.settle_late(side);
+        }
         if self.rare(|rare| &rare.queued).is_some() {
             self.settle_queued(side);
         }

@@ -20,13 +20,17 @@ pub(super) struct Doubted {
     skips: bool,
     /// What ended it may be the probe for a lost tail.
     probes: bool,
+    /// Packets that were left out in it, by their identification.
+    missing: u32,
 }
 
 impl Doubted {
     /// Of a server with which nothing was ever wrong: the answer in `frame`, which took `own_ns` of it.
     pub fn of_answer(frame: FrameId, own_ns: u64) -> Self {
         let slice = busy(Side::Server, own_ns);
-        Self { sender: Side::Server, frame, slice, first_loss: true, skips: false, probes: false }
+        let [skips, probes] = [false; 2];
+        let sender = Side::Server;
+        Self { sender, frame, slice, first_loss: true, skips, probes, missing: 0 }
     }
 
     /// Whether it is about the silence that `segment` ended.
@@ -49,10 +53,10 @@ impl Connection {
     }
 
     /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
-    /// would not show otherwise.
+    /// would not show otherwise: its packets have no identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let half = &self.halves[side as usize];
-        continues && half.has_unsent() && !half.counts_packets() && !self.path.ends_here(side)
+        continues && half.has_unsent() && half.number() == 0 && !self.path.ends_here(side)
     }
 
     /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
@@ -75,8 +79,10 @@ impl Connection {
 
     /// Keeps what may have to be judged again.
     pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
-        let doubted = slices.iter().last().filter(|_| may_be_timer(gap));
         let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
+        // Before what the timer can have taken the application was busy.
+        let by_timer = slices.iter().find(|slice| slice.cause == lost);
+        let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
@@ -93,13 +99,14 @@ impl Connection {
         // Once the capture's clock was set, how long a silence was tells of no timer.
         let timed = self.stepped_ns() == 0;
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
+        let missing = if slice.cause == lost { gap.missing_packets } else { 0 };
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
-        if seen && !probes {
+        if seen && !probes && missing == 0 {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
         }
-        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes };
+        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing };
         self.rare_mut().doubted = Some(Box::new(doubted));
     }
 
@@ -117,7 +124,7 @@ impl Connection {
         let Some(doubted) = doubted else { return };
         let whole = self.faults().missing_bytes == 0;
         let half = &mut self.halves[side as usize];
-        if half.last.frame != doubted.frame {
+        if half.last.frame != doubted.frame || doubted.missing > 0 {
             return;
         }
         let (was, ns) = (doubted.slice, doubted.slice.ns);
@@ -148,6 +155,36 @@ impl Connection {
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
         }
+    }
+
+    /// A packet of `side` that was left out before has come after all: where those were all that spoke
+    /// for a loss, none was lost, and its sender was busy.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_late(&mut self, side: Side) {
+        let Some(rare) = &mut self.rare else { return };
+        let Some(doubted) = rare.doubted.as_mut().filter(|it| it.sender == side && it.missing > 0)
+        else {
+            return;
+        };
+        doubted.missing -= 1;
+        if doubted.missing == 0 {
+            self.find_again(side);
+        }
+    }
+
+    /// What `side` seemed to have lost was seen by its receiver: only the capture misses it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find_again(&mut self, side: Side) {
+        let lost = timed_out(0).cause;
+        let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
+        let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side)) else {
+            return;
+        };
+        self.halves[side as usize].found_again(doubted.first_loss);
+        let busy = busy(side, doubted.slice.ns);
+        self.timeline.revise(side, doubted.frame, doubted.slice, busy);
     }
 
     /// `side` repeats what was skipped, a round trip after a lone segment that ended such a silence: that

@@ -52,11 +52,22 @@ impl Connection {
             // Nobody waited for it to come again.
             return false;
         }
-        if self.speaks_aside(side, kind) {
+        if self.speaks_aside(side, kind) || self.repairs_goodbye(side, kind, start) {
             return false;
         }
         matches!(kind, Kind::New | Kind::Fill(_))
             || self.timeline.active.is_none_or(|active| active == side)
+    }
+
+    /// Whether the server repairs what it had sent after its client had closed amid the answer: nobody
+    /// waits for that.
+    fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let noticed_ns = self.halves[side as usize].noticed_ns(start);
+        side == Side::Server
+            && matches!(kind, Kind::Fill(_))
+            && self.timeline.active == Some(Side::Server)
+            && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
     }
 
     /// Whether what `side` sends has arrived when it is seen here.
@@ -184,6 +195,11 @@ impl Connection {
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
             bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
+        // What its peer sent meanwhile it may have acknowledged.
+        let peer_ns = self.halves[side.peer() as usize].last.time_ns;
+        let may_be_ack = continues && peer_ns > start_ns;
+        let missing_packets = since.missing_packets.saturating_sub(may_be_ack.into());
+        let missing_packets = if self.pure_acks && !since.holed { missing_packets } else { 0 };
         *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
@@ -218,7 +234,7 @@ impl Connection {
             flight_reached: half.flight_reached(),
             // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
             // been seen was captured no more than its packets.
-            missing_packets: if self.pure_acks && !since.holed { since.missing_packets } else { 0 },
+            missing_packets,
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,

@@ -16,6 +16,8 @@ pub struct Hole {
     pub noticed_ns: u64,
     /// IP identification of the packet that showed the hole.
     pub ip_id: u16,
+    /// Timestamp of that packet, if it had one.
+    pub tsval: Option<u32>,
 }
 
 /// The first segment of a repetition.
@@ -179,6 +181,8 @@ pub struct Trouble {
     pub zero_window_advertisements: u64,
     /// Window probes sent.
     pub zero_window_probes: u64,
+    /// Where the data begins and ends that was sent beyond a closed window.
+    pub probed: (u64, u64),
     /// The last packets, where some were captured twice.
     pub copies: Option<Box<Copies>>,
 }
@@ -242,6 +246,7 @@ impl Trouble {
         duplicate_acks: 0,
         zero_window_advertisements: 0,
         zero_window_probes: 0,
+        probed: (0, 0),
         copies: None,
     };
 
