@@ -62,8 +62,7 @@ impl Half {
     /// Whether what begins at `start` is sent although its receiver has closed the window: a window probe
     /// (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
     fn is_beyond_closed_window(&self, start: u64) -> bool {
-        let edge = self.right_edge().unwrap_or(self.una());
-        self.closed() && self.offered_nothing() && start >= edge
+        self.closed() && self.offered_nothing() && start >= self.una()
     }
 
     /// What is sent from `start` to `end` may be a window probe, of which nothing is lost.
