@@ -314,7 +314,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             let after_ns = tally.cost_of(Cause::CongestionWindow, key.server);
             let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
             let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
-            broad && (often || with_window >= 12.5 * floors.fault_share)
+            // One that takes a quarter of a transfer, and as long as a cost has to take to matter.
+            let of_one = cause.share_max >= 12.5 * floors.fault_share;
+            let felt = key.cause == Cause::FastRecovery && cause.share_max_ns >= floors.cost_ns;
+            broad && (often || felt && of_one || with_window >= 12.5 * floors.fault_share)
         }
         Cause::SendBuffer | Cause::ReceiveWindow => {
             broad && room::is_short(key, cause, endpoint, floors)

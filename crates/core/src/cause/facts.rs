@@ -16,6 +16,8 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     // An attempt is one, however often it was repeated.
     let count = match key.cause {
         Cause::SynRetransmit | Cause::AcceptQueueOverflow => cause.exchanges,
+        // Segments are lost, and several of them are repaired in one silence.
+        Cause::FastRecovery => cause.count.max(cause.repaired),
         _ => cause.count,
     };
     let mut facts = Facts::from([

@@ -27,6 +27,7 @@ use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
 use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
+use crate::tcp::pipe::serialise_ns;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::{Numbers, ORIGIN};

@@ -158,7 +158,7 @@ impl Tally {
         let gap = crate::tcp::Gap::between(by, from_ns, at_ns, exchange.first, reset);
         // What was waited for was for nothing: it has to be asked again.
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
-        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
+        let chain = Chain::of(cause, by, ns, gap);
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, by, connection).within(self.place(connection.server()));
         let tally = self.causes.at(&key);

@@ -50,6 +50,9 @@ impl Connection {
             // Who faces a closed window sends nothing that would show where its stream stands.
             self.halves[peer].position(segment.ack);
         }
+        if self.is_unsettled() && self.halves[peer].acked_again(segment) {
+            self.settle_counted(side);
+        }
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         let una_ns = self.halves[peer].una_seen_ns();

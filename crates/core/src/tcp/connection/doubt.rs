@@ -179,7 +179,8 @@ impl Connection {
     pub(super) fn find_again(&mut self, side: Side) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
-        let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side)) else {
+        let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side))
+        else {
             return;
         };
         self.halves[side as usize].found_again(doubted.first_loss);

@@ -204,6 +204,7 @@ impl Connection {
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }
+        Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !exchange.counts() || !told || self.is_copy() {
             return shared.spare.keep(exchange);
@@ -222,6 +223,30 @@ impl Connection {
         }
         sink.exchange(self, &exchange);
         shared.spare.keep(exchange);
+    }
+
+    /// Adds to what `side` lost in `exchange` how many segments that were, and what its bytes take anyhow.
+    fn count_repairs(&mut self, side: Side, exchange: &mut Exchange) {
+        let half = &mut self.halves[side as usize];
+        if !half.is_troubled() {
+            return;
+        }
+        let began = exchange.began_at[side as usize];
+        let bytes = half.nxt.saturating_sub(began.max(ORIGIN));
+        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
+        let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
+        let trouble = half.trouble_mut();
+        let segments = trouble.fast_retransmissions.saturating_sub(trouble.fast_counted);
+        trouble.fast_counted = trouble.fast_retransmissions;
+        let of_loss = [Cause::FastRecovery, Cause::RetransmissionTimeout];
+        for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
+            if of_loss.contains(&chain.cause) {
+                chain.least_ns = least_ns;
+            }
+            if chain.cause == Cause::FastRecovery {
+                chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
+            }
+        }
     }
 
     /// What only the end of an exchange can tell.

@@ -39,9 +39,8 @@ impl Copies {
     pub fn is_copy(&mut self, segment: &Segment, numbers: bool) -> bool {
         let (print, now_us) = (fingerprint(segment), (segment.time_ns / 1_000) as u32);
         let late_ns = |ttl: u8| late_max_ns(segment, numbers, ttl != segment.ttl);
-        let in_time = |then_us: u32, ttl: u8| {
-            u64::from(now_us.wrapping_sub(then_us)) * 1_000 < late_ns(ttl)
-        };
+        let in_time =
+            |then_us: u32, ttl: u8| u64::from(now_us.wrapping_sub(then_us)) * 1_000 < late_ns(ttl);
         let same = |&(seen, then_us, ttl): &_| seen == print && in_time(then_us, ttl);
         if self.seen.iter().any(same) {
             return true;

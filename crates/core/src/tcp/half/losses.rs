@@ -40,6 +40,11 @@ impl Stamp {
         }
     }
 
+    /// Whether it has none, so that an ACK does not tell which sending it is for.
+    pub fn is_unstamped(self) -> bool {
+        self.tsval.is_none()
+    }
+
     /// How much later the timestamp is that `ack` echoes, in ticks.
     fn age(self, ack: &Segment) -> Option<i32> {
         self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
@@ -51,6 +56,17 @@ impl Half {
     pub fn last_seen(&self) -> Sighting {
         let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;
         Sighting { frame, time_ns, payload_bytes, from: self.side }
+    }
+
+    /// Whether `ack`, about to be taken in, only repeats that all has arrived.
+    pub fn acked_again(&self, ack: &Segment) -> bool {
+        let una = self.sequence.position(ack.ack, self.nxt);
+        ack.payload_len == 0
+            && ack.flags.0 == TcpFlags::ACK
+            && ack.sack_count == 0
+            && ack.window == self.acked_window
+            && una == self.nxt
+            && self.una_seen() == una
     }
 
     /// The frame that carried position `start` before, if remembered.

@@ -171,6 +171,8 @@ pub struct Trouble {
     pub rto_count: u64,
     /// Of them by duplicate ACKs or SACK.
     pub fast_retransmissions: u64,
+    /// How many of these belong to exchanges that are over.
+    pub fast_counted: u64,
     /// Of them for nothing.
     pub spurious_retransmissions: u64,
     /// Segments out of order.
@@ -241,6 +243,7 @@ impl Trouble {
         rexmt_data_packets: 0,
         rto_count: 0,
         fast_retransmissions: 0,
+        fast_counted: 0,
         spurious_retransmissions: 0,
         out_of_order_packets: 0,
         duplicate_acks: 0,
