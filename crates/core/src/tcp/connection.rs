@@ -25,7 +25,8 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
-use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
+use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp};
+use crate::tcp::half::{is_among, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::pipe::serialise_ns;
 use crate::tcp::reassembly::Reassembly;
@@ -194,7 +195,7 @@ impl Connection {
         }
         self.last = Sighting::of(side, segment);
         if self.halves[side as usize].take_late() {
-            self.settle_late(side);
+            self.settle_late(side, segment.ip_id);
         }
         if self.rare(|rare| &rare.queued).is_some() {
             self.settle_queued(side);

@@ -206,6 +206,7 @@ impl Exchange {
         self.response_seen && self.outcome == Outcome::Complete
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
+            || waited && self.repeated_setup_ns > 0
     }
 
     /// Time of it in which its set-up was repeated, ns.

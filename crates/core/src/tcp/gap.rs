@@ -145,6 +145,8 @@ pub struct Gap {
     /// Packets of the sender that were sent in it and never came here, by the IP identification
     /// counter.
     pub missing_packets: u32,
+    /// The identification of the first of them.
+    pub missing_from: u16,
     /// The sender had nothing more buffered after its last departure, as far as PSH tells.
     pub drained: bool,
     /// The capture has a hole in it: what was sent last may not have been seen.

@@ -23,7 +23,7 @@ mod unread;
 mod waits;
 mod window;
 
-pub(super) use losses::{Stamp, too_early};
+pub(super) use losses::{Stamp, is_among, too_early};
 pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use restart::INITIAL_WINDOW_SEGMENTS;

@@ -75,7 +75,7 @@ impl Connection {
         self.settle_suspended(side, segment, [dsack, una_now > una]);
         let missing = self.halves[peer].skip_unseen();
         if let Some(missing) = missing {
-            self.find_again(side.peer());
+            self.arrived_unseen(side.peer());
             self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {

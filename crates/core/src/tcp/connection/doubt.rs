@@ -20,8 +20,10 @@ pub(super) struct Doubted {
     skips: bool,
     /// What ended it may be the probe for a lost tail.
     probes: bool,
-    /// Packets that were left out in it, by their identification.
-    missing: u32,
+    /// Packets that were left out in it, and the identification of the first.
+    missing: (u32, u16),
+    /// Data that was sent in it was not seen.
+    unseen: bool,
 }
 
 impl Doubted {
@@ -30,7 +32,16 @@ impl Doubted {
         let slice = busy(Side::Server, own_ns);
         let [skips, probes] = [false; 2];
         let sender = Side::Server;
-        Self { sender, frame, slice, first_loss: true, skips, probes, missing: 0 }
+        Self {
+            sender,
+            frame,
+            slice,
+            first_loss: true,
+            skips,
+            probes,
+            missing: (0, 0),
+            unseen: false,
+        }
     }
 
     /// Whether it is about the silence that `segment` ended.
@@ -99,14 +110,16 @@ impl Connection {
         // Once the capture's clock was set, how long a silence was tells of no timer.
         let timed = self.stepped_ns() == 0;
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
-        let missing = if slice.cause == lost { gap.missing_packets } else { 0 };
+        let count = if slice.cause == lost { gap.missing_packets } else { 0 };
+        let missing = (count, gap.missing_from);
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
-        if seen && !probes && missing == 0 {
+        if seen && !probes && count == 0 {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
         }
-        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing };
+        let unseen = gap.unseen;
+        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
         self.rare_mut().doubted = Some(Box::new(doubted));
     }
 
@@ -124,7 +137,7 @@ impl Connection {
         let Some(doubted) = doubted else { return };
         let whole = self.faults().missing_bytes == 0;
         let half = &mut self.halves[side as usize];
-        if half.last.frame != doubted.frame || doubted.missing > 0 {
+        if half.last.frame != doubted.frame || doubted.missing.0 > 0 {
             return;
         }
         let (was, ns) = (doubted.slice, doubted.slice.ns);
@@ -161,22 +174,30 @@ impl Connection {
     /// for a loss, none was lost, and its sender was busy.
     #[cold]
     #[inline(never)]
-    pub(super) fn settle_late(&mut self, side: Side) {
-        let Some(rare) = &mut self.rare else { return };
-        let Some(doubted) = rare.doubted.as_mut().filter(|it| it.sender == side && it.missing > 0)
-        else {
-            return;
-        };
-        doubted.missing -= 1;
-        if doubted.missing == 0 {
+    pub(super) fn settle_late(&mut self, side: Side, number: u16) {
+        let doubted = self.rare.as_mut().and_then(|rare| rare.doubted.as_mut());
+        let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
+        let (count, from) = doubted.missing;
+        if is_among(number, from, count) {
+            doubted.missing.0 -= 1;
+            if count == 1 {
+                self.find_again(side);
+            }
+        }
+    }
+
+    /// The receiver of what `side` seemed to have lost has it: only the capture misses it.
+    pub(super) fn arrived_unseen(&mut self, side: Side) {
+        let doubted = self.rare.as_ref().and_then(|rare| rare.doubted.as_deref());
+        if doubted.is_some_and(|doubted| doubted.unseen) {
             self.find_again(side);
         }
     }
 
-    /// What `side` seemed to have lost was seen by its receiver: only the capture misses it.
+    /// What `side` seemed to have lost was not lost, and it was busy.
     #[cold]
     #[inline(never)]
-    pub(super) fn find_again(&mut self, side: Side) {
+    fn find_again(&mut self, side: Side) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
         let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side))

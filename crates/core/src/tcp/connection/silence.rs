@@ -235,6 +235,7 @@ impl Connection {
             // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
             // been seen was captured no more than its packets.
             missing_packets,
+            missing_from: since.missing_from,
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,
@@ -429,6 +430,7 @@ impl Connection {
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
+        gap.unseen |= unseen > 0;
         if forgotten {
             // A host that knows of no connection any more waits for nothing: what comes reaches nobody.
             gap.ack = None;

@@ -13,6 +13,11 @@ const INITIAL_WINDOW: u64 = 10;
 /// A segment is repeated so often within a minute: its timer doubles (RFC 6298 §5.5).
 const REPETITIONS_MAX: u64 = 8;
 
+/// Whether identification `number` is one of the `count` from `from` on.
+pub fn is_among(number: u16, from: u16, count: u32) -> bool {
+    u32::from(number.wrapping_sub(from)) < count
+}
+
 /// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
 /// trip is known to within a little.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
@@ -104,7 +109,16 @@ impl Half {
         let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
         let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
         if missing > 0 {
-            self.since_mut().missing_packets += u32::from(missing);
+            let since = self.since_mut();
+            if since.missing_packets == 0 {
+                since.missing_from = segment.ip_id.wrapping_sub(missing);
+            }
+            since.missing_packets += u32::from(missing);
+        } else if self.packet_count.came_late()
+            && let Some(since) = &mut self.since
+            && is_among(segment.ip_id, since.missing_from, since.missing_packets)
+        {
+            since.missing_packets -= 1;
         }
     }
 
@@ -211,7 +225,7 @@ impl Half {
         let behind = self.una_seen() + lost;
         let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
         let closes = self.fin().is_some_and(|fin| fin >= behind);
-        (small || closes) && self.trouble().duplicate_acks == 0
+        (small || closes) && !self.trouble().reported
     }
 
     /// Something is missing for the first time: so long is a full segment.

@@ -49,8 +49,14 @@ impl PacketCount {
 
     /// Whether a packet that was left out has just come after all.
     #[inline]
+    pub fn came_late(self) -> bool {
+        self.noted & CAME_LATE != 0
+    }
+
+    /// The same, once.
+    #[inline]
     pub fn take_late(&mut self) -> bool {
-        let late = self.noted & CAME_LATE != 0;
+        let late = self.came_late();
         if late {
             self.note(CAME_LATE, false);
         }
@@ -119,6 +125,12 @@ impl PacketCount {
         if self.trust <= OF_HOST || self.is_of_host(segment, jump) {
             self.trust = self.trust.min(OF_HOST);
         } else if number > 1 && !segment.flags.has(TcpFlags::SYN) {
+            if (1..=JUMP_MAX).contains(&jump.wrapping_neg()) {
+                // It was overtaken, and what overtook it refutes nothing.
+                self.trust = (self.trust + REFUTED).min(TRUST_MAX);
+                self.note(CAME_LATE, true);
+                return 0;
+            }
             if jump == 0 {
                 self.trust = self.trust.saturating_add(1).min(TRUST_MAX);
             } else if lossless && number > 2 {
@@ -126,9 +138,6 @@ impl PacketCount {
             } else if self.trust > 0 && jump <= JUMP_MAX {
                 missing = jump;
                 self.trust -= 1;
-            } else if self.trust > 0 && jump.wrapping_neg() <= JUMP_MAX {
-                self.note(CAME_LATE, true);
-                return 0;
             } else if self.trust >= 2 && jump >= 0x8000 {
                 return 0;
             } else if number > 2 {

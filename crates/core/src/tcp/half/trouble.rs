@@ -179,6 +179,8 @@ pub struct Trouble {
     pub out_of_order_packets: u64,
     /// Duplicate ACKs for what was sent.
     pub duplicate_acks: u64,
+    /// Its receiver has reported that something is missing.
+    pub reported: bool,
     /// Zero windows offered to it.
     pub zero_window_advertisements: u64,
     /// Window probes sent.
@@ -247,6 +249,7 @@ impl Trouble {
         spurious_retransmissions: 0,
         out_of_order_packets: 0,
         duplicate_acks: 0,
+        reported: false,
         zero_window_advertisements: 0,
         zero_window_probes: 0,
         probed: (0, 0),
