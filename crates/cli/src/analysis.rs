@@ -36,6 +36,8 @@ pub struct Answer {
     pub report: Report,
     /// The connection or exchange that was asked for.
     pub ladder: Option<Ladder>,
+    /// What to know of it: which of several connections was drawn.
+    pub note: Option<String>,
     /// Whether the input was read to its end.
     pub complete: bool,
 }
@@ -73,15 +75,16 @@ pub fn analyse(
         go_on()
     })? && go_on();
     let report = analysis.finish(capture.inputs());
-    let ladder = if draws {
+    let (ladder, note) = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));
-        let mut drill = Drill::new(&options, find(&report, &pick)?);
+        let (connection, note) = find(&report, &pick)?;
+        let mut drill = Drill::new(&options, connection);
         second_look(CaptureSet::new(survey.place(again()?))?, &mut drill)?;
-        Some(drill.finish(wanted.exchange, wanted.all)?)
+        (Some(drill.finish(wanted.exchange, wanted.all)?), note)
     } else {
-        None
+        (None, None)
     };
-    Ok(Answer { report, ladder, complete })
+    Ok(Answer { report, ladder, note, complete })
 }
 
 /// Where the captures were taken: told by their packets, unless the user says that it is one
@@ -102,14 +105,41 @@ fn survey(
     }
 }
 
-/// The connection that is meant, in the list of all.
-fn find<'a>(report: &'a Report, pick: &Pick) -> Result<&'a ConnectionReport, Error> {
-    let mut numbered = (1..).zip(&report.connections);
+/// Numbers of other connections that a note names.
+const OTHERS_MAX: usize = 8;
+
+/// The connection that is meant, in the list of all; with a note where several may be.
+fn find<'a>(
+    report: &'a Report,
+    pick: &Pick,
+) -> Result<(&'a ConnectionReport, Option<String>), Error> {
     let matches = |(number, connection): &(u64, &ConnectionReport)| {
         pick.matches(*number, &FlowKey::new(connection.client, connection.server).0)
     };
-    let found = numbered.find(matches).map(|(_, connection)| connection);
-    found.ok_or_else(|| Error::NotFound { what: pick.to_string() })
+    let mut found = (1..).zip(&report.connections).filter(matches);
+    let Some((number, connection)) = found.next() else {
+        let hint = match report.connections.len() {
+            0 => "it has no connection".to_owned(),
+            1 => "it has one connection, number 1".to_owned(),
+            many => format!("it has connections 1 to {many}, and --all lists them"),
+        };
+        return Err(Error::NotFound { what: pick.to_string(), hint });
+    };
+    let others: Vec<u64> = found.map(|(number, _)| number).collect();
+    if others.is_empty() {
+        return Ok((connection, None));
+    }
+    let listed: Vec<String> = others.iter().take(OTHERS_MAX).map(u64::to_string).collect();
+    let more = if others.len() > OTHERS_MAX { ", …" } else { "" };
+    let note = format!(
+        "{} connections have that end. This is number {number}, {} → {}, the one that cost most; \
+         --connection draws the others by number: {}{more}",
+        others.len() + 1,
+        connection.client,
+        connection.server,
+        listed.join(", ")
+    );
+    Ok((connection, Some(note)))
 }
 
 /// Draws the exchange that a finding has its evidence from, if that is on a connection of the

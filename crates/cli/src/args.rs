@@ -1,8 +1,8 @@
 //! What can be asked for.
 
+use crate::one_of::OneOf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use tcpwhy_core::cause::Cause;
 use tcpwhy_core::filter::{Filter, FilterError, Pick};
 
 const EXAMPLES: &str = "\
@@ -14,8 +14,8 @@ Examples:
   tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
   tcpwhy slow.pcap --json | jq '.findings[0]'
-  tcpwhy explain --cause nagle_delayed_ack   the manual of a cause
-  tcpwhy explain --cause list                all causes
+  tcpwhy explain nagle_delayed_ack           the manual of a cause
+  tcpwhy explain list                        all causes
   tcpwhy compare before.pcap after.pcap      did the change help?
 
 Exit status: 0 no fault, 1 faults found, 2 the work could not be done, or there was nothing to judge.";
@@ -62,6 +62,12 @@ pub enum Command {
     /// Says whether a change helped: latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),
+    /// Prints this help, that of a command, or the manual of a cause
+    Help {
+        /// A command, or a cause
+        #[arg(value_name = "COMMAND|CAUSE")]
+        words: Vec<String>,
+    },
     /// Prints a completion script for a shell
     Completions {
         /// The shell
@@ -71,7 +77,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input
+    /// Captures (pcap, pcapng; also gzip or zstd), `-` for standard input; or a cause, for its manual
     #[arg(value_name = "FILE", required_unless_present = "cause")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
@@ -88,12 +94,12 @@ pub struct Explain {
     #[arg(long, value_name = "N|ADDR:PORT", value_parser = Pick::parse)]
     pub connection: Option<Pick>,
 
-    /// Draw one exchange: its number on the --connection, or on the worst one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Draw one exchange: its number, from 1, on the --connection, or on the worst one
+    #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
     /// Print the manual of a cause; `list` names them all
-    #[arg(long, value_name = "CAUSE", value_parser = cause_names(), hide_possible_values = true)]
+    #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,
 
     /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
@@ -179,6 +185,9 @@ pub struct Display {
     pub no_progress: bool,
 }
 
+/// What applies where nothing is asked for.
+pub const PLAIN: Display = Display { color: Color::Auto, width: None, no_progress: false };
+
 /// One of two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Side {
@@ -199,21 +208,16 @@ pub enum Color {
 }
 
 const FILTER_HELP: &str = "\
-Look at a part. Terms are joined by `and`; a list `a,b` matches any of its values:
+Look at a part. Terms are joined by `and`, all must match; a list `a,b` matches any of its values:
   host 10.0.0.1 | host 10.0.0.0/8,2001:db8::/32 | not host …
   port 80 | port 80,8000-8099 | not port …
   after TIME | before TIME | TIME..TIME     TIME: +2s, +150ms, 10:00:05 (UTC),
                                             2026-01-31T10:00:05Z
-    tells of every exchange of which a part happened then; what came before is known
+    every exchange of which a part happened then counts, as a whole
   cause nagle_delayed_ack,send_buffer";
 
 fn parse_filter(text: &str) -> Result<Filter, FilterError> {
     Filter::parse(text)
-}
-
-fn cause_names() -> clap::builder::PossibleValuesParser {
-    let ids = Cause::ALL.iter().map(|cause| cause.id());
-    clap::builder::PossibleValuesParser::new(ids.chain(["list"]))
 }
 
 /// A share of one.

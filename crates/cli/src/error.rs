@@ -2,8 +2,10 @@
 
 use std::io;
 use tcpwhy_core::capture::CaptureError;
+use tcpwhy_core::cause::Cause;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
+use tcpwhy_core::filter::nearest;
 use tcpwhy_core::join::JoinError;
 
 #[derive(Debug, thiserror::Error)]
@@ -12,9 +14,13 @@ pub enum Error {
         "{path}: there is no such file; check the name, or let the shell list it: ls -l {folder}"
     )]
     Missing { path: String, folder: String },
+    #[error("{path}: there is no such file or command; did you mean `tcpwhy {meant}`?")]
+    Mistyped { path: String, meant: String },
+    #[error("no command or cause is called `{word}`{meant}; tcpwhy help shows the commands")]
+    NoHelp { word: String, meant: String },
     #[error("{path}: is a directory; name the captures in it: tcpwhy {path}/*.pcap*")]
     Directory { path: String },
-    #[error("{path}: you may not read it; read it as its owner, or: sudo chmod a+r {path}")]
+    #[error("{path}: you may not read it; run tcpwhy as its owner, or: sudo tcpwhy {path}")]
     Permission { path: String },
     #[error("{path}: cannot be opened")]
     Open { path: String, source: io::Error },
@@ -50,10 +56,9 @@ pub enum Error {
     #[error("nothing to judge: no packet of a TCP connection or a name look-up was captured")]
     Nothing,
     #[error(
-        "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; try \
-         without it, or a wider one"
+        "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; {hint}"
     )]
-    NothingLeft,
+    NothingLeft { hint: String },
     #[error(
         "{path}: a report cannot be narrowed any more; leave out --filter, or compare the captures"
     )]
@@ -62,8 +67,8 @@ pub enum Error {
     NothingYet,
     #[error("interrupted; half of a run cannot be compared")]
     Interrupted,
-    #[error("{what} is not in this capture; `tcpwhy FILE --json` lists the connections")]
-    NotFound { what: String },
+    #[error("{what} is not in this capture: {hint}")]
+    NotFound { what: String, hint: String },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
@@ -86,7 +91,26 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
+/// Words of the command line that are no files.
+const COMMANDS: [&str; 5] = ["explain", "lab", "compare", "help", "completions"];
+
 impl Error {
+    /// The same, unless the file that is missing is a mistyped command or cause.
+    pub fn or_mistyped(self) -> Self {
+        let Self::Missing { path, .. } = &self else { return self };
+        match meant(path) {
+            Some(meant) => Self::Mistyped { path: path.clone(), meant },
+            None => self,
+        }
+    }
+
+    /// Help was asked for what is neither a command nor a cause.
+    pub fn no_help(word: &str) -> Self {
+        let meant = nearest(word, COMMANDS.into_iter().chain(causes()));
+        let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
+        Self::NoHelp { word: word.to_owned(), meant }
+    }
+
     /// The whole chain in one line, as it is printed.
     pub fn sentences(&self) -> String {
         let mut text = format!("tcpwhy: {self}");
@@ -100,4 +124,16 @@ impl Error {
         }
         text
     }
+}
+
+/// The command, or the command for the manual of the cause, that may be meant by `word`.
+fn meant(word: &str) -> Option<String> {
+    if let Some(command) = nearest(word, COMMANDS) {
+        return Some(command.to_owned());
+    }
+    nearest(word, causes()).map(|cause| format!("explain {cause}"))
+}
+
+fn causes() -> impl Iterator<Item = &'static str> {
+    Cause::ALL.iter().map(|cause| cause.id())
 }

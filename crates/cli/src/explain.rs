@@ -4,11 +4,11 @@ use crate::analysis::{self, Answer, Wanted};
 use crate::args::Explain;
 use crate::error::Error;
 use crate::progress::Bar;
-use crate::{output, sandbox, sources, terminal, workers};
+use crate::{nothing_left, output, sandbox, sources, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::cause::{Cause, Class, words};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Look, Report, json, render_manual, text};
+use tcpwhy_core::report::{Asked, Look, Page, Report, json, render_manual, text};
 
 /// Reads, analyses, prints; the exit status says whether there are faults.
 ///
@@ -16,14 +16,12 @@ use tcpwhy_core::report::{Look, Report, json, render_manual, text};
 /// [`Error`]: nothing could be read, or what was asked for is not there.
 pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let look = terminal::look(&asked.display, asked.all);
-    if let Some(name) = &asked.cause
-        && asked.files.is_empty()
-    {
-        output::print(&manual(name, &look))?;
+    if let Some(manual) = wanted_manual(asked, &look) {
+        output::print(&manual)?;
         return Ok(ExitCode::SUCCESS);
     }
     let open = || sources::open(&asked.files);
-    let (sources, wanted) = (open()?, wanted(asked));
+    let (sources, wanted) = (open().map_err(Error::or_mistyped)?, wanted(asked));
     sandbox::confine(&asked.files);
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.display.no_progress);
@@ -34,14 +32,18 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         answer => answer?,
     };
     answer.report.interrupted = !answer.complete;
+    answer.report.asked = asked_for(asked);
     if !answer.complete {
         eprintln!("tcpwhy: interrupted; this is what is known so far");
     }
     output::print(&shown(asked, &answer, &look)?)?;
     let totals = &answer.report.totals;
     if answer.complete && totals.connections + totals.lookups == 0 {
-        return Err(match asked.filter {
-            Some(_) => Error::NothingLeft,
+        return Err(match &asked.filter {
+            Some(filter) => {
+                let hint = nothing_left::hint(filter, &answer.report, &open, interrupted);
+                Error::NothingLeft { hint }
+            }
             None => Error::Nothing,
         });
     }
@@ -67,14 +69,41 @@ fn wanted(asked: &Explain) -> Wanted {
     }
 }
 
+/// The manual that is asked for: by --cause without files, or by a name that is no file.
+fn wanted_manual(asked: &Explain, look: &Look) -> Option<String> {
+    match (asked.cause.as_deref(), asked.files.as_slice()) {
+        (Some(name), []) => named_manual(name, look),
+        (None, [path]) if !path.exists() => named_manual(path.to_str()?, look),
+        _ => None,
+    }
+}
+
+/// What was asked for, as it can be asked for again.
+fn asked_for(asked: &Explain) -> Asked {
+    let mut options = Vec::new();
+    if let Some(filter) = &asked.filter {
+        options.extend(["--filter".to_owned(), filter.text().to_owned()]);
+    }
+    if let Some(vantages) = asked.vantages {
+        options.extend(["--vantages".to_owned(), vantages.to_string()]);
+    }
+    Asked { files: asked.files.iter().map(|file| file.display().to_string()).collect(), options }
+}
+
 fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {
     match (&answer.ladder, asked.json) {
         (Some(ladder), true) => {
+            if let Some(note) = &answer.note {
+                eprintln!("tcpwhy: {note}");
+            }
             let mut text = serde_json::to_string_pretty(&json::ladder(ladder))?;
             text.push('\n');
             Ok(text)
         }
-        (Some(ladder), false) => Ok(ladder.render(look)),
+        (Some(ladder), false) => {
+            let note = answer.note.iter().map(|note| noted(note, look));
+            Ok(note.chain([ladder.render(look)]).collect())
+        }
         (None, true) => Ok(json::render(&answer.report, env!("CARGO_PKG_VERSION"))?),
         (None, false) => Ok(text::render(&answer.report, look)),
     }
@@ -84,16 +113,25 @@ fn has_faults(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.cause.class() == Class::Fault)
 }
 
-/// The manual of one cause, or one line for each.
-fn manual(name: &str, look: &Look) -> String {
-    match Cause::from_id(name) {
-        Some(cause) => render_manual(cause, look),
-        None => {
+/// What to know of a drawing, above it.
+fn noted(note: &str, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.paragraph(None, note, 0);
+    page.line("");
+    page.finish()
+}
+
+/// The manual of the cause `name`, or one line for each for `list`; none for other names.
+pub fn named_manual(name: &str, look: &Look) -> Option<String> {
+    match Cause::from_id(&name.replace('-', "_")) {
+        Some(cause) => Some(render_manual(cause, look)),
+        None if name == "list" => {
             let row = |cause: &Cause| {
                 let (id, class) = (cause.id(), cause.class().id());
                 format!("{id:<24} {class:<6} {}\n", words(*cause).title)
             };
-            Cause::ALL.iter().map(row).collect()
+            Some(Cause::ALL.iter().map(row).collect())
         }
+        None => None,
     }
 }

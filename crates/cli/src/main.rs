@@ -7,6 +7,8 @@ mod error;
 mod explain;
 #[cfg(target_os = "linux")]
 mod lab;
+mod nothing_left;
+mod one_of;
 mod output;
 mod progress;
 mod sandbox;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         #[cfg(not(target_os = "linux"))]
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
         Some(Command::Compare(compare)) => compare::run(&compare),
+        Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),
         None => explain::run(&arguments.explain),
     };
@@ -55,6 +58,25 @@ fn told(words: &clap::Error) -> ExitCode {
         }
         _ => ExitCode::from(u8::try_from(words.exit_code()).unwrap_or(EXIT_FAILED)),
     }
+}
+
+/// Prints help: in general, of a command, or the manual of a cause.
+fn help(words: &[String]) -> Result<ExitCode, error::Error> {
+    if let [word] = words
+        && let Some(manual) = explain::named_manual(word, &terminal::look(&args::PLAIN, false))
+    {
+        output::print(&manual)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut command = Arguments::command();
+    command.build();
+    let mut asked = &mut command;
+    for word in words {
+        let unknown = error::Error::no_help(word);
+        asked = asked.find_subcommand_mut(word).ok_or(unknown)?;
+    }
+    output::print(&asked.render_help().to_string())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, error::Error> {

@@ -106,6 +106,12 @@ fn arguments_that_make_no_sense_are_named() {
         (["x.pcap", "--cause", "nagle_delayed_akc"], "nagle_delayed_ack"),
         (["x.pcap", "--min-share", "200"], "from 0 to 100"),
         (["x.pcap", "--min-lost", "soon"], "as in 20ms"),
+        (["x.pcap", "--min-lost", "30"], "as in 20ms"),
+        (["x.pcap", "--filter", "after +2"], "`+2` has no unit: write +2s"),
+        (["x.pcap", "--filter", "hsot 1.2.3.4"], "did you mean `host`?"),
+        (["x.pcap", "--filter", "port 80 or port 81"], "as in host 10.0.0.1,10.0.0.2"),
+        (["x.pcap", "--filter", "(port 80)"], "brackets are not known"),
+        (["x.pcap", "--cause", "nagle_delayed_akc"], "did you mean `nagle_delayed_ack`?"),
         (["x.pcap", "--threads", "0"], "--threads"),
     ] {
         let output = run(&arguments);
@@ -353,8 +359,197 @@ fn a_connection_is_drawn_with_its_silences_owned() {
 #[test]
 fn what_cannot_be_drawn_is_said() {
     let path = exchange("not_drawn");
-    fails_with(&[&path, "--connection", "2"], &["connection 2 is not in this capture"]);
-    fails_with(&[&path, "--exchange", "9"], &["exchange 9 is not on that connection; it has 1"]);
+    let only = ["connection 2 is not in this capture", "number 1"];
+    fails_with(&[&path, "--connection", "2"], &only);
+    fails_with(&[&path, "--exchange", "9"], &["exchange 9 is not on that connection", "is 1"]);
+    fails_with(&[&path, "--exchange", "0"], &["exchange 0 is not on that connection", "is 1"]);
+}
+
+#[test]
+fn a_manual_is_found_by_its_name() {
+    let asked = out(&run(&["explain", "--cause", "refused"]));
+    for arguments in [
+        &["explain", "refused"][..],
+        &["help", "refused"],
+        &["refused"],
+        &["explain", "refused", "--width", "80"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", err(&output));
+        assert_eq!(out(&output), asked, "{arguments:?}");
+    }
+    assert!(out(&run(&["explain", "nagle-delayed-ack"])).starts_with("Nagle's algorithm"));
+    assert!(out(&run(&["explain", "list"])).contains("conntrack_race"));
+}
+
+#[test]
+fn help_is_a_command() {
+    assert!(out(&run(&["help"])).contains("Examples:"));
+    let compare = out(&run(&["help", "compare"]));
+    assert!(compare.contains("before.pcap after.pcap"), "{compare}");
+    fails_with(&["help", "comparr"], &["did you mean `compare`?"]);
+    fails_with(&["help", "xyzzy"], &["tcpwhy help shows the commands"]);
+}
+
+#[test]
+fn a_mistyped_command_is_recognised() {
+    let path = exchange("mistyped");
+    fails_with(&["exlain", &path], &["did you mean `tcpwhy explain`?"]);
+    fails_with(&["comprae", &path, &path], &["did you mean `tcpwhy compare`?"]);
+    fails_with(&["explain", "nagle_delayed_akc"], &["`tcpwhy explain nagle_delayed_ack`?"]);
+    fails_with(&["slow.pcap"], &["there is no such file; check the name"]);
+}
+
+#[test]
+fn a_filter_that_matches_nothing_is_answered_with_what_would() {
+    let path = exchange("nothing_matches");
+    for (filter, words) in [
+        ("host 9.9.9.9", "the busiest hosts are 10.0.0.1 (7 packets), 10.0.0.2 (7 packets)"),
+        ("port 9", "the busiest server ports are 80 (7 packets)"),
+        (
+            "after +5s",
+            "the capture covers +0s..+251ms, which is 2026-01-31T10:00:00Z..2026-01-31T10",
+        ),
+    ] {
+        let output = run(&[&path, "--filter", filter]);
+        assert_eq!(output.status.code(), Some(2), "{filter}: {}", out(&output));
+        assert!(err(&output).contains(words), "{filter}: {}", err(&output));
+    }
+}
+
+#[test]
+fn an_end_of_several_connections_is_answered_with_which_was_drawn() {
+    let path = exchange("several");
+    let text = out(&run(&[&path, "--connection", "10.0.0.2:80"]));
+    assert!(!text.contains("connections have that end"), "{text}");
+    // The same exchange once more, from another port.
+    let mut bytes = fs::read(&path).expect("a file");
+    let mut at = 24;
+    for record in fs::read(exchange("several")).expect("a file")[24..].chunks(1) {
+        bytes.extend(record);
+    }
+    let first = fs::read(&path).expect("a file").len();
+    at += first - 24;
+    while at < bytes.len() {
+        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four")) as usize;
+        let frame = at + 16;
+        bytes[at] += 1;
+        let from_client = bytes[frame + 29] == 1;
+        bytes[frame + if from_client { 35 } else { 37 }] ^= 1;
+        at = frame + length;
+    }
+    fs::write(&path, bytes).expect("a file");
+    let text = out(&run(&[&path, "--connection", "10.0.0.2:80"]));
+    assert!(text.starts_with("2 connections have that end. This is number 1"), "{text}");
+    let output = run(&[&path, "--connection", "10.0.0.2:80", "--json"]);
+    assert!(err(&output).contains("2 connections have that end"), "{}", err(&output));
+    let report = out(&run(&[&path, "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["connections"][1]["number"], 2);
+}
+
+/// The commands of reports, on the stored captures.
+#[test]
+fn the_drawing_that_a_finding_names_shows_its_evidence() {
+    let captures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/captures");
+    let (mut drawn, mut wrong) = (0, Vec::new());
+    for entry in fs::read_dir(captures).expect("captures") {
+        let path = entry.expect("an entry").path();
+        let name = path.display().to_string();
+        if !name.ends_with(".pcap") {
+            continue;
+        }
+        let report = out(&run(&[&name, "--json"]));
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        for finding in report["findings"].as_array().expect("findings") {
+            let Some(command) = finding["draw"].as_str() else {
+                wrong.push(format!("{name}: {} has no drawing", finding["cause"]));
+                continue;
+            };
+            let words: Vec<&str> = command.split(' ').skip(1).chain(["--all"]).collect();
+            let output = run(&words);
+            let ladder = out(&output);
+            let shows = |link: &serde_json::Value| {
+                let end = format!("#{}", link["frame"]);
+                ladder.lines().any(|line| line.ends_with(&end))
+            };
+            let evidence = finding["evidence"].as_array().expect("evidence");
+            // Look-ups are beside the connection that waits for them.
+            let of_names = finding["cause"].as_str().expect("a cause").contains("dns");
+            if output.status.code() == Some(2) || !of_names && !evidence.iter().all(shows) {
+                wrong.push(format!("{command}: {} {}", finding["cause"], err(&output)));
+            }
+            drawn += 1;
+        }
+    }
+    assert!(wrong.is_empty() && drawn > 10, "{drawn} drawn: {wrong:#?}");
+}
+
+/// README's examples by their first line, the directory that they are run in, and their arguments.
+const README_EXAMPLES: [(&str, &str, &[&str]); 2] = [
+    ("$ make run\n", "", &["testdata/captures/nginx_nodelay_off.pcap"]),
+    (
+        "$ tcpwhy both_ends-client.pcap both_ends-server.pcap\n",
+        "testdata/captures",
+        &["both_ends-client.pcap", "both_ends-server.pcap"],
+    ),
+];
+
+/// What README shows is what is printed; an example may end with `…` before the output does. With
+/// `README_UPDATE` in the environment README is written anew.
+#[test]
+fn readme_shows_what_is_printed() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let path = format!("{root}/README.md");
+    let mut readme = fs::read_to_string(&path).expect("README");
+    for (head, folder, files) in README_EXAMPLES {
+        let start = readme.find(head).expect(head) + head.len();
+        let end = start + readme[start..].find("```").expect("the end of the example");
+        let arguments = [files, &["--width", "100", "--no-progress"]].concat();
+        let mut command = tcpwhy(&arguments);
+        command.env("LC_ALL", "C.UTF-8").current_dir(format!("{root}/{folder}"));
+        let printed = out(&command.output().expect("tcpwhy runs"));
+        let shown = readme[start..end].to_owned();
+        let expected = match shown.strip_suffix("  …\n") {
+            None => printed,
+            Some(part) => {
+                let lines = printed.split_inclusive('\n').take(part.lines().count());
+                lines.chain(["  …\n"]).collect()
+            }
+        };
+        if std::env::var_os("README_UPDATE").is_some() {
+            readme.replace_range(start..end, &expected);
+        } else {
+            assert_eq!(shown, expected, "README_UPDATE=1 cargo test -p tcpwhy --test cli readme");
+        }
+    }
+    if std::env::var_os("README_UPDATE").is_some() {
+        fs::write(&path, readme).expect("README is written");
+    }
+}
+
+/// A capture holds passwords: nobody else may read it.
+#[test]
+fn no_advice_makes_a_capture_readable_by_all() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    for entry in fs::read_dir(source).expect("the sources") {
+        let path = entry.expect("an entry").path();
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(!text.contains("chmod"), "{}", path.display());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_case_that_is_not_there_is_answered_with_all_in_columns() {
+    let output = run(&["lab", "run", "nagle_curll"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = err(&output);
+    assert!(text.contains("no case is called `nagle_curll`"), "{text}");
+    let all = err(&run(&["lab", "run", "nginx_nodelay_of"]));
+    assert!(all.contains("did you mean `nginx_nodelay_off`?"), "{all}");
+    assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+    assert!(all.lines().filter(|line| line.starts_with("  ")).count() > 5, "{all}");
 }
 
 #[test]

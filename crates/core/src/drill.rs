@@ -21,13 +21,22 @@ const RUNGS_MAX: usize = 1 << 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrillError {
     /// The connection has fewer exchanges.
-    #[error("exchange {wanted} is not on that connection; it has {exchanges}")]
+    #[error("exchange {wanted} is not on that connection: {}", range(*.exchanges))]
     NoExchange {
         /// The number asked for, 1-based.
         wanted: u64,
         /// How many there are.
         exchanges: u64,
     },
+}
+
+/// The numbers that exchanges of a connection have.
+fn range(exchanges: u64) -> String {
+    match exchanges {
+        0 => "no exchange on it is complete, leave out --exchange".into(),
+        1 => "its only one is 1".into(),
+        last => format!("write a number from 1 to {last}"),
+    }
 }
 
 /// A second pass under way.

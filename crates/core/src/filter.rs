@@ -12,6 +12,7 @@
 //! A time is `+2s`, `+150ms` (since the first frame), `10:00:05[.25]` (UTC, on the day of the
 //! first frame or the next), or `2026-01-31T10:00:05Z`.
 
+mod near;
 mod time;
 mod window;
 
@@ -21,7 +22,8 @@ use std::fmt;
 use std::net::IpAddr;
 use time::Time;
 
-pub use time::parse_duration_ns;
+pub use near::nearest;
+pub use time::{parse_duration_ns, utc};
 pub use window::Window;
 
 /// A parsed filter; the default keeps everything.
@@ -31,34 +33,65 @@ pub struct Filter {
     after: Option<Time>,
     before: Option<Time>,
     causes: Vec<Cause>,
+    text: String,
 }
 
 /// What cannot be understood in a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// A word that begins no term.
+    /// A word that begins no term, and what may be meant.
     #[error(
-        "`{0}` is no filter: write host ADDRESS, port PORT, after TIME, before TIME, TIME..TIME \
+        "`{0}` is no filter{1}: write host ADDRESS, port PORT, after TIME, before TIME, TIME..TIME \
          or cause CAUSE, joined by `and`"
     )]
-    Term(String),
+    Term(String, Meant),
+    /// An alternative.
+    #[error(
+        "`{0}` is not known, all terms must match: write alternatives as a list, as in \
+         host 10.0.0.1,10.0.0.2 or port 80,443, or run tcpwhy once for each"
+    )]
+    Or(String),
+    /// Brackets.
+    #[error(
+        "brackets are not known (`{0}`), all terms must match: write alternatives as a list, and \
+         `not` before each term, as in host 10.0.0.1,10.0.0.2 and not port 22"
+    )]
+    Brackets(String),
+    /// The words of Wireshark's display filters.
+    #[error(
+        "`{0}` is of Wireshark's filters: write host ADDRESS for ip.addr and port PORT for tcp.port, \
+         as in host 10.0.0.1 and port 80"
+    )]
+    Wireshark(String),
     /// A term without its value.
-    #[error("`{0}` lacks its value: write it after it, as in `{0} {1}`")]
+    #[error("`{0}` has no value: write it after the word, as in {0} {1}")]
     Missing(&'static str, &'static str),
     /// Not an address.
-    #[error("`{0}` is no address: write it as 10.0.0.1, 10.0.0.0/8 or 2001:db8::1")]
+    #[error(
+        "`{0}` is no address: write it as 10.0.0.1, 10.0.0.0/8 or 2001:db8::1 (names are not looked \
+         up)"
+    )]
     Address(String),
+    /// An address and a port in one.
+    #[error("`{0}` is an address with a port: write host {1} and port {2}")]
+    End(String, IpAddr, u16),
     /// Not a port.
     #[error("`{0}` is no port: write a number up to 65535, or a range as in 8000-8099")]
     Port(String),
     /// Not a time.
     #[error("`{0}` is no time: write +2s, +150ms, 10:00:05 (UTC) or 2026-01-31T10:00:05Z")]
     Time(String),
-    /// Not a cause.
-    #[error("`{0}` is no cause: `tcpwhy explain --cause list` shows them all")]
-    Cause(String),
+    /// A time without its unit.
+    #[error("`{0}` has no unit: write {0}s or {0}ms")]
+    Unit(String),
+    /// A length of time in place of a time.
+    #[error("`{0}` is no time: write +{0} for the time that long after the first frame")]
+    Length(String),
+    /// Not a cause, and what may be meant.
+    #[error("`{0}` is no cause{1}: `tcpwhy explain --cause list` shows them all")]
+    Cause(String, Meant),
     /// Not a connection.
-    #[error("`{0}` is no connection: write its number, or one end as 10.0.0.1:50112")]
+    #[error("`{0}` is no connection: write its number, from 1 on, or one end as 10.0.0.1:50112")]
     Connection(String),
     /// A time asked for twice.
     #[error("`{0}` is given twice: one time window is kept, from one `after` to one `before`")]
@@ -68,6 +101,26 @@ pub enum FilterError {
         "the time window ends where it begins or before: write the earlier time first, +1s..+5s"
     )]
     Reversed,
+}
+
+/// What may be meant by a word; nothing where no known word is like it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meant(pub Option<String>);
+
+impl Meant {
+    /// The word that is most like `word`.
+    fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(nearest(word, known).map(str::to_owned))
+    }
+}
+
+impl fmt::Display for Meant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(meant) => write!(f, ", did you mean `{meant}`?"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One host or port term.
@@ -90,11 +143,14 @@ impl Filter {
     /// # Errors
     /// [`FilterError`] names the word that cannot be understood and what would be.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        let mut filter = Self::default();
+        let mut filter = Self { text: text.to_owned(), ..Self::default() };
+        // So are they written in other filters, with or without blanks.
+        let text = text.replace("&&", " and ").replace(", ", ",");
         let mut words = text.split_whitespace().peekable();
         while let Some(word) = words.next() {
             match word {
-                "and" | "&&" => {}
+                "and" => {}
+                "or" | "||" => return Err(FilterError::Or(word.into())),
                 "host" | "port" => {
                     filter.ends.push(Ends { wanted: true, any: AnyOf::parse(word, words.next())? });
                 }
@@ -108,7 +164,7 @@ impl Filter {
                     let value = value.ok_or(FilterError::Missing("cause", "nagle_delayed_ack"))?;
                     for id in value.split(',') {
                         let cause = Cause::from_id(id);
-                        filter.causes.push(cause.ok_or_else(|| FilterError::Cause(id.into()))?);
+                        filter.causes.push(cause.ok_or_else(|| no_cause(id))?);
                     }
                 }
                 "after" => {
@@ -128,7 +184,7 @@ impl Filter {
                             once(&mut filter.before, to, "before")?;
                         }
                     }
-                    _ => return Err(FilterError::Term(word.into())),
+                    _ => return Err(no_term(word)),
                 },
             }
         }
@@ -136,6 +192,11 @@ impl Filter {
             (Some(after), Some(before)) if !after.precedes(before) => Err(FilterError::Reversed),
             _ => Ok(filter),
         }
+    }
+
+    /// The filter as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether connections of this flow are kept.
@@ -170,8 +231,59 @@ impl Filter {
     }
 }
 
+/// Words that begin a term.
+const TERMS: [&str; 6] = ["host", "port", "not", "after", "before", "cause"];
+
+/// What is wrong with a word that begins no term.
+fn no_term(word: &str) -> FilterError {
+    let meant = match word {
+        _ if word.contains(['(', ')']) => return FilterError::Brackets(word.into()),
+        _ if word.contains("||") => return FilterError::Or(word.into()),
+        _ if word.contains(['=', '<', '>'])
+            || word.starts_with("ip.")
+            || word.starts_with("tcp.") =>
+        {
+            return FilterError::Wireshark(word.into());
+        }
+        "net" | "src" | "dst" => Meant(Some("host".into())),
+        _ if network(word).is_some() => Meant(Some(format!("host {word}"))),
+        _ if ports(word).is_some() => Meant(Some(format!("port {word}"))),
+        _ if Cause::from_id(word).is_some() => Meant(Some(format!("cause {word}"))),
+        _ => Meant::one_of(word, TERMS.into_iter().chain(["and"])),
+    };
+    FilterError::Term(word.into(), meant)
+}
+
+fn no_cause(id: &str) -> FilterError {
+    FilterError::Cause(id.into(), Meant::one_of(id, Cause::ALL.iter().map(|cause| cause.id())))
+}
+
+fn no_address(text: &str) -> FilterError {
+    match text.parse::<std::net::SocketAddr>() {
+        Ok(end) => FilterError::End(text.into(), end.ip(), end.port()),
+        Err(_) if text.contains(['(', ')']) => FilterError::Brackets(text.into()),
+        Err(_) => FilterError::Address(text.into()),
+    }
+}
+
+fn no_port(text: &str) -> FilterError {
+    match text.contains(['(', ')']) {
+        true => FilterError::Brackets(text.into()),
+        false => FilterError::Port(text.into()),
+    }
+}
+
+fn no_time(text: &str) -> FilterError {
+    let is_number = |text: &str| text.parse::<f64>().is_ok() && !text.contains(['+', '-']);
+    match text.strip_prefix('+') {
+        Some(number) if is_number(number) => FilterError::Unit(text.into()),
+        None if parse_duration_ns(text).is_some() => FilterError::Length(text.into()),
+        _ => FilterError::Time(text.into()),
+    }
+}
+
 fn once(place: &mut Option<Time>, value: &str, name: &'static str) -> Result<(), FilterError> {
-    let time = Time::parse(value).ok_or_else(|| FilterError::Time(value.into()))?;
+    let time = Time::parse(value).ok_or_else(|| no_time(value))?;
     match place.replace(time) {
         Some(_) => Err(FilterError::Twice(name)),
         None => Ok(()),
@@ -183,15 +295,15 @@ impl AnyOf {
         match term {
             "host" => {
                 let value = value.ok_or(FilterError::Missing("host", "10.0.0.1"))?;
-                let network = |text| network(text).ok_or_else(|| FilterError::Address(text.into()));
+                let network = |text| network(text).ok_or_else(|| no_address(text));
                 Ok(Self::Hosts(value.split(',').map(network).collect::<Result<_, _>>()?))
             }
             "port" => {
                 let value = value.ok_or(FilterError::Missing("port", "80"))?;
-                let ports = |text| ports(text).ok_or_else(|| FilterError::Port(text.into()));
+                let ports = |text| ports(text).ok_or_else(|| no_port(text));
                 Ok(Self::Ports(value.split(',').map(ports).collect::<Result<_, _>>()?))
             }
-            other => Err(FilterError::Term(other.into())),
+            other => Err(no_term(other)),
         }
     }
 
@@ -344,10 +456,44 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_filters_are_answered_with_how_to_write_it() {
+        let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
+        assert!(error("hsot 10.0.0.1").contains("did you mean `host`?"));
+        assert!(error("host 10.0.0.1 or port 80").contains("as in host 10.0.0.1,10.0.0.2"));
+        assert!(error("host 10.0.0.1 || port 80").contains("a list"));
+        assert!(error("(host 10.0.0.1)").contains("brackets are not known"));
+        assert!(error("host (10.0.0.1").contains("brackets are not known"));
+        assert!(error("host 10.0.0.1 and (port 80)").contains("brackets are not known"));
+        assert!(error("ip.addr == 10.0.0.1").contains("host ADDRESS for ip.addr"));
+        assert!(error("10.0.0.1").contains("did you mean `host 10.0.0.1`?"));
+        assert!(error("nagle_delayed_ack").contains("`cause nagle_delayed_ack`"));
+        assert!(error("cause nagle_delayed_akc").contains("did you mean `nagle_delayed_ack`?"));
+        assert!(error("host 10.0.0.1:80").contains("host 10.0.0.1 and port 80"));
+        assert!(error("nonsense").starts_with("`nonsense` is no filter: write"));
+    }
+
+    #[test]
+    fn and_may_be_written_as_in_other_filters() {
+        for text in ["host 10.0.0.1 && port 80,443", "host 10.0.0.1&&port 80, 443"] {
+            let (client, other) = (("10.0.0.1", 50_000), ("10.0.0.1", 22));
+            assert!(keeps(text, client, ("10.0.0.2", 80)), "{text}");
+            assert!(!keeps(text, other, ("10.0.0.2", 25)), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_need_their_unit() {
+        let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
+        assert_eq!(error("after +2"), "`+2` has no unit: write +2s or +2ms");
+        assert!(error("+1.5..+3s").contains("`+1.5` has no unit"));
+        assert!(error("before 5s").contains("write +5s"));
+    }
+
+    #[test]
     fn what_is_not_understood_is_named() {
         let error = |text: &str| Filter::parse(text).expect_err(text).to_string();
         assert!(error("hots 10.0.0.1").starts_with("`hots` is no filter"));
-        assert!(error("host").starts_with("`host` lacks its value"));
+        assert!(error("host").starts_with("`host` has no value"));
         assert!(error("host example.org").contains("is no address"));
         assert!(error("port 70000").contains("is no port"));
         assert!(error("after 25:00").contains("is no time"));

@@ -1,6 +1,7 @@
 //! What can be asked of the lab.
 
 use crate::args::Display;
+use crate::one_of::OneOf;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueHint};
 use std::path::PathBuf;
 use tcpwhy_lab::CASES;
@@ -22,7 +23,7 @@ pub enum LabCommand {
     /// Lists the cases that can be reproduced, by layer, each with its healthy twin
     List {
         /// Tell more of one case: its parameters, fault and fix
-        #[arg(value_name = "CASE", value_parser = case_names(), hide_possible_values = true)]
+        #[arg(value_name = "CASE", value_parser = CASE, hide_possible_values = true)]
         case: Option<String>,
         /// Print them as JSON, with their parameters
         #[arg(long)]
@@ -52,7 +53,7 @@ pub enum LabCommand {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The case; `tcpwhy lab list` shows them
-    #[arg(value_name = "CASE", value_parser = case_names(), hide_possible_values = true)]
+    #[arg(value_name = "CASE", value_parser = CASE, hide_possible_values = true)]
     pub case: String,
 
     /// Leave client, server and link up with the fault, to be explored by hand
@@ -150,6 +151,5 @@ fn options() -> Vec<(String, Unit)> {
     options
 }
 
-fn case_names() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(CASES.iter().map(|case| case.name))
-}
+/// A case by its name.
+const CASE: OneOf = OneOf { what: "case", names: || CASES.iter().map(|case| case.name).collect() };

@@ -2,10 +2,10 @@
 
 use crate::args::Display;
 use crate::error::Error;
+use crate::one_of::OneOf;
 use crate::progress::Waiting;
 use crate::{output, terminal};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use std::process::ExitCode;
 use tcpwhy_core::report::Page;
 use tcpwhy_lab::tables::{self, Measured, TABLES, head, line};
@@ -18,7 +18,7 @@ Each setting is run once, without captures and by the clients' own clock: mean, 
 #[derive(Debug, Args)]
 pub struct TableArgs {
     /// The case whose table it is
-    #[arg(value_name = "CASE", value_parser = PossibleValuesParser::new(names()))]
+    #[arg(value_name = "CASE", value_parser = CASE, hide_possible_values = true)]
     pub case: String,
 
     /// Print the rows as JSON
@@ -33,9 +33,9 @@ pub struct TableArgs {
     pub seed: u64,
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    TABLES.iter().map(|table| table.case)
-}
+/// A case that has a table, by its name.
+const CASE: OneOf =
+    OneOf { what: "table", names: || TABLES.iter().map(|table| table.case).collect() };
 
 /// Measures all rows of a table.
 ///

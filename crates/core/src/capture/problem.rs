@@ -151,7 +151,7 @@ impl fmt::Display for Problem {
             }
             Self::Version { format, major, minor } => write!(
                 f,
-                "says it is {format} version {major}.{minor}, which does not exist or is not \
+                "says it is {format} version {major}.{minor}, which is not \
                  known: rewrite it with editcap, or capture again"
             ),
             Self::NoFrames => write!(f, "holds no packets: was the filter or interface right?"),
@@ -172,12 +172,12 @@ impl fmt::Display for Problem {
             Self::BadBlocks { blocks, offset } => write!(
                 f,
                 "has {blocks} blocks that contradict themselves, the first at byte {offset}: \
-                 they were passed over"
+                 they were left out"
             ),
             Self::UnknownInterface { frames, first_frame } => write!(
                 f,
                 "has {frames} frames, from #{first_frame} on, of an interface it does not \
-                 describe: they were passed over"
+                 describe: they were left out"
             ),
             Self::ClockStep { steps, largest_ns, frame } => write!(
                 f,

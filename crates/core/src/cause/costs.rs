@@ -140,6 +140,7 @@ fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
     proof.see(last, sample.last);
     finding.evidence = proof.evidence();
     finding.evidence_flow = Some((sample.client, sample.server));
+    finding.evidence_exchange = sample.exchange;
 }
 
 /// Values known of the endpoint as a whole.

@@ -95,9 +95,9 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
     }
     let blocker = match gap.shape {
-        _ if gap.after_loss => Some("a congestion window that a loss has cut"),
+        _ if gap.after_loss => Some("its congestion window, which a loss has cut"),
         _ if gap.window_limited() => Some("the receiver's window"),
-        Shape::Ceiling { .. } => Some("a send buffer this small"),
+        Shape::Ceiling { .. } => Some("a send buffer of that size"),
         Shape::Opening => None,
     };
     if let Some(blocker) = blocker {

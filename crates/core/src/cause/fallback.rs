@@ -121,6 +121,7 @@ fn hold_up(attempt: &Unanswered, first: &mut First, tally: &mut Tally) {
         proof,
         client: attempt.client,
         server: attempt.server,
+        exchange: 0,
         vantage: Vantage::Client,
         software: None,
         protocol: Protocol::default(),

@@ -66,6 +66,7 @@ pub(super) fn instance(
         proof,
         client: Endpoint { address: lookup.client, port: query.client_port },
         server: query.server,
+        exchange: 0,
         vantage: Vantage::Client,
         software: None,
         protocol: Protocol::Dns,

@@ -40,10 +40,12 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     let (connection, exchange) = (scene.connection, scene.exchange);
     see_end(scene, proof, "last_data", &Side::ALL);
     let when = match (exchange.response_seen, connection.setup.established_ns()) {
-        (true, _) if connection.owes_request() => "in the middle of a request that it had answered",
+        (true, _) if connection.owes_request() => {
+            "in the middle of a request that it had already answered"
+        }
         (true, _) => "in the middle of a response",
         (false, _) if exchange.request_seen => "before the response began",
-        _ => "before anything was asked",
+        _ => "before any request",
     };
     proof.fact("when", Fact::Text(when.into()));
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {

@@ -73,11 +73,11 @@ pub(super) fn see_told(told: &Told, proof: &mut Proof) {
 /// An ICMP error in words.
 fn says(kind: IcmpErrorKind) -> &'static str {
     match kind {
-        IcmpErrorKind::Unreachable => "there is no way to the destination",
+        IcmpErrorKind::Unreachable => "there is no route to the destination",
         IcmpErrorKind::PortUnreachable => "the port is unreachable",
-        IcmpErrorKind::Prohibited => "a filter forbids it",
+        IcmpErrorKind::Prohibited => "a filter prohibits it",
         IcmpErrorKind::PacketTooBig { .. } => "the packet is too big",
-        IcmpErrorKind::TimeExceeded => "the packet went round in circles until its time was up",
+        IcmpErrorKind::TimeExceeded => "its time to live ended on the way, as in a routing loop",
         IcmpErrorKind::ParameterProblem => "the header is not understood",
     }
 }

@@ -245,6 +245,7 @@ impl Small {
             proof,
             client: self.client,
             server: self.server,
+            exchange: self.exchange,
             vantage: self.vantage,
             software: None,
             protocol: self.protocol,

@@ -154,6 +154,7 @@ pub(super) fn recognise(
         confidence: 0.95,
         evidence: flood.evidence(),
         evidence_flow: None,
+        evidence_exchange: 0,
         ruled_out: flood.ruled_out(),
         facts: facts.into_iter().chain(victims).collect(),
         software: endpoint.software.clone().map(String::from),

@@ -56,6 +56,7 @@ pub(super) fn tell(
             facts.insert("slow_ns", own_ns);
             finding.evidence = instance.proof.evidence();
             finding.evidence_flow = Some((instance.client, instance.server));
+            finding.evidence_exchange = instance.exchange;
         }
     }
     facts

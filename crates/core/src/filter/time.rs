@@ -57,7 +57,30 @@ impl Time {
     }
 }
 
-/// Nanoseconds of `20ms`, `1.5s`, `2m`; seconds without a unit.
+/// A time since the epoch as filters take it, to the second: `2026-01-31T10:00:05Z`.
+pub fn utc(ns: u64) -> String {
+    let seconds = ns / SECOND_NS;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (hours, minutes, seconds) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
+}
+
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Eras of 400 years, and years that begin in March, so that the leap day is the last of its year.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let of_years = of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096;
+    let year = of_years / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+/// Nanoseconds of `20ms`, `1.5s`, `2m`.
 pub fn parse_duration_ns(text: &str) -> Option<u64> {
     let digits =
         text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
@@ -66,7 +89,7 @@ pub fn parse_duration_ns(text: &str) -> Option<u64> {
         "ns" => 1,
         "us" | "µs" => 1_000,
         "ms" => 1_000_000,
-        "s" | "" => SECOND_NS,
+        "s" => SECOND_NS,
         "m" | "min" => 60 * SECOND_NS,
         "h" => 3_600 * SECOND_NS,
         _ => return None,
@@ -122,5 +145,19 @@ mod tests {
         assert_eq!(days_since_epoch("1970-01-01"), Some(0));
         assert_eq!(days_since_epoch("2000-02-29"), Some(11_016));
         assert_eq!(days_since_epoch("2026-11-21"), Some(20_778));
+    }
+
+    #[test]
+    fn dates_are_written_as_they_are_read() {
+        for text in ["1970-01-01T00:00:00Z", "2024-02-29T23:59:59Z", "2026-03-01T10:00:05Z"] {
+            let Some(Time::Absolute(ns)) = Time::parse(text) else { panic!("{text}") };
+            assert_eq!(utc(ns), text);
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(parse_duration_ns("1.5s"), Some(1_500_000_000));
+        assert_eq!(parse_duration_ns("30"), None);
     }
 }

@@ -117,6 +117,7 @@ impl Joint {
         if shown_at(finding, sites) != best && shown_at(theirs, sites) == best {
             finding.evidence.clone_from(&theirs.evidence);
             finding.evidence_flow = theirs.evidence_flow;
+            finding.evidence_exchange = theirs.evidence_exchange;
             finding.ruled_out.clone_from(&theirs.ruled_out);
             finding.facts.clone_from(&theirs.facts);
         }
@@ -153,7 +154,7 @@ impl Joint {
             "between the two captures".into()
         } else if all.appeared_packets == 0 && all.uncovered_packets == 0 {
             let receiver = usize::from(finding.sender == Side::Client);
-            format!("behind the capture {}, which has it", join.words(receiver))
+            format!("beyond the capture {}, which shows it", join.words(receiver))
         } else {
             return;
         };

@@ -5,6 +5,7 @@
 
 mod join;
 
+use super::commands;
 use super::phrases::{self, Fix, Phrases, endpoint};
 use super::{
     Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
@@ -101,10 +102,9 @@ impl<'a> View<'a> {
                 .iter()
                 .map(|it| ObservationView::of(it, report))
                 .collect(),
-            connections: report
-                .connections
-                .iter()
-                .map(|it| ConnectionView::of(it, report))
+            connections: (1..)
+                .zip(&report.connections)
+                .map(|(number, it)| ConnectionView::of(number, it, report))
                 .collect(),
             connections_omitted: report.connections_omitted,
             join: report.join.as_ref().map(join::join),
@@ -248,6 +248,7 @@ struct FindingView<'a> {
     evidence: Vec<EvidenceView<'a>>,
     ruled_out: Vec<Value>,
     fixes: Vec<Fix>,
+    draw: Option<String>,
     verify: String,
     software: Option<&'a str>,
     protocol: &'static str,
@@ -302,7 +303,8 @@ impl<'a> FindingView<'a> {
                 .collect(),
             ruled_out: ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why })).collect(),
             fixes: phrases.fixes,
-            verify: phrases.verify,
+            draw: commands::draw(report, finding),
+            verify: commands::verify(report, finding),
             software: finding.software.as_deref(),
             protocol: protocol_id(finding.protocol),
             places: join::places(&finding.sights, report),
@@ -342,6 +344,7 @@ impl<'a> ObservationView<'a> {
 
 #[derive(serde::Serialize)]
 struct ConnectionView<'a> {
+    number: u64,
     client: String,
     server: String,
     protocol: &'static str,
@@ -358,8 +361,9 @@ struct ConnectionView<'a> {
 }
 
 impl<'a> ConnectionView<'a> {
-    fn of(connection: &'a ConnectionReport, report: &'a Report) -> Self {
+    fn of(number: u64, connection: &'a ConnectionReport, report: &'a Report) -> Self {
         Self {
+            number,
             client: endpoint(&connection.client),
             server: endpoint(&connection.server),
             protocol: protocol_id(connection.protocol),

@@ -7,6 +7,7 @@
 //! Comparison ────────► text, JSON (its own schema)
 //! ```
 
+mod commands;
 pub mod comparison;
 pub mod json;
 mod ladder;
@@ -20,6 +21,7 @@ pub mod template;
 pub mod text;
 pub mod units;
 
+pub use commands::{draw, verify};
 pub use ladder::{Ladder, LadderStep, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;

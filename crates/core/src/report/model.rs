@@ -46,6 +46,17 @@ pub struct Report {
     pub interrupted: bool,
     /// How the captures of two places were joined, if they were.
     pub join: Option<Join>,
+    /// What was asked for, for the commands that go on from here.
+    pub asked: Asked,
+}
+
+/// The command line that a report answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The captures, as they were named; none where they are not known.
+    pub files: Vec<String>,
+    /// The options that say what part of them is looked at, `--filter` first and then its value.
+    pub options: Vec<String>,
 }
 
 /// The same traffic captured at two places.
@@ -310,6 +321,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// The connection of `evidence`: the client's and the server's endpoint.
     pub evidence_flow: Option<(Endpoint, Endpoint)>,
+    /// The number of its exchange on that connection, from 1; 0 where it is of none.
+    pub evidence_exchange: u64,
     /// Look-alikes considered.
     pub ruled_out: Vec<RuledOut>,
     /// Values for the words of the cause.

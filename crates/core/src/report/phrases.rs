@@ -24,8 +24,6 @@ pub struct Phrases {
     pub ruled_out: Vec<(Cause, String)>,
     /// What to change, the most fitting first.
     pub fixes: Vec<Fix>,
-    /// The commands that show whether the fix worked.
-    pub verify: String,
 }
 
 /// One change that removes a cause.
@@ -64,7 +62,6 @@ impl Phrases {
                 })
                 .collect(),
             fixes: fixes(finding, &words, &fact),
-            verify: verify(finding),
         }
     }
 }
@@ -143,6 +140,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         ("sender", side(sender, "sender")),
         ("receiver", side(sender.map(Side::peer), "receiver")),
         ("message", text(message)),
+        ("way", text(if is_from_server(finding) { "from" } else { "to" })),
         ("exchanges", Fact::Count(finding.affected.exchanges)),
         ("of_exchanges", Fact::Count(finding.affected.of_exchanges)),
         ("connections", Fact::Count(finding.affected.connections)),
@@ -168,7 +166,14 @@ fn sender(finding: &Finding) -> Option<Side> {
     from_culprit.or(first_data.map(|evidence| evidence.from))
 }
 
-fn is_dns(cause: Cause) -> bool {
+/// Whether the network lost what the server sent.
+pub fn is_from_server(finding: &Finding) -> bool {
+    let sent_again = finding.evidence.iter().find(|link| link.part == "retransmission");
+    finding.culprit.role == Role::Network && sent_again.is_some_and(|it| it.from == Side::Server)
+}
+
+/// Whether it is about look-ups of names.
+pub fn is_dns(cause: Cause) -> bool {
     matches!(
         cause,
         Cause::DnsSlow
@@ -202,8 +207,9 @@ fn fixes<'a>(
     ranked.into_iter().filter_map(fill_row).collect()
 }
 
-/// How well a fix fits: the more specific the better, `None` where it does not apply. What
-/// names a software comes last while the software is unknown, and not at all where it is another.
+/// How well a fix fits: the more specific the better, `None` where it does not apply. What names a
+/// software applies only where the capture shows that software, by what it says of itself or by
+/// its protocol.
 fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
     let knows = |name: &str| finding.facts.iter().any(|(known, _)| *known == name);
     let mut sum = 0;
@@ -219,10 +225,8 @@ fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
         } else if let Some(protocol) = protocol(term) {
             (protocol == finding.protocol).then_some(4)?
         } else {
-            match &finding.software {
-                Some(software) => is_software(term, software).then_some(8)?,
-                None => web(finding.protocol).then_some(-8)?,
-            }
+            let software = finding.software.as_deref();
+            software.is_some_and(|software| is_software(term, software)).then_some(8)?
         };
     }
     Some(sum)
@@ -243,11 +247,6 @@ fn protocol(id: &str) -> Option<Protocol> {
     ALL.into_iter().find(|protocol| super::protocol_id(*protocol) == id)
 }
 
-/// Protocols whose software can only be known by what it says of itself.
-fn web(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Http1 | Protocol::Http2 | Protocol::Tls | Protocol::Turns)
-}
-
 /// Whether what a software says of itself (`BaseHTTP/0.6 Python/3.11.2`) means `term`.
 fn is_software(term: &str, software: &str) -> bool {
     let aliases: &[&str] = match term {
@@ -264,28 +263,6 @@ fn is_software(term: &str, software: &str) -> bool {
     let words =
         || software.split(|char: char| !char.is_ascii_alphanumeric() && char != '-' && char != '.');
     aliases.iter().any(|alias| words().any(|word| word.starts_with(alias)))
-}
-
-/// The commands that repeat the measurement after the change.
-fn verify(finding: &Finding) -> String {
-    let Endpoint { port, .. } = finding.culprit.endpoint;
-    let server = finding.evidence_flow.map(|(_, server)| server);
-    // A client's ports change, and a router has none: what is sent to the server shows.
-    let elsewhere =
-        finding.culprit.role == Role::Client || finding.culprit.role == Role::Network && port == 0;
-    let at = server.filter(|_| elsewhere);
-    let at = at.unwrap_or(finding.culprit.endpoint);
-    let port = if at.port == 0 { port } else { at.port };
-    let what = match port {
-        // Many servers that are told together.
-        _ if finding.culprit.endpoint == Endpoint::default() => "tcp".into(),
-        0 => format!("host {}", at.ip()),
-        _ => format!("host {} and port {port}", at.ip()),
-    };
-    format!(
-        "timeout 60 tcpdump -i any -w after.pcap '{what}'; tcpwhy after.pcap --filter 'cause {}'",
-        finding.cause.id()
-    )
 }
 
 /// A share of the wall time for legends: `98 %`.

@@ -29,7 +29,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     inputs(&mut page, report);
     join::render(&mut page, report);
     if report.interrupted {
-        page.warning("interrupted: what follows is what was known until then");
+        page.warning("interrupted: the report covers what was read until then");
     }
     limits(&mut page, report);
     page.gap();
@@ -44,7 +44,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     if findings.len() > shown {
         page.gap();
         let more = counted((findings.len() - shown) as u64, "finding", "findings");
-        page.paragraph(None, &format!("… and {more} more: --all, --json or --filter 'cause …'"), 0);
+        page.paragraph(None, &format!("{more} more: --all shows them"), 0);
     }
     page.gap();
     timing::where_the_time_went(&mut page, report);
@@ -164,7 +164,7 @@ fn unread_links(page: &mut Page<'_>, report: &Report) {
     let named = if unread.is_empty() { String::new() } else { format!(" ({})", unread.join(", ")) };
     let frames = counted(count, "frame was", "frames were");
     page.warning(&format!(
-        "{frames} left out, of a kind that is not read{named}: capture where packets come as \
+        "{frames} left out: the link type is not read{named}; capture where packets are \
          Ethernet or IP"
     ));
 }
@@ -234,7 +234,7 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
         }
     } else if 2 * unknown_ns > totals.wall_ns {
         let unknown = phrases::share_of(unknown_ns, totals.wall_ns);
-        format!("Who waited for whom cannot be told for {unknown} of the time of {exchanges}.")
+        format!("It is not known which side waited in {unknown} of the time of {exchanges}.")
     } else {
         format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.")
     };
@@ -269,23 +269,30 @@ fn overview(page: &mut Page<'_>, findings: &[Said<'_>]) {
     }
 }
 
-/// The connections that lost most, by the numbers with which they can be drawn.
+/// The connections that lost most, by the numbers with which they can be drawn; with `--all` the
+/// others as well.
 fn connections(page: &mut Page<'_>, report: &Report) {
-    let shown = if page.look.all { report.connections.len() } else { CONNECTIONS_MAX };
-    let losing = report.connections.iter().filter(|connection| connection.lost_ns > 0);
-    let worst: Vec<_> = losing.take(shown).collect();
-    if worst.is_empty() || report.totals.connections < 2 {
+    let all = page.look.all;
+    let numbered = (1..).zip(&report.connections);
+    let shown: Vec<(u64, _)> = match all {
+        true => numbered.collect(),
+        false => numbered.filter(|(_, it)| it.lost_ns > 0).take(CONNECTIONS_MAX).collect(),
+    };
+    if shown.is_empty() || report.totals.connections < 2 {
         return;
     }
     page.gap();
-    let title = page.look.paint(Paint::Bold, "worst connections");
+    let title = if all { "connections" } else { "worst connections" };
+    let title = page.look.paint(Paint::Bold, title);
     page.line(&format!("{title}   --connection N draws one"));
-    for (number, connection) in (1..).zip(worst) {
+    for (number, connection) in shown {
         let ends = format!("{} → {}", connection.client, connection.server);
-        let lost = units::duration(connection.lost_ns);
         let wall = units::duration(connection.ledger.total_ns());
         let exchanges = counted(connection.exchanges, "exchange", "exchanges");
-        let mut facts = format!("cost {lost} of {wall}");
+        let mut facts = match connection.lost_ns {
+            0 => wall,
+            lost_ns => format!("cost {} of {wall}", units::duration(lost_ns)),
+        };
         if page.look.width >= 80 {
             facts += &format!(" in {exchanges}");
         }

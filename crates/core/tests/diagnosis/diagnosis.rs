@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::cause::words;
 use tcpwhy_core::join::survey;
 use tcpwhy_core::pipeline::{Analysis, Options, Sites};
 use tcpwhy_core::report::{DirectionReport, Fact, Finding, Ledger, Report};
@@ -114,7 +115,10 @@ fn finding(text: &mut String, finding: &Finding) {
         ms(finding.latency.p50_ns),
         ms(finding.counterfactual.p50_ns)
     );
+    let words = words(finding.cause);
     for link in &finding.evidence {
+        let (cause, part) = (finding.cause.id(), link.part);
+        assert!(words.part(part).is_some(), "{cause}.md has no words for the frame {part}");
         let _ = writeln!(
             text,
             "  #{} {} {:?} {} B +{} ms",

@@ -168,7 +168,7 @@ fn what_both_ends_saw_was_lost_behind_the_second() {
     assert_eq!(finding.cause.id(), "retransmission_timeout");
     let place = finding.facts.iter().find(|(name, _)| *name == "place").map(|(_, fact)| fact);
     let Some(Fact::Text(place)) = place else { panic!("no place: {finding:?}") };
-    assert!(place.starts_with("behind the capture at the client"), "{place}");
+    assert!(place.starts_with("beyond the capture at the client"), "{place}");
 }
 
 #[test]

@@ -125,6 +125,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
             evidence(242, "next", Side::Server, 615, 3_000),
         ],
         evidence_flow: Some((endpoint("10.200.0.1", 50_112), server)),
+        evidence_exchange: 0,
         ruled_out: vec![
             RuledOut { cause: Cause::ServerThink, why: "follows_ack" },
             RuledOut { cause: Cause::ReceiveWindow, why: "window_open" },
@@ -250,6 +251,7 @@ fn send_buffer(server: Endpoint) -> Finding {
             },
         ],
         evidence_flow: Some((endpoint("2001:db8:0:1::9", 40_001), server)),
+        evidence_exchange: 0,
         ruled_out: vec![
             RuledOut { cause: Cause::SlowStart, why: "ceiling_constant" },
             RuledOut { cause: Cause::CongestionWindow, why: "nothing_lost" },
@@ -283,6 +285,7 @@ fn timeout(server: Endpoint) -> Finding {
             evidence(9, "retransmission", Side::Server, 512, 204_000_000),
         ],
         evidence_flow: Some((endpoint("192.0.2.1", 1_025), server)),
+        evidence_exchange: 0,
         ruled_out: vec![RuledOut { cause: Cause::ServerThink, why: "sent_again" }],
         facts: vec![
             ("count", Fact::Count(40)),
@@ -327,6 +330,7 @@ fn refused(server: Endpoint) -> Finding {
             evidence(32, "reset", Side::Server, 0, 90_000),
         ],
         evidence_flow: Some((endpoint("192.0.2.1", 1_099), server)),
+        evidence_exchange: 0,
         ruled_out: Vec::new(),
         facts: vec![("count", Fact::Count(7))],
         software: None,

@@ -91,7 +91,7 @@ fn where_nothing_can_be_told_no_health_is_claimed() {
     report.findings.clear();
     report.ledger.transfer(Owner::NagleDelayedAck, Owner::Unknown, u64::MAX);
     let text = text::render(&report, &look(80));
-    assert!(text.contains("Who waited for whom cannot be told for 98 % of the time"), "{text}");
+    assert!(text.contains("It is not known which side waited in 98 % of the time"), "{text}");
     assert!(!text.contains("No fault"), "{text}");
 }
 

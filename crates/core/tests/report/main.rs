@@ -3,6 +3,7 @@
 mod fixtures;
 mod joined;
 mod judgement;
+mod next_step;
 
 use tcpwhy_core::cause::{Cause, observations, words};
 use tcpwhy_core::report::{

@@ -119,6 +119,8 @@ pub struct Instance {
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
+    /// Its number among the connection's exchanges, from 1; 0 where it is of none.
+    pub exchange: u64,
     /// Where it was captured.
     pub vantage: Vantage,
     /// What the culprit's side says it is.
@@ -215,6 +217,7 @@ impl Scene<'_> {
             proof: self.proof(),
             client: connection.client(),
             server: connection.server(),
+            exchange: connection.totals.exchanges,
             vantage: connection.vantage(),
             software: connection.software(side).map(Box::from),
             protocol: connection.protocol(),

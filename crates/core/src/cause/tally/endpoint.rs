@@ -361,6 +361,8 @@ pub struct Sample {
     pub client: Endpoint,
     /// The connection's server.
     pub server: Endpoint,
+    /// Its number among the connection's exchanges, from 1.
+    pub exchange: u64,
     /// The SYN, if it waited for the set-up.
     pub syn: Option<Sighting>,
     /// The SYN-ACK, if it waited for the set-up.
@@ -390,6 +392,7 @@ impl Sample {
             ns,
             client: connection.client(),
             server: connection.server(),
+            exchange: connection.totals.exchanges,
             syn: set_up(frames.syn),
             syn_ack: set_up(frames.syn_ack),
             first: exchange.first,

@@ -22,6 +22,8 @@ const TRANSFERS_MAX: usize = 64;
 pub struct Small {
     pub(in crate::cause) client: Endpoint,
     pub(in crate::cause) server: Endpoint,
+    /// Its number among the connection's exchanges, from 1.
+    pub(in crate::cause) exchange: u64,
     /// The connection's first frame.
     pub(in crate::cause) connection: FrameId,
     /// Least round trip of the connection so far, ns.
@@ -87,6 +89,7 @@ impl Queues {
         self.keep(Small {
             client: visited.client,
             server: visited.server,
+            exchange: 1,
             connection: visited.syn.frame,
             rtt_base_ns: visited.path.base_rtt_ns(),
             shook_hands: true,
@@ -135,6 +138,7 @@ impl Queues {
         self.keep(Small {
             client: connection.client(),
             server: connection.server(),
+            exchange: connection.totals.exchanges,
             connection: connection.first_frame,
             rtt_base_ns,
             shook_hands: !connection.mid_stream,

@@ -4,9 +4,9 @@ use super::{counted, join};
 use crate::app::Side;
 use crate::cause::{Class, Role};
 use crate::report::layout::{Page, columns_of, left, right};
-use crate::report::phrases::{self, Phrases, place};
+use crate::report::phrases::{self, Phrases, is_from_server, place};
 use crate::report::style::{Look, Paint};
-use crate::report::{Evidence, Finding, Report, units};
+use crate::report::{Evidence, Finding, Report, draw, units, verify};
 use crate::wire::Endpoint;
 
 /// Look-alikes told of each finding; JSON has all.
@@ -28,13 +28,12 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
         let text = format!("{}: {} → {}", fix.place, fix.change, fix.effect);
         page.labelled(if index == 0 { "fix" } else { "" }, &text);
     }
-    if phrases.fixes.len() > FIXES_MAX {
-        let more = phrases.fixes.len() - FIXES_MAX;
-        let text = format!("{more} more: `tcpwhy explain --cause {}`", finding.cause.id());
-        page.labelled("", &text);
+    page.command("manual", &format!("tcpwhy explain {}", finding.cause.id()));
+    if let Some(command) = draw(report, finding) {
+        page.command("draw", &command);
     }
     if is_fault(finding) {
-        page.command("verify", &phrases.verify);
+        page.command("verify", &verify(report, finding));
     }
 }
 
@@ -81,7 +80,7 @@ pub(super) fn culprit(finding: &Finding) -> String {
     let (endpoint, at) = (finding.culprit.endpoint, place(&finding.culprit.endpoint));
     match finding.culprit.role {
         // What a server had to repeat was lost on the way from it.
-        Role::Network if repeated_by(finding) == Some(Side::Server) => format!("network from {at}"),
+        Role::Network if is_from_server(finding) => format!("network from {at}"),
         Role::Network if finding.facts.iter().any(|(name, _)| *name == "caller") => {
             format!("network of {at}")
         }
@@ -92,11 +91,6 @@ pub(super) fn culprit(finding: &Finding) -> String {
         Role::Network => format!("network to {at}"),
         role => format!("{} {at}", role.id()),
     }
-}
-
-fn repeated_by(finding: &Finding) -> Option<Side> {
-    let mut links = finding.evidence.iter();
-    links.find(|link| link.part == "retransmission").map(|link| link.from)
 }
 
 /// One line per frame of the chain, then the filter that shows them in Wireshark.

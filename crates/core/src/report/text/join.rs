@@ -15,7 +15,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report) {
     };
     text += &match &join.clocks {
         Some(clocks) => clocks_differ(clocks, at_ends),
-        None => "how far their clocks differ cannot be told".into(),
+        None => "the difference of their clocks is not known".into(),
     };
     page.paragraph(None, &text, 2);
     let lost = |crossing: &Crossing, from: &str| {

@@ -1,0 +1,152 @@
+//! The commands that go on from a finding: draw its evidence, and measure again after the change.
+
+use super::phrases::is_dns;
+use super::{Asked, ConnectionReport, Finding, Report};
+use crate::cause::Role;
+use crate::wire::Endpoint;
+
+/// Files that a command names one by one; more are `FILES`.
+const FILES_MAX: usize = 4;
+
+/// What stands for the captures of a report where their names are not known or too many.
+const NAMELESS: &str = "FILES";
+
+/// The command that draws a finding's evidence; none where that is on no connection.
+pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
+    let of_names = is_dns(finding.cause);
+    let found = if of_names { waiting(report, finding) } else { connection(report, finding) };
+    let pick = match found {
+        // With others left out of the list, those in it may have other numbers than in the whole.
+        Some((number, _)) if report.connections_omitted == 0 => number.to_string(),
+        Some((_, connection)) => connection.client.to_string(),
+        None if of_names => return None,
+        None => finding.evidence_flow.filter(|(client, _)| client.port != 0)?.0.to_string(),
+    };
+    // Names are looked up before a connection's first exchange.
+    let exchange = match if of_names { 1 } else { finding.evidence_exchange } {
+        0 => String::new(),
+        number => format!(" --exchange {number}"),
+    };
+    Some(format!("tcpwhy {} --connection {}{exchange}", asked(&report.asked), quoted(&pick)))
+}
+
+/// The connection that a finding's evidence is on, with its number in the report's list. Ports are
+/// used again: of several it is the last that began before.
+fn connection<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
+    let evidence = finding.evidence.first()?;
+    let holds = |it: &&ConnectionReport| {
+        Some((it.client, it.server)) == finding.evidence_flow && it.first_frame <= evidence.frame
+    };
+    let numbered = (1..).zip(&report.connections).filter(|(_, it)| holds(it));
+    numbered.max_by_key(|(_, it)| it.first_frame)
+}
+
+/// The connection that waited for the look-up shown, with its number: the first that the same
+/// host opened after it.
+fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a ConnectionReport)> {
+    let (client, _) = finding.evidence_flow?;
+    let answered = finding.evidence.iter().map(|link| link.frame).max()?;
+    let numbered = (1..).zip(&report.connections);
+    let later =
+        numbered.filter(|(_, it)| it.client.address == client.address && it.first_frame > answered);
+    later.min_by_key(|(_, it)| it.first_frame)
+}
+
+/// The commands that measure again after the change, and compare.
+pub fn verify(report: &Report, finding: &Finding) -> String {
+    let what = what(finding);
+    let capture = format!("sudo timeout 60 tcpdump -i any -w after.pcap {}", quoted(&what));
+    // Where nothing was answered there is no latency to compare.
+    if finding.affected.of_exchanges == 0 {
+        return format!("{capture}; tcpwhy after.pcap --filter 'cause {}'", finding.cause.id());
+    }
+    // The capture before may have more in it than what is captured after.
+    let is_narrow = report.endpoints.len() > 1 || !report.asked.options.is_empty();
+    let filter = match what.as_str() {
+        what if is_narrow && what.starts_with("host ") => format!(" --filter {}", quoted(what)),
+        _ => String::new(),
+    };
+    match report.asked.files.as_slice() {
+        [one] if one != "-" => {
+            format!("{capture}; tcpwhy compare {} after.pcap{filter}", quoted(one))
+        }
+        _ => format!(
+            "tcpwhy {}{filter} --json >before.json; {capture}; tcpwhy compare before.json after.pcap",
+            files(&report.asked)
+        ),
+    }
+}
+
+/// The capture filter for the traffic in which a finding shows.
+fn what(finding: &Finding) -> String {
+    if is_dns(finding.cause) {
+        return "tcp or port 53".into();
+    }
+    let Endpoint { port, .. } = finding.culprit.endpoint;
+    let server = finding.evidence_flow.map(|(_, server)| server);
+    // A client's ports change, and a router has none: what is sent to the server shows.
+    let elsewhere =
+        finding.culprit.role == Role::Client || finding.culprit.role == Role::Network && port == 0;
+    let at = server.filter(|_| elsewhere);
+    let at = at.unwrap_or(finding.culprit.endpoint);
+    let port = if at.port == 0 { port } else { at.port };
+    match port {
+        // Many servers that are told together.
+        _ if finding.culprit.endpoint == Endpoint::default() => "tcp".into(),
+        0 => format!("host {}", at.ip()),
+        _ => format!("host {} and port {port}", at.ip()),
+    }
+}
+
+/// The files and what part of them was looked at.
+fn asked(asked: &Asked) -> String {
+    let options = asked.options.iter().map(|word| quoted(word));
+    std::iter::once(files(asked)).chain(options).collect::<Vec<_>>().join(" ")
+}
+
+fn files(asked: &Asked) -> String {
+    match asked.files.as_slice() {
+        [] => "FILE".into(),
+        // Standard input cannot be read again.
+        [one] if one == "-" => "FILE".into(),
+        few if few.len() <= FILES_MAX => {
+            few.iter().map(|file| quoted(file)).collect::<Vec<_>>().join(" ")
+        }
+        _ => NAMELESS.into(),
+    }
+}
+
+/// `word` as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_alphanumeric() || "/._-+:=,@%".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    let word: String = word.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_a_shell_would_split_or_expand_them() {
+        assert_eq!(quoted("a/b-1.pcap"), "a/b-1.pcap");
+        assert_eq!(quoted("a b.pcap"), "'a b.pcap'");
+        assert_eq!(quoted("$(x)"), "'$(x)'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn files_are_named_as_long_as_they_are_few() {
+        let of = |files: &[&str]| {
+            let files = files.iter().map(|&it| it.to_owned()).collect();
+            super::files(&Asked { files, options: Vec::new() })
+        };
+        assert_eq!(of(&["a.pcap", "b.pcap"]), "a.pcap b.pcap");
+        assert_eq!(of(&["-"]), "FILE");
+        assert_eq!(of(&["a"; 5]), "FILES");
+    }
+}

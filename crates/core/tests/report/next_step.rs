@@ -1,0 +1,182 @@
+//! What a reader does next: who has to change what, the drawing, the comparison afterwards.
+
+use super::{fixtures, look};
+use tcpwhy_core::capture::FrameId;
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::report::{
+    Asked, ConnectionReport, Fact, Finding, Phrases, Report, draw, text, verify,
+};
+use tcpwhy_core::wire::Endpoint;
+
+fn asked(files: &[&str], options: &[&str]) -> Asked {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    Asked { files: owned(files), options: owned(options) }
+}
+
+/// Whom a cause blames.
+fn culprits(cause: Cause) -> &'static [Role] {
+    match cause {
+        Cause::NagleDelayedAck
+        | Cause::DelayedAck
+        | Cause::SendBuffer
+        | Cause::SlowStart
+        | Cause::ReceiveWindow
+        | Cause::ZeroWindow => &[Role::Client, Role::Server],
+        Cause::Reset | Cause::IdleReset => &[Role::Client, Role::Server, Role::Network],
+        Cause::AcceptQueueOverflow
+        | Cause::Refused
+        | Cause::TlsHandshake
+        | Cause::Http100Continue
+        | Cause::ServerThink => &[Role::Server],
+        Cause::ClientThink | Cause::PortExhaustion | Cause::DnsSearch => &[Role::Client],
+        Cause::DnsTimeout => &[Role::Resolver, Role::Network],
+        Cause::DnsSlow | Cause::DnsFailure | Cause::ReverseDnsTimeout => &[Role::Resolver],
+        _ => &[Role::Network],
+    }
+}
+
+/// Words by which a place is one of a role's.
+fn places(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Client => &["client"],
+        Role::Server => &["server"],
+        Role::Resolver => &["resolver"],
+        _ => &["path", "network", "bottleneck", "NAT"],
+    }
+}
+
+#[test]
+fn the_first_fix_is_for_the_culprit() {
+    let mut finding = fixtures::mixture().findings.remove(2);
+    finding.software = None;
+    let mut wrong = Vec::new();
+    for facts in [Vec::new(), vec![("slow_ns", Fact::Ns(1)), ("moved", Fact::Count(3))]] {
+        finding.facts = facts;
+        for &cause in Cause::ALL {
+            for &role in culprits(cause) {
+                (finding.cause, finding.culprit.role) = (cause, role);
+                let fixes = Phrases::of(&finding).fixes;
+                let first = &fixes.first().expect("a fix").place;
+                if !places(role).iter().any(|place| first.contains(place)) {
+                    wrong.push(format!("{} of {role:?}: {first}", cause.id()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Advice for a software that nobody saw is a guess.
+#[test]
+fn software_is_named_only_where_the_capture_shows_it() {
+    let names = ["nginx", "Apache", "Node", "Java", "JDK", "Netty", "Python", "Go"];
+    let mut finding = fixtures::nagle().findings.remove(0);
+    for &cause in Cause::ALL {
+        for role in [Role::Server, Role::Client] {
+            (finding.cause, finding.culprit.role, finding.software) = (cause, role, None);
+            for fix in Phrases::of(&finding).fixes {
+                let named = names.iter().find(|name| fix.place.starts_with(*name));
+                assert_eq!(named, None, "{}: {}", cause.id(), fix.place);
+            }
+        }
+    }
+    (finding.cause, finding.culprit.role) = (Cause::NagleDelayedAck, Role::Server);
+    finding.software = Some("nginx/1.22.1".into());
+    assert!(Phrases::of(&finding).fixes[0].place.starts_with("nginx"));
+}
+
+/// The nagle case, asked for as one file.
+fn nagle() -> (Report, Finding) {
+    let mut report = fixtures::nagle();
+    report.asked = asked(&["slow day.pcap"], &[]);
+    let finding = report.findings[0].clone();
+    (report, finding)
+}
+
+#[test]
+fn a_finding_shows_how_to_draw_its_evidence() {
+    let (mut report, mut finding) = nagle();
+    finding.evidence_exchange = 7;
+    let drawn = |report: &Report, finding: &Finding| draw(report, finding).expect("a command");
+    report.connections_omitted = 0;
+    assert_eq!(drawn(&report, &finding), "tcpwhy 'slow day.pcap' --connection 1 --exchange 7");
+    // Numbers in a list that is cut may not be those in the whole.
+    report.connections_omitted = 12;
+    let client = "tcpwhy 'slow day.pcap' --connection 10.200.0.1:50112 --exchange 7";
+    assert_eq!(drawn(&report, &finding), client);
+    report.asked = asked(&["a.pcap", "b.pcap"], &["--filter", "port 8080"]);
+    finding.evidence_exchange = 0;
+    assert!(
+        drawn(&report, &finding).starts_with("tcpwhy a.pcap b.pcap --filter 'port 8080' --conn")
+    );
+    finding.evidence_flow = None;
+    report.connections.clear();
+    assert_eq!(draw(&report, &finding), None);
+    assert!(text::render(&nagle().0, &look(100)).contains("\n  draw       tcpwhy"));
+}
+
+#[test]
+fn a_look_up_is_drawn_with_the_connection_that_waited_for_it() {
+    let (mut report, mut finding) = nagle();
+    finding.cause = Cause::DnsSlow;
+    report.connections_omitted = 0;
+    let last = finding.evidence[2].frame;
+    report.connections[1].first_frame = FrameId::new(last.file(), last.number() + 5);
+    report.connections[1].client = report.connections[0].client;
+    let drawn = draw(&report, &finding).expect("a command");
+    assert!(drawn.ends_with("--connection 2 --exchange 1"), "{drawn}");
+    report.connections.truncate(1);
+    report.connections[0].first_frame = FrameId::new(last.file(), 1);
+    assert_eq!(draw(&report, &finding), None);
+}
+
+#[test]
+fn of_two_connections_with_the_same_ends_the_later_is_drawn_if_the_evidence_is_on_it() {
+    let (mut report, finding) = nagle();
+    report.connections_omitted = 0;
+    let first = report.connections[0].clone();
+    let evidence = finding.evidence[0].frame;
+    report.connections.push(ConnectionReport { first_frame: evidence, ..first });
+    assert!(draw(&report, &finding).expect("a command").contains("--connection 2"));
+}
+
+#[test]
+fn a_check_ends_with_the_comparison() {
+    let (mut report, mut finding) = nagle();
+    let capture = "sudo timeout 60 tcpdump -i any -w after.pcap 'host 10.200.0.2 and port 8080'; tcpwhy compare";
+    assert_eq!(verify(&report, &finding), format!("{capture} 'slow day.pcap' after.pcap"));
+    // What is captured after the change is a part of what was before.
+    report.endpoints.push(report.endpoints[0].clone());
+    assert!(
+        verify(&report, &finding).ends_with("after.pcap --filter 'host 10.200.0.2 and port 8080'")
+    );
+    report.asked = asked(&["-"], &[]);
+    let said = verify(&report, &finding);
+    assert!(said.contains("--json >before.json; sudo"), "{said}");
+    assert!(said.ends_with("tcpwhy compare before.json after.pcap"), "{said}");
+    finding.affected.of_exchanges = 0;
+    let said = verify(&report, &finding);
+    assert!(said.ends_with("tcpwhy after.pcap --filter 'cause nagle_delayed_ack'"), "{said}");
+}
+
+/// Look-ups alone have no latency to compare: what waited for them is captured too.
+#[test]
+fn a_check_of_look_ups_captures_what_waits_for_them() {
+    let (report, mut finding) = nagle();
+    finding.cause = Cause::DnsSlow;
+    finding.culprit.endpoint = Endpoint { port: 53, ..finding.culprit.endpoint };
+    assert!(verify(&report, &finding).contains("'tcp or port 53'"));
+}
+
+#[test]
+fn all_connections_are_listed_with_their_numbers() {
+    let mut report = fixtures::nagle();
+    let mut quiet = report.connections[0].clone();
+    (quiet.lost_ns, quiet.client) = (0, fixtures::endpoint("10.200.0.9", 40_000));
+    report.connections.push(quiet);
+    let last = report.connections.len();
+    let row = format!("{last:>3}  10.200.0.9:40000");
+    let whole = text::render(&report, &tcpwhy_core::report::Look { all: true, ..look(80) });
+    assert!(whole.contains(&row), "{whole}");
+    assert!(!text::render(&report, &look(80)).contains(&row));
+}
