@@ -8,7 +8,7 @@ mod settled;
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
 use crate::pipeline::{Batch, Decoder, Joiner, Options, Sites};
-use crate::report::{ConnectionReport, Ladder, Ledger};
+use crate::report::{ConnectionReport, Ladder, Ledger, LookupReport};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, Segment};
 use elide::Room;
@@ -49,6 +49,7 @@ pub struct Drill {
     first_frame: FrameId,
     /// Its time by owner, as the report has it.
     ledger: Ledger,
+    lookup: Option<LookupReport>,
     sites: Sites,
     connection: Option<Box<Connection>>,
     over: bool,
@@ -81,6 +82,7 @@ impl Drill {
             client: connection.client,
             first_frame: connection.first_frame,
             ledger: connection.ledger,
+            lookup: connection.lookup.clone(),
             sites: options.sites.clone(),
             connection: None,
             over: false,
@@ -166,6 +168,7 @@ impl Drill {
             rungs: &self.rungs,
             exchanges: &exchanges,
             ledger: &self.ledger,
+            lookup: self.lookup.as_ref(),
         };
         let range = match pick(&exchanges)? {
             Some(exchange) => drawing.range_of(exchange),

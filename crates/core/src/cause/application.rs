@@ -22,10 +22,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         _ => ("flight_end", "next"),
     };
     proof.see_before(gap, before);
-    proof.see_after(gap, after);
+    // A FIN or a RST says that nothing more comes.
+    let says = gap.next.payload_bytes > 0;
+    proof.see_after(gap, if says { after } else { "end" });
     let free = gap.turn == Turn::Answers || !gap.ack_triggered();
     proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
     let nothing_lost = gap.missing_packets == 0 && gap.retransmission.is_none();
-    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_lost && !gap.after_loss);
+    let nothing_again = nothing_lost && scene.nothing_again();
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_again);
     proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0);
 }

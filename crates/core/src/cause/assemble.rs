@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::culprit::culprit;
 use super::cut_off::CutOff;
 use super::notes::Noticed;
-use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
+use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
     Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, lookup_proof,
     overflow, refusals, room, shared_link, standing, steps, syn_flood, unblamed,
@@ -70,7 +70,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
         .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
         .collect();
     let wall_ns = report.totals.wall_ns;
-    let mut findings: Vec<_> = by_culprit(&faults)
+    let mut findings: Vec<_> = by_culprit(&faults, &tally.firsts)
         .iter()
         .map(|(culprit, parts)| {
             let culprit = if parts.len() > 1 { *culprit } else { parts[0].0.culprit };
@@ -200,16 +200,17 @@ fn settle_set_up(tally: &mut Tally) {
     for key in repeated {
         let overflows = |key: &Key| key.cause == Cause::AcceptQueueOverflow;
         let ignores = tally.causes.of(key.server).any(|(other, _)| overflows(other));
-        let [full, open] = overflow::fullness(&tally.firsts, key.server);
-        if ignores || overflow::is_full(full, open) {
+        let counts = overflow::fullness(&tally.firsts, key.server);
+        if ignores || counts.is_overflow() {
             let owners = Some((Owner::SynRetransmit, Owner::Connect));
             move_cause(tally, &key, Cause::AcceptQueueOverflow, owners);
             let to = tally.causes.of(key.server).map(|(other, _)| other).filter(|it| overflows(it));
             for to in to.cloned().collect::<Vec<_>>() {
-                tally.causes.at(&to).shown.add(overflow::FULL, full);
+                tally.causes.at(&to).shown.add(overflow::FULL, counts.full);
             }
         } else if let Some(cause) = tally.causes.get_mut(&key) {
-            cause.shown.add(overflow::OPEN, open);
+            cause.shown.add(overflow::EMPTY, counts.empty);
+            cause.shown.add(overflow::OPEN, counts.open);
         }
     }
 }
@@ -340,8 +341,8 @@ pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 
 /// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
 /// servers, and is to be changed once.
-fn by_culprit<'a>(faults: &[Part<'a>]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let (sweeps, cut_off) = (refusals::Sweeps::of(faults), CutOff::of(faults));
+fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
+    let (sweeps, cut_off) = (refusals::Sweeps::of(faults), CutOff::of(faults, firsts));
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);

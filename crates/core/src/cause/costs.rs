@@ -43,7 +43,8 @@ pub(super) fn costs(
         };
         for &(cause, owners) in COSTS {
             let owned_ns: u64 = owners.iter().map(|&owner| endpoint.all.ledger.of(owner)).sum();
-            let cost_ns = owned_ns.saturating_sub(told(owners));
+            let late_ns = if cause == Cause::PathRtt { endpoint.set_up_late_ns } else { 0 };
+            let cost_ns = owned_ns.saturating_sub(told(owners).max(late_ns));
             let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
             let about = (cause, sender, server);
             findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
@@ -130,7 +131,8 @@ fn show(cause: Cause, endpoint: &EndpointTally, finding: &mut Finding) {
         _ => ("request", "response"),
     };
     if cause == Cause::PathRtt {
-        for (part, frame) in [("syn", sample.syn), ("syn_ack", sample.syn_ack)] {
+        let set_up = [("syn", sample.syn), ("syn_ack", sample.syn_ack), ("ack", sample.ack)];
+        for (part, frame) in set_up {
             if let Some(seen) = frame {
                 proof.see(part, seen);
             }
@@ -155,14 +157,13 @@ fn endpoint_facts(cause: Cause, endpoint: &EndpointTally) -> Facts {
     match cause {
         Cause::PathRtt => {
             let [longer_ns, by_ns] = endpoint.longer_ns;
-            let on_the_way_ns = ledger.of(Owner::Path) + ledger.of(Owner::Connect);
-            let on_the_way_ns = on_the_way_ns.saturating_sub(longer_ns);
             if longer_ns > 0 {
                 facts.insert("longer_ns", Fact::Ns(by_ns));
             }
-            let round_trips =
-                (on_the_way_ns + rtt_ns * exchanges / 2) / (rtt_ns * exchanges).max(1);
-            if rtt_ns > 0 && round_trips > 0 {
+            // Those that were seen: time divided by the least of them counts queues and late answers, too.
+            let answered = endpoint.all.exchanges.saturating_sub(endpoint.unanswered);
+            let round_trips = answered + endpoint.connects + endpoint.path_waits + endpoint.granted;
+            if round_trips > 0 {
                 facts.insert("round_trips", Fact::Count(round_trips));
             }
             if endpoint.granted > 0 {
@@ -219,7 +220,13 @@ fn ruled_out(
 ) -> Vec<RuledOut> {
     let nothing_repeated = tally.cost_of(Cause::SynRetransmit, server) == 0;
     let small = (1..=INITIAL_WINDOW_BYTES).contains(&endpoint.certificate_bytes);
-    let measured = endpoint.rtts.count() > 0;
+    // That no application answers a handshake says something where one was captured, and took about a
+    // round trip: from the SYN to the ACK of its answer it is one, wherever the capture was taken.
+    let rtt_ns = endpoint.rtts.quantile_ns(0.5);
+    let shown = endpoint.samples[0].as_ref();
+    let shown_ns = shown.and_then(|it| Some(it.ack?.time_ns.saturating_sub(it.syn?.time_ns)));
+    let agrees = |ns: u64| rtt_ns / 2 <= ns && ns <= 2 * rtt_ns;
+    let measured = rtt_ns > 0 && shown_ns.is_some_and(agrees);
     let candidates: &[(Cause, &'static str, bool)] = match cause {
         Cause::PathRtt => &[
             (Cause::ServerThink, "handshake_agrees", measured),

@@ -3,6 +3,7 @@
 
 use super::assemble::Part;
 use super::refusals::{client, clients_of_many};
+use super::tally::First;
 use super::{Cause, Role, set_up};
 use crate::report::{Culprit, Fact};
 use crate::wire::Endpoint;
@@ -15,10 +16,24 @@ const UNREACHED_HOSTS: usize = 4;
 pub(super) struct CutOff(HashSet<[u8; 16]>);
 
 impl CutOff {
-    /// Those among `faults`.
-    pub(super) fn of(faults: &[Part<'_>]) -> Self {
-        let unreached = faults.iter().filter(|part| is_unreached(part));
-        Self(clients_of_many(unreached, UNREACHED_HOSTS))
+    /// Those among `faults`, unless half as many other hosts answered them, as the first exchanges of
+    /// connections or RSTs show: who reaches those has a way out.
+    pub(super) fn of(faults: &[Part<'_>], firsts: &[First]) -> Self {
+        let unreached = || faults.iter().filter(|part| is_unreached(part));
+        let mut clients = clients_of_many(unreached(), UNREACHED_HOSTS);
+        clients.retain(|known| {
+            let of_client = |part: &&Part<'_>| client(part.1) == Some(*known);
+            let hosts = |parts: &mut dyn Iterator<Item = &Part<'_>>| -> HashSet<[u8; 16]> {
+                parts.filter(of_client).map(|part| part.0.server.address).collect()
+            };
+            let silent = hosts(&mut unreached());
+            let mut refused = faults.iter().filter(|part| part.0.cause == Cause::Refused);
+            let mut answered = hosts(&mut refused);
+            let firsts = firsts.iter().filter(|it| it.client == *known && it.set_up_again_ns == 0);
+            answered.extend(firsts.filter(|it| it.established).map(|it| it.server.address));
+            2 * answered.len() < silent.len()
+        });
+        Self(clients)
     }
 
     /// Whom a finding about this part blames, if that is the network of a client.
@@ -40,10 +55,14 @@ fn is_unreached((key, cause): &Part<'_>) -> bool {
 pub(super) fn facts(culprit: Culprit, parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
     let of_client =
         |part: &Part<'_>| is_unreached(part) && client(part.1) == Some(culprit.endpoint.address);
-    if culprit.role != Role::Network || !parts.iter().all(of_client) {
+    if culprit.role != Role::Network || culprit.endpoint.port > 0 || !parts.iter().all(of_client) {
         return Vec::new();
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
+    // One server, or a host that calls itself, has nothing in common with others.
+    if hosts.len() < UNREACHED_HOSTS {
+        return Vec::new();
+    }
     let caller = culprit.endpoint.ip().to_string();
     vec![("caller", Fact::Text(caller)), ("hosts", Fact::Count(hosts.len() as u64))]
 }
@@ -71,7 +90,7 @@ mod tests {
     fn a_client_that_reaches_none_of_many_hosts_is_cut_off() {
         let all = unreached(5, None);
         let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-        let cut_off = CutOff::of(&parts);
+        let cut_off = CutOff::of(&parts, &[]);
         let at_client = Endpoint { address: [99; 16], port: 0 };
         let culprit = Culprit { role: Role::Network, endpoint: at_client };
         assert!(parts.iter().all(|&part| cut_off.culprit(part) == Some(culprit)));
@@ -87,9 +106,35 @@ mod tests {
             all[0].1.callers.add([client; 16], 1);
         }
         let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-        let cut_off = CutOff::of(&parts);
+        let cut_off = CutOff::of(&parts, &[]);
         assert!(cut_off.culprit(parts[0]).is_none());
         assert!(parts[1..].iter().all(|&part| cut_off.culprit(part).is_some()));
+    }
+
+    #[test]
+    fn a_client_that_other_hosts_refuse_has_a_way_out() {
+        let mut all = unreached(8, None);
+        for (key, _) in &mut all[4..] {
+            key.cause = Cause::Refused;
+        }
+        let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+        let cut_off = CutOff::of(&parts, &[]);
+        assert!(parts.iter().all(|&part| cut_off.culprit(part).is_none()));
+        assert!(CutOff::of(&parts[..5], &[]).culprit(parts[0]).is_some());
+    }
+
+    #[test]
+    fn a_host_that_does_not_reach_itself_has_nothing_in_common_with_others() {
+        let mut all = unreached(1, None);
+        let itself = Endpoint { address: [99; 16], port: 443 };
+        (all[0].0.server, all[0].0.culprit.endpoint) = (itself, itself);
+        let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+        assert!(facts(all[0].0.culprit, &parts).is_empty());
+        let all = unreached(3, None);
+        let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
+        let at_client = Endpoint { address: [99; 16], port: 0 };
+        let culprit = Culprit { role: Role::Network, endpoint: at_client };
+        assert!(facts(culprit, &parts).is_empty());
     }
 
     #[test]
@@ -97,7 +142,7 @@ mod tests {
         let router = Endpoint { address: [50; 16], port: 0 };
         for all in [unreached(3, None), unreached(9, Some(router))] {
             let parts: Vec<_> = all.iter().map(|(key, cause)| (key, cause)).collect();
-            let cut_off = CutOff::of(&parts);
+            let cut_off = CutOff::of(&parts, &[]);
             assert!(parts.iter().all(|&part| cut_off.culprit(part).is_none()));
         }
     }

@@ -84,7 +84,7 @@ pub(super) fn settle(tally: &mut Tally) {
 /// The end of the flight, its late ACK, and what had to wait for it.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_silence(gap);
+    proof.see_held(gap);
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
     }

@@ -164,9 +164,11 @@ pub fn ruled_out(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>
         all.retain(|it| !["not_acknowledged", "no_dsack"].contains(&it.why));
     }
     let established = endpoint.map_or(0, |endpoint| endpoint.established);
-    let [full, open] = [overflow::FULL, overflow::OPEN].map(|name| cause.shown.count(name) > 0);
+    let names = [overflow::FULL, overflow::EMPTY, overflow::OPEN];
+    let [full, empty, open] = names.map(|name| cause.shown.count(name) > 0);
     let more = match key.cause {
-        Cause::SynRetransmit => (Cause::AcceptQueueOverflow, "queue_open", open),
+        Cause::SynRetransmit if open => (Cause::AcceptQueueOverflow, "queue_open", true),
+        Cause::SynRetransmit => (Cause::AcceptQueueOverflow, "queue_empty", empty),
         Cause::AcceptQueueOverflow => (Cause::SynRetransmit, "queue_full", full),
         Cause::Refused => (Cause::AcceptQueueOverflow, "always", established == 0),
         _ => return all,

@@ -71,6 +71,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     match scene.chain.cause {
         Cause::SlowStart | Cause::CongestionWindow if gap.spaced() => pacing::prove(gap, proof),
+        Cause::SendBuffer => proof.see_held(gap),
         _ => proof.see_silence(gap),
     }
     match scene.chain.cause {
@@ -85,7 +86,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
                 proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
             }
             proof.not(Cause::SendBuffer, "grows", gap.shape == Shape::Opening);
-            proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+            proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
         }
         _ => {
             proof.fact("cwnd_estimate_bytes", Fact::Bytes(gap.flight_before));
@@ -118,6 +119,6 @@ fn prove_ceiling(scene: &Scene<'_>, proof: &mut Proof) {
     scene.limited_to(height, proof);
     let flat = matches!(gap.shape, Shape::Ceiling { .. });
     proof.not(Cause::SlowStart, "ceiling_flat", flat);
-    proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
     proof.not(Cause::Bandwidth, "idle_link", gap.busy_ns < gap.len_ns() / 2);
 }

@@ -6,7 +6,7 @@ use super::tally::Instance;
 use crate::app::{Protocol, Side};
 use crate::dns::message::qtype;
 use crate::dns::{Lookup, Outcome, Query};
-use crate::report::{Fact, Vantage};
+use crate::report::{Fact, LookupMessage, LookupReport, Vantage};
 use crate::tcp::Sighting;
 use crate::wire::Endpoint;
 
@@ -16,8 +16,8 @@ pub(super) const FAILED: &str = "failed";
 /// Look-ups for which the server asked had to ask another one.
 pub(super) const FORWARDED: &str = "forwarded";
 
-/// Adds up how long answers took.
-pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
+/// Adds up how long answers took, and how often the server of `guilty` gave none.
+pub(super) fn add_up(lookup: &Lookup, guilty: &Query, shown: &mut Shown) {
     if lookup.conntrack_race_suspected {
         shown.add("pairs", 1);
     }
@@ -27,11 +27,37 @@ pub(super) fn add_up(lookup: &Lookup, shown: &mut Shown) {
         shown.add(FAILED, 1);
     }
     for query in &lookup.queries {
-        shown.add("silent", u64::from(query.is_unheard() && !query.is_answered()));
+        let silent = query.server == guilty.server && query.is_silent();
+        shown.add("silent", u64::from(silent));
         if let Some(answered_ns) = query.answered_ns {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
         }
     }
+}
+
+/// Messages of a look-up that are drawn.
+const MESSAGES_MAX: usize = 32;
+
+/// The look-up as it is drawn before the connection that waited for it.
+pub(super) fn report(lookup: &Lookup) -> LookupReport {
+    let mut messages = Vec::new();
+    for query in lookup.queries.iter().take(MESSAGES_MAX / 2) {
+        let (kind, server) = (type_name(query.qtype), query.server.ip());
+        messages.push(LookupMessage {
+            time_ns: query.sent_ns,
+            frame: query.query_frame,
+            from: Side::Client,
+            label: format!("{kind} query to {server}"),
+        });
+        if let (Some(frame), Some(time_ns)) = (query.answer_frame, query.answered_ns) {
+            let what = if query.flags.is_unreachable { "ICMP error from" } else { "answer from" };
+            let label = format!("{kind} {what} {server}");
+            messages.push(LookupMessage { time_ns, frame, from: Side::Server, label });
+        }
+    }
+    messages.retain(|message| (lookup.start_ns..=lookup.end_ns).contains(&message.time_ns));
+    messages.sort_by_key(|message| (message.time_ns, message.frame));
+    LookupReport { start_ns: lookup.start_ns, end_ns: lookup.end_ns, messages }
 }
 
 /// What other queries tell of the guilty one.
@@ -42,6 +68,8 @@ pub(super) struct Others<'a> {
     pub others: u64,
     /// What its server was waiting for itself.
     pub upstream: Option<&'a Query>,
+    /// How many resolvers its client asked, where none answered and nothing else came to it either.
+    pub cut_off: Option<u64>,
 }
 
 /// The look-up as an instance of a cause that cost it time, ns.
@@ -101,8 +129,10 @@ fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
         _ => None,
     };
     let Some(hit) = hit else { return };
+    let same = (hit.qtype, hit.step) == (query.qtype, query.step);
     let part = match cause {
         Cause::DnsSearch => "hit",
+        _ if !same => "other",
         Cause::DnsTimeout if hit.server != query.server => "next",
         _ => "again",
     };
@@ -126,6 +156,20 @@ fn see_answer(query: &Query, part: &'static str, proof: &mut Proof) {
 fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), proof: &mut Proof) {
     let text = |endpoint: &Endpoint| Fact::Text(endpoint.ip().to_string());
     proof.fact("resolver", text(&query.server));
+    if matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout) {
+        let silent = |other: &&Query| other.server != query.server && other.is_silent();
+        let others: std::collections::BTreeSet<_> =
+            lookup.queries.iter().filter(silent).map(|other| other.server).collect();
+        let others: Vec<_> = others.iter().map(|server| server.ip().to_string()).collect();
+        if !others.is_empty() {
+            proof.fact("silent_others", Fact::Text(others.join(", ")));
+        }
+    }
+    if let Some(resolvers) = known.cut_off {
+        let caller = Endpoint { address: lookup.client, port: 0 };
+        proof.fact("caller", text(&caller));
+        proof.fact("resolvers", Fact::Count(resolvers));
+    }
     let repeated = next(lookup, query).filter(|_| query.answered_ns.is_none());
     if let Some(again) = repeated {
         proof.fact("timeout_ns", Fact::Ns(again.sent_ns - query.sent_ns));
@@ -134,6 +178,7 @@ fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), pr
         }
     }
     match cause {
+        Cause::DnsTimeout if known.cut_off.is_some() => {}
         Cause::DnsTimeout if known.answered == 0 && known.others == 0 => {
             proof.fact("answered", Fact::Count(0));
         }

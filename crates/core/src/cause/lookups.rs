@@ -41,7 +41,8 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
         return;
     }
     let firsts = tally.take_firsts();
-    let known = Known { answering, forwarded, distances: Distances::of(&firsts) };
+    let cut_off = cut_off(&lookups, &firsts, tally);
+    let known = Known { answering, forwarded, distances: Distances::of(&firsts), cut_off };
     lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
     let links = links(&lookups, &firsts);
     let mut followed = vec![false; lookups.len()];
@@ -51,7 +52,10 @@ pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
             // What was never answered was waited for until the client went on without it.
             let lookup = &mut lookups[index];
             lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
-            hold_up(&lookups[index], first, &known, tally);
+            let lookup = &lookups[index];
+            hold_up(lookup, first, &known, tally);
+            let opened = (first.client, first.server, first.start_ns);
+            tally.worst.wait_for(opened, || lookup_proof::report(lookup));
         }
     }
     for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
@@ -148,6 +152,32 @@ struct Known {
     answering: Answering,
     forwarded: Forwarded,
     distances: Distances,
+    /// Clients to which nothing came at all, with how many resolvers they asked.
+    cut_off: HashMap<[u8; 16], u64>,
+}
+
+/// Clients that asked several resolvers, none of which answered (nor did its host by ICMP), and to which
+/// nothing came in on connections either: what their queries have in common is their own way out.
+fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 16], u64> {
+    let mut asked: HashMap<[u8; 16], (HashSet<[u8; 16]>, bool)> = HashMap::new();
+    for lookup in lookups {
+        let (resolvers, heard) = asked.entry(lookup.client).or_default();
+        for query in &lookup.queries {
+            // A server on the host itself is not reached by its way out.
+            let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
+            *heard |= local || query.answered_ns.is_some();
+            resolvers.insert(query.server.address);
+        }
+    }
+    for first in firsts.iter().filter(|first| first.established || first.answered) {
+        if let Some((_, heard)) = asked.get_mut(&first.client) {
+            *heard = true;
+        }
+    }
+    let silent = asked.into_iter().filter(|(client, (resolvers, heard))| {
+        resolvers.len() > 1 && !heard && !tally.heard.may_have(client)
+    });
+    silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
 }
 
 /// How many queries of a type each server answered.
@@ -242,15 +272,23 @@ fn blame(
         }
         let waits = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout | Cause::DnsSlow);
         let upstream = known.forwarded.waited_for(lookup, query).filter(|_| waits);
-        let culprit = culprit(cause, lookup, upstream.unwrap_or(query), answering);
+        let silent = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout);
+        let cut_off = known.cut_off.get(&lookup.client).copied().filter(|_| silent);
+        let culprit = match cut_off {
+            Some(_) => {
+                let endpoint = Endpoint { address: lookup.client, port: 0 };
+                Culprit { role: Role::Network, endpoint }
+            }
+            None => culprit(cause, lookup, upstream.unwrap_or(query), answering),
+        };
         let key = Key { cause, sender: Side::Client, server, culprit };
         let cost = tally.causes.at(&key);
-        lookup_proof::add_up(lookup, &mut cost.shown);
+        lookup_proof::add_up(lookup, query, &mut cost.shown);
         cost.shown.add(lookup_proof::FORWARDED, u64::from(upstream.is_some()));
         let answered = answers(query, answering);
         let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
         let others = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
-        let known = Others { answered, others, upstream };
+        let known = Others { answered, others, upstream, cut_off };
         let instance = lookup_proof::instance(lookup, query, (cause, ns), &known);
         cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance);
     }

@@ -171,7 +171,11 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     if let Some(told) = scene.connection.rejects(gap.sender) {
         set_up::see_told(told, proof);
     }
-    proof.fact("rto_ns", Fact::Ns(gap.len_ns()));
+    // As the frames shown have it.
+    let sent = gap.original.unwrap_or(gap.last);
+    if sent.known().is_some() {
+        proof.fact("rto_ns", Fact::Ns(gap.next.time_ns.saturating_sub(sent.time_ns)));
+    }
     if may_be_probe(gap) {
         proof.fact("unheard_bytes", Fact::Bytes(gap.flight_before));
     }
@@ -196,13 +200,15 @@ pub(super) fn prove_recovery(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
     let (half, unneeded) = (scene.sender(), scene.sender().trouble().dsacks > 0);
+    // Without SACK a receiver cannot say that something came twice (RFC 2883).
+    let told = scene.connection.setup.has_sack() && !unneeded;
     let segments = half.segments_sent();
     if segments > 0 {
         let share = half.counts().rexmt_data_packets as f64 / segments as f64;
         proof.fact("loss_share", Fact::Share(share));
     }
-    proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && !unneeded);
-    proof.not(Cause::SpuriousRetransmission, "no_dsack", !unneeded);
+    proof.not(Cause::Reordering, "not_late", gap.retransmission.is_some() && told);
+    proof.not(Cause::SpuriousRetransmission, "no_dsack", told);
     proof.not(Cause::RetransmissionTimeout, "reported", gap.duplicate_ack.is_some());
     proof.not(Cause::CongestionWindow, "hole", gap.retransmission.is_some());
 }

@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, INITIAL_WINDOW_SEGMENTS, Shape, Turn, tail_probe_ns};
+use crate::tcp::{AckTrigger, Gap, INITIAL_WINDOW_SEGMENTS, Shape, Sighting, Turn, tail_probe_ns};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.
 pub const HOLD_FLOOR_NS: u64 = 1_000_000;
@@ -112,21 +112,28 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         false => "full_flight_end",
     };
     proof.see_before(gap, flight_end);
-    proof.see_ack(gap, "ack");
-    proof.see_after(gap, if gap.ack.is_some() { "next" } else { "tail_probe" });
+    match gap.ack.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
+        Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {
+            let from = gap.sender.peer();
+            proof.see("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
+        }
+        None => proof.see_ack(gap, "ack"),
+    }
+    let next = if gap.ack.is_some() { proof.next_of(gap) } else { "tail_probe" };
+    proof.see_after(gap, next);
     if let Some(delay_ns) = scene.ack_delay_ns() {
         proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
     }
     proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
     proof.fact("held_bytes", Fact::Bytes(gap.next_len));
-    let most = scene.sender().counts().flight_size_max_bytes;
-    let more_before = !gap.after_loss && most >= gap.flight_before + gap.next_len;
+    let most = gap.flight_reached;
+    let more_before = scene.nothing_again() && most >= gap.flight_before + gap.next_len;
     if more_before {
         proof.fact("flight_max_bytes", Fact::Bytes(most));
     }
-    proof.not(Cause::ServerThink, "follows_ack", gap.released());
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
     proof.not(Cause::ReceiveWindow, "window_open", window_open(gap));
     proof.not(Cause::DelayedAck, "held_small", gap.next_small());
     proof.not(Cause::CongestionWindow, "cwnd_open", more_before);
-    proof.not(Cause::RetransmissionTimeout, "nothing_lost", !gap.after_loss);
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_again());
 }

@@ -20,7 +20,10 @@ const ANSWERS_MAX: usize = 4096;
 /// SYNs that came to a full queue, among what a finding shows.
 pub(super) const FULL: &str = "queue_full";
 
-/// SYNs that were not answered although the queue had room.
+/// SYNs that were not answered although nobody waited in the queue.
+pub(super) const EMPTY: &str = "queue_empty";
+
+/// SYNs that were not answered although later ones got into the queue.
 pub(super) const OPEN: &str = "queue_open";
 
 /// Puts the first exchanges with one server next to each other, by time.
@@ -34,12 +37,22 @@ fn with(firsts: &[First], server: Endpoint) -> Range<usize> {
     begin..begin + firsts[begin..].partition_point(|first| first.server == server)
 }
 
-/// Of the SYNs to `server` that were answered only when they came again, how many met a queue that may
-/// have been full, and how many one with room. A full queue holds connections that are set up and
-/// wait for their answer, and the next SYN that gets in comes after one of them has left.
-pub(super) fn fullness(firsts: &[First], server: Endpoint) -> [u64; 2] {
+/// SYNs that were answered only when they came again, by what is known of the listener's queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fullness {
+    /// It may have been full.
+    pub full: u64,
+    /// Nobody waited in it.
+    pub empty: u64,
+    /// Others got in meanwhile.
+    pub open: u64,
+}
+
+/// Counts the SYNs to `server` that were answered only when they came again. A full queue holds connections
+/// that are set up and wait for their answer, and the next SYN that gets in comes after one of them has left.
+pub(super) fn fullness(firsts: &[First], server: Endpoint) -> Fullness {
     let firsts = &firsts[with(firsts, server)];
-    let mut counts = [0, 0];
+    let mut counts = Fullness::default();
     for unheard in firsts.iter().filter(|first| first.syn_unheard) {
         // On the server's clock, moved to when its answer would have been seen here.
         let came_ns = unheard.start_ns + unheard.rtt_server_ns;
@@ -54,22 +67,27 @@ pub(super) fn fullness(firsts: &[First], server: Endpoint) -> [u64; 2] {
         let left_ns =
             waiting.map(|other| if other.answered { other.answered_ns } else { u64::MAX });
         let Some(left_ns) = left_ns.min() else {
-            counts[1] += 1;
+            counts.empty += 1;
             continue;
         };
         let after = firsts[before..].iter().take(ANSWERS_MAX).filter(|other| !other.syn_unheard);
         let mut got_in = after.filter(|other| {
             other.start_ns > unheard.start_ns && other.start_ns + other.rtt_server_ns < left_ns
         });
-        counts[usize::from(got_in.next().is_some())] += 1;
+        match got_in.next() {
+            Some(_) => counts.open += 1,
+            None => counts.full += 1,
+        }
     }
     counts
 }
 
-/// Whether these counts are a queue's that overflows: one SYN may be lost while others wait for their
-/// answers.
-pub(super) fn is_full(full: u64, open: u64) -> bool {
-    full >= 2 && full > open
+impl Fullness {
+    /// Whether these counts are a queue's that overflows: one SYN may be lost while others wait for their
+    /// answers.
+    pub(super) fn is_overflow(self) -> bool {
+        self.full >= 2 && self.full > self.empty + self.open
+    }
 }
 
 /// Compares the waits at overflowing queues with those that room in them would leave.

@@ -38,7 +38,9 @@ fn fills_window(gap: &Gap) -> bool {
 /// The last segment that fitted, the ACK that opened the window, and what followed.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
-    proof.see_silence(gap);
+    let fills = gap.window_limited();
+    proof.see_before(gap, if fills { "flight_end" } else { "last" });
+    proof.see_held(gap);
     if gap.window_before != Some(0) {
         scene.limited_to(gap.window_before.unwrap_or(gap.flight_before), proof);
     }
@@ -52,7 +54,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     }
     proof.not(Cause::ZeroWindow, "not_zero", gap.closed_ns == 0);
     proof.not(Cause::SendBuffer, "flight_equals_window", gap.window_limited());
-    proof.not(Cause::CongestionWindow, "nothing_lost", !gap.after_loss);
+    proof.not(Cause::CongestionWindow, "nothing_lost", scene.nothing_again());
     proof.not(Cause::SlowStart, "flight_constant", matches!(gap.shape, Shape::Ceiling { .. }));
-    proof.not(Cause::ServerThink, "ack_clocked", gap.released());
+    proof.not(Cause::ServerThink, "ack_clocked", gap.ack_triggered());
 }

@@ -52,6 +52,12 @@ impl Scene<'_> {
         (delay_ns >= self.gap().len_ns() / LATE_PART).then_some(delay_ns)
     }
 
+    /// Whether neither side has sent anything again on the connection so far.
+    pub fn nothing_again(&self) -> bool {
+        let again = |half: &Half| half.counts().rexmt_data_packets > 0;
+        !self.gap().after_loss && !self.connection.halves.iter().any(again)
+    }
+
     /// The bottleneck's rate, bits per second, where it is known.
     pub fn bottleneck_bps(&self) -> Option<u64> {
         let bulk = self.sender().bulk.as_ref()?;
@@ -198,6 +204,21 @@ impl Proof {
         self.see_before(gap, "flight_end");
         self.see_ack(gap, "ack");
         self.see_after(gap, if gap.retransmission.is_some() { "retransmission" } else { "next" });
+    }
+
+    /// The same of a sender that something held back until an ACK came: that what followed followed at
+    /// once is said where that ACK is shown, and let it go.
+    pub fn see_held(&mut self, gap: &Gap) {
+        self.see_before(gap, "flight_end");
+        self.see_ack(gap, "ack");
+        self.see_after(gap, self.next_of(gap));
+    }
+
+    /// What that is that followed.
+    pub fn next_of(&self, gap: &Gap) -> &'static str {
+        let shown =
+            self.links.iter().any(|(_, link)| ["ack", "ack_with_data"].contains(&link.part));
+        if shown && gap.ack_triggered() { "next" } else { "next_later" }
     }
 
     /// A value for the words.

@@ -3,6 +3,7 @@
 
 use super::Cause;
 use super::scene::{Proof, Scene, Shown};
+use crate::app::Side;
 use crate::report::Fact;
 use crate::tcp::{Setup, Told};
 use crate::wire::IcmpErrorKind;
@@ -39,7 +40,8 @@ pub(super) fn prove_repeated(scene: &Scene<'_>, proof: &mut Proof) {
         _ => "SYN, or the first answer to it,",
     };
     proof.fact("side", Fact::Text(side.into()));
-    proof.not(Cause::Refused, "no_rst", !setup.refused);
+    let reset = scene.connection.ending().reset.filter(|reset| reset.from == Side::Server);
+    proof.not(Cause::Refused, "no_rst", !setup.refused && reset.is_none());
     see_error(scene, proof);
     // A full listener drops SYNs, too: that it took a later one, and its ACK, says nothing of those.
     let accepted = setup.syns == 1 && setup.established_ns().is_some() && setup.confirmed;

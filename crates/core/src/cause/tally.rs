@@ -6,6 +6,7 @@ mod culprits;
 mod endings;
 mod endpoint;
 mod flows;
+mod heard;
 mod queues;
 mod runs;
 mod waits;
@@ -16,6 +17,7 @@ pub use culprits::{CauseTally, Instance, Key};
 use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
+pub use heard::Heard;
 pub use queues::{Queues, Small, Transfer};
 use runs::Runs;
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
@@ -156,6 +158,8 @@ pub struct Tally {
     pub(super) unanswered: Vec<Unanswered>,
     /// Exchanges that are look-ups.
     pub spoken: Vec<Spoken>,
+    /// Hosts to which something came in.
+    pub heard: Heard,
     /// Who may have stood in a queue, and who kept it filled.
     pub queues: Queues,
     /// Who sent much.
@@ -222,6 +226,12 @@ impl Sink for Tally {
 
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
+        for side in Side::ALL {
+            if connection.halves[side as usize].counts().packets > 0 {
+                let [client, server] = [connection.client(), connection.server()];
+                self.heard.add(if side == Side::Server { client } else { server }.address);
+            }
+        }
         if let Some(unanswered) = Unanswered::of(connection) {
             self.unanswered.push(unanswered);
             fallback::bound(&mut self.unanswered);
@@ -402,6 +412,7 @@ impl Tally {
         self.unanswered.extend(other.unanswered);
         fallback::bound(&mut self.unanswered);
         self.spoken.extend(other.spoken);
+        self.heard.merge(other.heard);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
         self.queues.merge(other.queues);

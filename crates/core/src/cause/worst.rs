@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::tally::Key;
 use crate::cause::{Owner, Role};
-use crate::report::{ConnectionReport, DirectionReport};
+use crate::report::{ConnectionReport, DirectionReport, LookupReport};
 use crate::tcp::{Connection, Held, Visited};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
@@ -151,6 +151,20 @@ impl Worst {
         }
     }
 
+    /// The connection that `client` opened to `server` at `first_ns` had waited for a look-up.
+    pub fn wait_for(
+        &mut self,
+        (client, server, first_ns): ([u8; 16], Endpoint, u64),
+        lookup: impl FnOnce() -> LookupReport,
+    ) {
+        let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
+        let found = reports
+            .find(|it| (it.client.address, it.server, it.first_ns) == (client, server, first_ns));
+        if let Some(report) = found {
+            report.lookup = Some(lookup());
+        }
+    }
+
     /// The worst, worst first, and how many others there were.
     pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
         // What they lost may have turned out to be another's.
@@ -174,6 +188,7 @@ fn report(connection: &Connection) -> ConnectionReport {
         rtt_min_ns: connection.path.base_way_ns(),
         exchanges: connection.totals.exchanges,
         ledger: connection.totals.ledger.ledger(),
+        lookup: None,
         lost_ns: connection.totals.lost_ns,
         client_to_server: direction(connection, Side::Client),
         server_to_client: direction(connection, Side::Server),

@@ -30,7 +30,13 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
         Some(reset) => proof.see("reset", reset),
         None => {
             proof.see_ack(gap, "ack");
-            proof.see_after(gap, "next");
+            let fins = scene.connection.ending().fin;
+            let says = gap.next.payload_bytes > 0
+                || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
+            match gap.next.from == gap.sender || says {
+                true => proof.see_after(gap, proof.next_of(gap)),
+                false => proof.see("last_seen", gap.next),
+            }
         }
     }
     let zero = scene.sender().counts().zero_window_advertisements > 0;

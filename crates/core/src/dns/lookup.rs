@@ -109,6 +109,11 @@ impl Query {
         self.answered_ns.is_none() || self.flags.asked_again
     }
 
+    /// No answer to it was seen at all.
+    pub fn is_silent(&self) -> bool {
+        self.is_unheard() && !self.is_answered()
+    }
+
     /// The answer names at least one record.
     pub(super) fn is_positive(&self) -> bool {
         self.is_conclusive() && self.flags.has_answers

@@ -100,6 +100,7 @@ mod tests {
     use super::*;
     use crate::app::Side;
     use crate::capture::FrameId;
+    use crate::report::Beyond;
 
     #[test]
     fn a_long_ladder_keeps_its_ends_and_its_longest_silence() {
@@ -108,7 +109,8 @@ mod tests {
             let time_ns = number * 1_000_000 + if number > 500 { 900_000_000 } else { 0 };
             if number == 501 {
                 let owner = Owner::ZeroWindow;
-                let step = Step::Gap { duration_ns: 900_000_000, owner, cause: None };
+                let (cause, beyond) = (None, Beyond::default());
+                let step = Step::Gap { duration_ns: 900_000_000, owner, cause, beyond };
                 steps.push(LadderStep { time_ns, step });
             }
             let frame = FrameId::new(0, number);

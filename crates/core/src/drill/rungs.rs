@@ -5,7 +5,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
 use crate::filter::Window;
-use crate::report::{LadderStep, Ledger, Step, units};
+use crate::report::{Beyond, LadderStep, Ledger, LookupReport, Step, units};
 use crate::tcp::{Connection, Exchange};
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
@@ -85,6 +85,41 @@ pub(super) struct Drawing<'a> {
     pub exchanges: &'a [Exchange],
     /// Their time by owner, as the report has it.
     pub ledger: &'a Ledger,
+    /// The look-up that the first of them waited for.
+    pub lookup: Option<&'a LookupReport>,
+}
+
+/// A part of a silence, and where that lies beyond the rungs between which it is drawn.
+struct Drawn {
+    slice: Slice,
+    since_ns: Option<u64>,
+    until: Option<FrameId>,
+}
+
+/// A look-up, and the pause until the connection that waited for it was opened at `opened_ns`.
+fn looked_up(lookup: &LookupReport, opened_ns: u64, floor_ns: u64) -> Vec<LadderStep> {
+    let took_ns = lookup.end_ns.saturating_sub(lookup.start_ns);
+    let mark = Step::Mark(format!("look-up, {}", units::duration(took_ns)));
+    let mut steps = vec![LadderStep { time_ns: 0, step: mark }];
+    let mut until_ns = lookup.start_ns;
+    let mut wait = |steps: &mut Vec<LadderStep>, to_ns: u64, owner| {
+        let duration_ns = to_ns.saturating_sub(until_ns);
+        until_ns = until_ns.max(to_ns);
+        if duration_ns >= floor_ns {
+            let (time_ns, beyond) = (to_ns.saturating_sub(lookup.start_ns), Beyond::default());
+            let step = Step::Gap { duration_ns, owner, cause: None, beyond };
+            steps.push(LadderStep { time_ns, step });
+        }
+    };
+    for message in &lookup.messages {
+        wait(&mut steps, message.time_ns, Owner::Dns);
+        let time_ns = message.time_ns.saturating_sub(lookup.start_ns);
+        let (from, frame, label) = (message.from, message.frame, message.label.clone());
+        steps.push(LadderStep { time_ns, step: Step::Segment { from, frame, label } });
+    }
+    wait(&mut steps, lookup.end_ns, Owner::Dns);
+    wait(&mut steps, opened_ns, Owner::Client);
+    steps
 }
 
 impl Drawing<'_> {
@@ -108,24 +143,30 @@ impl Drawing<'_> {
 
     /// The steps of some rungs.
     pub fn steps(&self, range: Range<usize>) -> Vec<LadderStep> {
+        let lookup = self.lookup.filter(|_| range.start == 0);
         let rungs = self.rungs.get(range).unwrap_or(&[]);
         let (Some(first), Some(last)) = (rungs.first(), rungs.last()) else { return Vec::new() };
-        let span_ns = last.time_ns.saturating_sub(first.time_ns);
+        let start_ns = lookup.map_or(first.time_ns, |it| it.start_ns.min(first.time_ns));
+        let span_ns = last.time_ns.saturating_sub(start_ns);
         let floor_ns = (span_ns / 100).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
         let gaps = self.gaps();
         let begins: HashMap<FrameId, usize> =
             self.exchanges.iter().enumerate().map(|(at, it)| (it.first.frame, at)).collect();
-        let mut steps = Vec::new();
+        let mut steps = lookup.map_or_else(Vec::new, |it| looked_up(it, first.time_ns, floor_ns));
         for rung in rungs {
-            let time_ns = rung.time_ns.saturating_sub(first.time_ns);
+            let time_ns = rung.time_ns.saturating_sub(start_ns);
             let mut push = |step| steps.push(LadderStep { time_ns, step });
             if let Some(&index) = begins.get(&rung.frame) {
                 self.begin(index, floor_ns, &mut push);
             }
-            let slices = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
-            for slice in slices.iter().filter(|slice| slice.ns >= floor_ns) {
+            let drawn = gaps.get(&rung.frame).map_or(&[][..], Vec::as_slice);
+            for Drawn { slice, since_ns, until } in
+                drawn.iter().filter(|it| it.slice.ns >= floor_ns)
+            {
                 let Slice { owner, cause, ns } = *slice;
-                push(Step::Gap { duration_ns: ns, owner, cause });
+                let since_ns = since_ns.map(|at_ns| at_ns.saturating_sub(start_ns));
+                let beyond = Beyond { since_ns, until: *until };
+                push(Step::Gap { duration_ns: ns, owner, cause, beyond });
             }
             push(Step::Segment { from: rung.from, frame: rung.frame, label: rung.label() });
         }
@@ -138,12 +179,16 @@ impl Drawing<'_> {
             push(Step::Mark(format!("idle for {}", units::duration(exchange.idle_ns))));
         }
         let kind = if exchange.kind.is_empty() { "request" } else { &*exchange.kind };
-        let wall = units::duration(exchange.wall_ns());
+        let before_ns = match self.lookup.filter(|_| exchange.connects) {
+            Some(lookup) => exchange.start_ns.saturating_sub(lookup.start_ns),
+            None => 0,
+        };
+        let wall = units::duration(exchange.wall_ns() + before_ns);
         push(Step::Mark(format!("exchange {}: {kind}, {wall}", index + 1)));
     }
 
     /// The silences by the frame before which they are drawn, as ledgers have them.
-    fn gaps(&self) -> HashMap<FrameId, Vec<Slice>> {
+    fn gaps(&self) -> HashMap<FrameId, Vec<Drawn>> {
         let mut traced: Vec<_> =
             self.connection.trace().into_iter().flat_map(|trace| &trace.gaps).collect();
         traced.sort_by_key(|gap| gap.next_frame);
@@ -165,17 +210,12 @@ impl Drawing<'_> {
             let more = self.unheard(exchange, &silences[from..]);
             silences.extend(more);
         }
-        for silence in &mut silences {
-            silence.next_frame = self.longest_pause(silence);
-        }
         silences.extend(self.rungs.windows(2).filter_map(|pair| self.set_up(&pair[0], &pair[1])));
         if !self.exchanges.is_empty() {
             settled::settle(&mut silences, self.ledger, self.exchanges);
         }
-        let mut gaps: HashMap<_, Vec<_>> = HashMap::new();
-        for Silence { next_frame, slices, .. } in silences {
-            gaps.entry(next_frame).or_default().extend(slices);
-        }
+        let mut gaps = HashMap::new();
+        silences.iter().for_each(|silence| self.place(silence, &mut gaps));
         gaps
     }
 
@@ -200,33 +240,57 @@ impl Drawing<'_> {
             it.1
         });
         let is_free = |pair: &&[Rung]| {
+            if self.set_up(&pair[0], &pair[1]).is_some() {
+                return false;
+            }
             let begun = told.partition_point(|&(from_ns, _)| from_ns < pair[1].time_ns);
             told[..begun].last().is_none_or(|&(_, until_ns)| until_ns <= pair[0].time_ns)
         };
         let length_ns = |pair: &[Rung]| pair[1].time_ns.saturating_sub(pair[0].time_ns);
         let mut pauses: Vec<_> = rungs.windows(2).filter(is_free).collect();
         pauses.sort_by_key(|pair| std::cmp::Reverse(length_ns(pair)));
-        let silence = |(slice, pair): (Slice, &[Rung])| Silence {
-            start_ns: pair[0].time_ns,
-            next_frame: pair[1].frame,
-            slices: vec![Slice { ns: slice.ns.min(length_ns(pair)), ..slice }],
+        let silence = |slice: Slice| {
+            // A client's pause ends when the client says something.
+            let said = |pair: &[Rung]| pair[1].from == Side::Client && pair[1].len > 0;
+            let fits = |pair: &[Rung]| slice.owner != Owner::Client || said(pair);
+            let at = pauses.iter().position(|pair| fits(pair))?;
+            let pair = pauses.remove(at);
+            Some(Silence {
+                start_ns: pair[0].time_ns,
+                next_frame: pair[1].frame,
+                slices: vec![Slice { ns: slice.ns.min(length_ns(pair)), ..slice }],
+            })
         };
-        lacking.into_iter().zip(pauses).map(silence).collect()
+        lacking.into_iter().filter_map(silence).collect()
     }
 
-    /// Within a silence of the sender its peer may have spoken: it is drawn where nobody did for
-    /// the longest time. Answers the frame that ended that pause.
-    fn longest_pause(&self, gap: &Silence) -> FrameId {
-        let last = self.rungs.partition_point(|rung| rung.frame < gap.next_frame);
+    /// Puts the parts of a silence, one after the other, where they were. Within it the sender's peer may have
+    /// spoken: a part is drawn in the pause that has most of it, and says where it lies beyond that.
+    fn place(&self, silence: &Silence, gaps: &mut HashMap<FrameId, Vec<Drawn>>) {
+        let last = self.rungs.partition_point(|rung| rung.frame < silence.next_frame);
         let first = last.saturating_sub(PEERS_MAX);
-        let within = self.rungs.get(first..=last).unwrap_or(&[]).windows(2);
-        let pauses = within.filter_map(|pair| match pair {
-            [before, after] if before.time_ns >= gap.start_ns => {
-                Some((after.time_ns.saturating_sub(before.time_ns), after.frame))
-            }
-            _ => None,
-        });
-        pauses.max_by_key(|&(ns, _)| ns).map_or(gap.next_frame, |(_, frame)| frame)
+        let within = self.rungs.get(first..=last).unwrap_or(&[]);
+        let mut from_ns = silence.start_ns;
+        for &slice in &silence.slices {
+            let (since_ns, until_ns) = (from_ns, from_ns.saturating_add(slice.ns));
+            from_ns = until_ns;
+            let common_ns = |pair: &&[Rung]| {
+                until_ns.min(pair[1].time_ns).saturating_sub(since_ns.max(pair[0].time_ns))
+            };
+            let most = within.windows(2).max_by_key(common_ns).filter(|pair| common_ns(pair) > 0);
+            let Some([before, after]) = most else {
+                let drawn = Drawn { slice, since_ns: None, until: None };
+                gaps.entry(silence.next_frame).or_default().push(drawn);
+                continue;
+            };
+            let slack_ns = (slice.ns / 16).clamp(GAP_MIN_FLOOR_NS, GAP_MAX_FLOOR_NS);
+            let is_earlier = since_ns.saturating_add(slack_ns) < before.time_ns;
+            let is_later = after.time_ns.saturating_add(slack_ns) < until_ns;
+            let reached = |rung: &&Rung| rung.time_ns.saturating_add(slack_ns) >= until_ns;
+            let until = within.iter().find(reached).filter(|_| is_later).map(|rung| rung.frame);
+            let since_ns = is_earlier.then_some(since_ns);
+            gaps.entry(after.frame).or_default().push(Drawn { slice, since_ns, until });
+        }
     }
 
     /// The wait before `rung`, if that is a step of the handshake.

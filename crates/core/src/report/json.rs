@@ -35,9 +35,10 @@ pub fn ladder(ladder: &Ladder) -> Value {
             "time_ns": step.time_ns, "step": "segment", "from": side(*from),
             "frame": frame.number(), "label": label,
         }),
-        Step::Gap { duration_ns, owner, cause } => json!({
+        Step::Gap { duration_ns, owner, cause, beyond } => json!({
             "time_ns": step.time_ns, "step": "gap", "duration_ns": duration_ns,
             "owner": owner.id(), "cause": cause.map(|cause| cause.id()),
+            "since_ns": beyond.since_ns, "until_frame": beyond.until.map(|frame| frame.number()),
         }),
         Step::Mark(text) => json!({ "time_ns": step.time_ns, "step": "mark", "label": text }),
     };

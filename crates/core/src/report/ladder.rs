@@ -49,9 +49,21 @@ pub enum Step {
         owner: Owner,
         /// What made them own it, where a cause was found.
         cause: Option<Cause>,
+        /// When it began, ns since the ladder's start, and how it ended, where that was not with the
+        /// segments between which it is drawn.
+        beyond: Beyond,
     },
     /// A mark between segments: `request GET /items/{id}`, `response 200`.
     Mark(String),
+}
+
+/// Where a silence lies beyond the segments between which it is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    /// It began earlier than the segment above it, ns since the ladder's start.
+    pub since_ns: Option<u64>,
+    /// It lasted until this frame, which comes after the segment below it.
+    pub until: Option<FrameId>,
 }
 
 const TIME_COLUMNS: usize = 13;
@@ -74,7 +86,8 @@ impl Ladder {
             time_ns += after_ns;
             if after_ns >= LOOKUP_GAP_MIN_NS {
                 let cause = (after_ns == longest_ns).then_some(finding.cause);
-                let step = Step::Gap { duration_ns: after_ns, owner: Owner::Dns, cause };
+                let (owner, beyond) = (Owner::Dns, Beyond::default());
+                let step = Step::Gap { duration_ns: after_ns, owner, cause, beyond };
                 steps.push(LadderStep { time_ns, step });
             }
             steps.push(LadderStep { time_ns, step: Step::Segment { from, frame, label } });
@@ -99,8 +112,8 @@ impl Ladder {
                     let arrow = arrow(*from, &cut(&units::printable(label), columns - 8), columns);
                     format!("│{arrow}│  #{}", frame.number())
                 }
-                Step::Gap { duration_ns, owner, cause } => {
-                    gap(look, *duration_ns, *owner, *cause, columns)
+                Step::Gap { duration_ns, owner, cause, beyond } => {
+                    gap(look, *duration_ns, (*owner, *cause), *beyond, columns)
                 }
                 Step::Mark(text) => {
                     let text = cut(&units::printable(text), columns - 2);
@@ -128,12 +141,25 @@ fn arrow(from: Side, label: &str, columns: usize) -> String {
 }
 
 /// `┊ 41.4 ms  nagle_delayed_ack ┊`, in the colour of its class.
-fn gap(look: &Look, ns: u64, owner: Owner, cause: Option<Cause>, columns: usize) -> String {
+fn gap(
+    look: &Look,
+    ns: u64,
+    (owner, cause): (Owner, Option<Cause>),
+    beyond: Beyond,
+    columns: usize,
+) -> String {
     let owned = match cause {
         Some(cause) if cause.id() != owner.id() => format!("{} ({})", owner.id(), cause.id()),
         _ => owner.id().to_owned(),
     };
-    let text = cut(&format!("{}  {owned}", units::duration(ns)), columns - 2);
+    let mut text = format!("{}  {owned}", units::duration(ns));
+    if let Some(since_ns) = beyond.since_ns {
+        text += &format!(", since {:.3} ms", since_ns as f64 / 1e6);
+    }
+    if let Some(until) = beyond.until {
+        text += &format!(", until #{}", until.number());
+    }
+    let text = cut(&text, columns - 2);
     let paint = match cause.map(Cause::class) {
         Some(Class::Fault) => Paint::Fault,
         Some(Class::Cost) => Paint::Cost,

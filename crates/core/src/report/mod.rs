@@ -22,7 +22,7 @@ pub mod text;
 pub mod units;
 
 pub use commands::{draw, verify};
-pub use ladder::{Ladder, LadderStep, Step};
+pub use ladder::{Beyond, Ladder, LadderStep, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;
 pub use model::*;

@@ -348,6 +348,30 @@ pub struct Observation {
     pub frames: Vec<FrameId>,
 }
 
+/// A look-up that the first request of a connection had to wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LookupReport {
+    /// When its first query was sent, ns.
+    pub start_ns: u64,
+    /// When its client had what it asked for, ns.
+    pub end_ns: u64,
+    /// Its queries and answers, in the order of time (bounded).
+    pub messages: Vec<LookupMessage>,
+}
+
+/// A query or an answer of a look-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupMessage {
+    /// When it passed, ns.
+    pub time_ns: u64,
+    /// The frame.
+    pub frame: FrameId,
+    /// The client's, or the name server's.
+    pub from: Side,
+    /// What it is, and whose: `A query to 192.0.2.53`.
+    pub label: String,
+}
+
 /// One connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
@@ -369,8 +393,10 @@ pub struct ConnectionReport {
     pub rtt_min_ns: u64,
     /// Exchanges on it.
     pub exchanges: u64,
-    /// Wall time of its exchanges by owner.
+    /// Wall time of its exchanges by owner, without that of `lookup`.
     pub ledger: Ledger,
+    /// The look-up that its first exchange had to wait for.
+    pub lookup: Option<LookupReport>,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
     /// What the client sent.

@@ -78,6 +78,13 @@ impl Chain {
     }
 }
 
+/// What of a set-up that took `connect_ns` is beyond the round trip, ns, where that is known.
+#[inline]
+pub fn set_up_late_ns(connect_ns: u64, rtt_base_ns: u64) -> u64 {
+    let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
+    if is_late { connect_ns - rtt_base_ns } else { 0 }
+}
+
 /// One request and its response, as its client experienced it.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
@@ -131,6 +138,9 @@ pub struct Exchange {
     pub(super) ways_ns: [u64; 2],
     /// Its server's time while its client said more, which belongs to the wait for the answer, ns.
     pub(super) waited_ns: u64,
+    /// Silences in which a side that had more to say waited for a round trip of the path, and for nothing
+    /// else.
+    pub path_waits: u16,
 }
 
 /// What is known of a TLS handshake.
@@ -173,6 +183,7 @@ impl Exchange {
             provisional_ns,
             ways_ns,
             waited_ns,
+            path_waits,
         } = self;
         kind.clear();
         chains.clear();
@@ -180,6 +191,7 @@ impl Exchange {
         (*first, *last) = (seen, seen);
         (*ledger, *outcome) = (Shares::default(), Outcome::default());
         (*idle_ns, *repeated_setup_ns, *provisional_ns, *waited_ns) = (0, 0, 0, 0);
+        *path_waits = 0;
         (*connects, *request_seen, *response_seen) = (false, false, false);
         (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
         (*handshake, *response_end, *pauses) = (None, None, None);
@@ -246,6 +258,12 @@ impl Exchange {
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
             || waited && self.repeated_setup_ns > 0
+    }
+
+    /// By how much its set-up took longer than the way there and back, `rtt_base_ns`, explains: a SYN-ACK
+    /// that came late for other reasons tells of no distance. Up to twice as long is what varies, ns.
+    pub fn set_up_late_ns(&self, rtt_base_ns: u64) -> u64 {
+        set_up_late_ns(self.ledger.of(Owner::Connect), rtt_base_ns)
     }
 
     /// Time of it in which its set-up was repeated, ns.
@@ -373,6 +391,9 @@ impl Exchange {
             return;
         }
         self.ledger.add(slice.owner, slice.ns);
+        let on_the_way = slice.owner == Owner::Path && gap.turn == Turn::Continues;
+        let on_the_way = on_the_way && 2 * slice.ns >= gap.rtt_base_ns;
+        self.path_waits = self.path_waits.saturating_add(on_the_way.into());
         let Some(cause) = slice.cause else { return };
         if cause == Cause::SlowStart {
             self.provisional_ns += slice.ns;

@@ -36,6 +36,8 @@ pub struct AckTrigger {
     pub effect_ns: u64,
     /// It carried no data, nor its sender's FIN.
     pub pure: bool,
+    /// The data that it carried, bytes.
+    pub payload_bytes: u32,
     /// It left nothing unacknowledged.
     pub acked_all: bool,
     /// How long the receiver kept it after the last segment it covers, ns; `None` if unknown.

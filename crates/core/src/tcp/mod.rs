@@ -38,7 +38,7 @@ mod visit;
 
 pub use ceiling::Shape;
 pub use connection::{Connection, Told};
-pub use exchange::{Chain, Exchange, Outcome};
+pub use exchange::{Chain, Exchange, Outcome, set_up_late_ns};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub(crate) use half::Copies;
 pub use half::{Half, Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};

@@ -157,6 +157,16 @@ impl Setup {
         }
     }
 
+    /// `side` offers in its SYN to be told what has come (RFC 2018 §2), or does not.
+    pub fn note_sack(&mut self, side: Side, offers: bool) {
+        self.steps.offers_sack[side as usize] |= offers;
+    }
+
+    /// Whether both sides have offered SACK: a receiver can say that something came twice (RFC 2883).
+    pub fn has_sack(&self) -> bool {
+        self.steps.offers_sack == [true; 2]
+    }
+
     /// The first SYN, ns.
     pub fn syn_first_ns(&self) -> Option<u64> {
         self.steps.get(Step::Syn).map(|syn| syn.time_ns)

@@ -1,8 +1,6 @@
 //! Real captures with known truth (`testdata/`): what caused the latency, whose it is, and what it
 //! cost. The truth comes from the clients' clocks and the set-up (see `testdata/README.md`).
 
-mod evidence;
-
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -3,11 +3,12 @@
 use crate::diagnosis::{diagnose, ms};
 use crate::network::capture;
 use crate::traces::traces;
+use std::path::Path;
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::cause::Owner;
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{ConnectionReport, Ladder, Step};
+use tcpwhy_core::report::{Beyond, ConnectionReport, Ladder, Step};
 
 /// What is drawn beside may differ by so much, ns, and by so small a part of all.
 const SLACK_NS: u64 = 2_000_000;
@@ -51,6 +52,70 @@ fn nobody_is_drawn_to_have_more_than_is_counted() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is drawn between two segments and is longer than the time between them. What several sides wait for
+/// at one time stands there more than once, but for a client's pause, in which nobody else waits.
+fn misplaced(ladder: &Ladder) -> Vec<String> {
+    let (mut wrong, mut labels, mut since_ns) = (Vec::new(), Vec::new(), 0);
+    for step in &ladder.steps {
+        match &step.step {
+            // One that says that it began earlier, or ended later, may be longer.
+            Step::Gap { duration_ns, owner, beyond, .. } if *beyond == Beyond::default() => {
+                labels.push((*owner, *duration_ns));
+            }
+            Step::Segment { frame, .. } => {
+                let between_ns = step.time_ns.saturating_sub(since_ns);
+                let most_ns = between_ns + SLACK_NS + between_ns / 8;
+                let pauses = labels.iter().any(|(owner, _)| *owner == Owner::Client);
+                let lengths = labels.drain(..).map(|(_, ns)| ns);
+                let named_ns = if pauses { lengths.sum() } else { lengths.max().unwrap_or(0) };
+                if named_ns > most_ns {
+                    let (named, between) = (ms(named_ns), ms(between_ns));
+                    wrong.push(format!("#{}: {named} of {between} ms", frame.number()));
+                }
+                since_ns = step.time_ns;
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+#[test]
+fn a_label_stands_in_the_gap_that_it_names() {
+    let mut wrong = Vec::new();
+    let mut look = |name: String, file: &[u8]| {
+        for connection in diagnose(file).connections.iter().filter(|it| it.exchanges > 0).take(8) {
+            let said = misplaced(&draw(file, connection)).into_iter();
+            wrong.extend(said.map(|it| format!("{name} {it}")));
+        }
+    };
+    for (name, trace) in traces() {
+        for &place in &trace.vantages {
+            look(format!("{name} {}", place.word()), &capture(&trace, place));
+        }
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
+    for name in ["tls_handshakes.pcap", "dns_slow.pcap", "dns_timeout.pcap"] {
+        look(name.into(), &std::fs::read(folder.join(name)).expect("a capture"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_look_up_that_a_request_waited_for_is_drawn() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
+    let file = std::fs::read(folder.join("dns_timeout.pcap")).expect("a capture");
+    let report = diagnose(&file);
+    let waited = report.connections.iter().filter(|it| it.lookup.is_some());
+    let drawn: Vec<_> = waited.map(|it| drawn_ns(&draw(&file, it), Owner::Dns)).collect();
+    assert_eq!(drawn.len(), 3);
+    assert!(drawn.iter().all(|&ns| ns > 1_000_000_000), "{drawn:?}");
+    // Who asked for no name has none drawn.
+    let (_, trace) = traces().swap_remove(0);
+    let file = capture(&trace, trace.vantages[0]);
+    assert!(diagnose(&file).connections.iter().all(|it| it.lookup.is_none()));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod diagnosis;
 mod drawn;
 mod expect;
+mod facts;
 mod families;
 mod flood;
 mod frames;

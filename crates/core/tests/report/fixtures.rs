@@ -101,6 +101,7 @@ pub fn nagle() -> Report {
         rtt_min_ns: 42_000,
         exchanges: 45,
         ledger: report.ledger,
+        lookup: None,
         lost_ns: 1_900 * MS,
         client_to_server: DirectionReport { packets: 135, ..DirectionReport::default() },
         server_to_client: DirectionReport { packets: 92, ..DirectionReport::default() },
@@ -383,6 +384,7 @@ pub fn ladder() -> Ladder {
                     duration_ns: 41_400_000,
                     owner: Owner::NagleDelayedAck,
                     cause: Some(Cause::NagleDelayedAck),
+                    beyond: Beyond::default(),
                 },
             ),
             at(41_700_000, segment(Side::Client, 241, "ACK 239")),
@@ -393,9 +395,18 @@ pub fn ladder() -> Ladder {
                     duration_ns: 20 * MS,
                     owner: Owner::CongestionWindow,
                     cause: Some(Cause::SlowStart),
+                    beyond: Beyond::default(),
                 },
             ),
-            at(61_703_000, Step::Gap { duration_ns: 30_000, owner: Owner::Path, cause: None }),
+            at(
+                61_703_000,
+                Step::Gap {
+                    duration_ns: 30_000,
+                    owner: Owner::Path,
+                    cause: None,
+                    beyond: Beyond::default(),
+                },
+            ),
         ],
     }
 }

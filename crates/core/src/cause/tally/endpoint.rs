@@ -103,6 +103,12 @@ pub struct EndpointTally {
     pub samples: [Option<Box<Sample>>; 4],
     /// Exchanges that included a set-up.
     pub connects: u64,
+    /// By how much set-ups took longer than the round trip, ns: that is no distance.
+    pub set_up_late_ns: u64,
+    /// Exchanges of which no answer was seen.
+    pub unanswered: u64,
+    /// Waits for a round trip of the path in the midst of messages.
+    pub path_waits: u64,
     /// Exchanges that included a TLS handshake, and of them with a resumed session.
     pub handshakes: [u64; 2],
     /// Sides on which a sender broke Nagle's rule, in connections.
@@ -146,6 +152,9 @@ impl EndpointTally {
     /// Counts an exchange with the endpoint.
     pub(super) fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.connects += u64::from(exchange.connects);
+        self.set_up_late_ns += exchange.set_up_late_ns(connection.path.base_rtt_ns());
+        self.unanswered += u64::from(!exchange.response_seen);
+        self.path_waits += u64::from(exchange.path_waits);
         self.drained += u64::from(has_drained(connection, exchange));
         self.sample(connection, exchange);
         if let Some(handshake) = exchange.handshake {
@@ -320,6 +329,9 @@ impl EndpointTally {
             }
         }
         self.connects += other.connects;
+        self.set_up_late_ns += other.set_up_late_ns;
+        self.unanswered += other.unanswered;
+        self.path_waits += other.path_waits;
         self.drained += other.drained;
         self.granted += other.granted;
         self.protocol = self.protocol.max(other.protocol);
@@ -367,6 +379,8 @@ pub struct Sample {
     pub syn: Option<Sighting>,
     /// The SYN-ACK, if it waited for the set-up.
     pub syn_ack: Option<Sighting>,
+    /// The client's ACK of that, if it waited for the set-up.
+    pub ack: Option<Sighting>,
     /// Its first frame with data.
     pub first: Sighting,
     /// Its last frame.
@@ -395,6 +409,7 @@ impl Sample {
             exchange: connection.totals.exchanges,
             syn: set_up(frames.syn),
             syn_ack: set_up(frames.syn_ack),
+            ack: set_up(frames.ack),
             first: exchange.first,
             last: exchange.last,
         }

@@ -6,7 +6,7 @@ use super::culprits::Rank;
 use super::*;
 use crate::cause::Role;
 use crate::report::Culprit;
-use crate::tcp::{Sighting, Visited};
+use crate::tcp::{Sighting, Visited, set_up_late_ns};
 use std::cmp::Reverse;
 
 /// Kinds that are counted so at a time.
@@ -72,6 +72,9 @@ fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a 
         && chain.count == 1
         && exchange.handshake.is_none()
         && exchange.outcome == Outcome::Complete
+        && exchange.response_seen
+        && exchange.path_waits == 0
+        && exchange.set_up_late_ns(connection.path.base_rtt_ns()) == 0
         && !has_queued(connection)
         && exchange.ledger.is_of(OWNERS);
     plain.then_some(chain)
@@ -165,6 +168,7 @@ impl Runs {
         if run.server != visited.server
             || run.kind != *visited.kind
             || visited.server_ns == 0
+            || set_up_late_ns(visited.connect_ns, visited.path.base_rtt_ns()) > 0
             || rank > run.clearest
             || way > run.longest_way
             || pause.0 > 0 && pause > run.longest_pause

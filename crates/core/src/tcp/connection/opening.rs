@@ -94,6 +94,7 @@ impl Connection {
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
         self.setup.unscaled |= !offers;
+        self.setup.note_sack(side, segment.facts.has(SegmentFlags::SACK_PERMITTED));
         if self.setup.unscaled {
             self.halves.iter_mut().for_each(|half| half.window_scale = Some(0));
         }

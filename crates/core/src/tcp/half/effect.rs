@@ -168,6 +168,7 @@ impl Half {
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: ack.payload_bytes == 0,
+                payload_bytes: ack.payload_bytes,
                 acked_all,
                 delay_ns: (acked_all && last_ns > 0)
                     .then(|| held_ns.saturating_sub(rtt_receiver_ns)),

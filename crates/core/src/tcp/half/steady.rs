@@ -223,6 +223,7 @@ impl Half {
                 seen_ns: ack.seen_ns,
                 effect_ns: ack.seen_ns + rtt_sender_ns,
                 pure: false,
+                payload_bytes: ack.payload_bytes,
                 acked_all: true,
                 delay_ns: (self.last.time_ns > 0).then(|| held_ns.saturating_sub(rtt_peer_ns)),
                 opened_window,

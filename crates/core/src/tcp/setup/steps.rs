@@ -22,6 +22,8 @@ pub(super) struct Steps {
     times_ns: [u64; 3],
     /// Up to [`u16::MAX`].
     payload_bytes: [u16; 3],
+    /// Which sides' SYNs offered SACK.
+    pub offers_sack: [bool; 2],
 }
 
 impl Steps {
