@@ -4,6 +4,7 @@ use super::assemble::{Floors, finding};
 use super::culprit::culprit;
 use super::facts::Facts;
 use super::scene::Proof;
+use super::slow::{self, Tail};
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use super::{Cause, Class, Owner, tls_handshake};
 use crate::app::Side;
@@ -74,10 +75,7 @@ fn cost(
     endpoint: &EndpointTally,
 ) -> Option<Finding> {
     let total_ns = endpoint.all.ledger.total_ns().max(1);
-    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
-    // A round trip is what every exchange costs: it is worth a word where it is a long one.
-    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
-    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
+    if (cost_ns as f64) < floors.cost_share * total_ns as f64 {
         return None;
     }
     // Of a handshake, what its ends took is only a part.
@@ -93,6 +91,15 @@ fn cost(
             (Key { cause, sender, server, culprit }, CauseTally::default())
         }
     };
+    let tail = Tail::of(cause, &tallied, endpoint);
+    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
+    // A round trip is what every exchange costs: it is worth a word where it is a long one.
+    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
+    let rows = (cause == Cause::PathRtt).then(|| slow::rows(server, endpoint, tally));
+    let rows = rows.filter(|rows| slow::adds_up(rows, endpoint, cost_ns, floors));
+    if mean_ns < floor_ns && !tail.is_felt(endpoint, cost_ns, floors) && rows.is_none() {
+        return None;
+    }
     let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);
     finding.lost_ns = cost_ns;
     finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
@@ -107,6 +114,16 @@ fn cost(
     }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     facts.extend(endpoint_facts(cause, endpoint));
+    facts.extend(rows.as_ref().map(slow::sequence_facts).unwrap_or_default());
+    let of_few = tail.facts(endpoint);
+    if rows.is_none() && !of_few.is_empty() {
+        finding.affected.exchanges = tail.count;
+        if let Some(tail) = endpoint.tails.of(cause) {
+            let without = endpoint.all.latency.exchanged(&tail.now, &tail.without).latency();
+            finding.counterfactual = without.at_most(&finding.latency);
+        }
+        facts.extend(of_few);
+    }
     if cause == Cause::TlsHandshake {
         facts.extend(tls_handshake::tell(&mut finding, server, endpoint, tally));
     }

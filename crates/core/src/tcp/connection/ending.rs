@@ -4,6 +4,7 @@ use super::*;
 use crate::cause::Class;
 use crate::tcp::exchange::Chain;
 use crate::tcp::pause::PAUSE_MIN_NS;
+use crate::tcp::row::Link;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
@@ -220,6 +221,13 @@ impl Connection {
                 self.halves[chain.sender as usize].trouble_mut().held.add(chain);
             }
         }
+        let row = self.totals.row().with(Link {
+            asked_ns: exchange.first.time_ns,
+            ended_ns: exchange.end_ns,
+            path_ns: exchange.ledger.of(Owner::Path),
+            rtt_client_ns: self.path.rtt_ns(Side::Client),
+        });
+        self.totals.set_row(row);
         sink.exchange(self, &exchange);
         shared.spare.keep(exchange);
     }
