@@ -51,7 +51,8 @@ impl Scans {
 
     /// Whether what `part` tells of is a scan's attempts.
     pub(super) fn explain(&self, (key, cause): Part<'_>) -> bool {
-        if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow) {
+        if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow)
+        {
             return false;
         }
         let Some(client) = client(cause) else { return false };
@@ -110,7 +111,10 @@ fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
             let tried = all.entry((client, server.address)).or_default();
             let silent = flood.count - flood.answered;
             match server.port {
-                0 => (tried.answered, tried.silent) = (tried.answered + flood.answered, tried.silent + silent),
+                0 => {
+                    (tried.answered, tried.silent) =
+                        (tried.answered + flood.answered, tried.silent + silent)
+                }
                 _ if flood.answered > 0 => tried.answered += 1,
                 _ => tried.silent += 1,
             }
@@ -143,5 +147,7 @@ fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
         }
     }
     all.retain(|_, (hosts, _)| hosts.len() >= SCANNED_HOSTS);
-    all.into_iter().map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts))).collect()
+    all.into_iter()
+        .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
+        .collect()
 }

@@ -69,7 +69,12 @@ impl Tail {
 
 /// Whether the round trips of a sequence add up to what a long one costs, and sequences have as much of the
 /// time as a cost must have.
-pub(super) fn adds_up(rows: &Rows, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
+pub(super) fn adds_up(
+    rows: &Rows,
+    endpoint: &EndpointTally,
+    cost_ns: u64,
+    floors: &Floors,
+) -> bool {
     let total_ns = endpoint.all.ledger.total_ns().max(1);
     let share = rows.path_ns.min(cost_ns) as f64 / total_ns as f64;
     rows.longest.count >= SEQUENCE_MIN
@@ -107,7 +112,8 @@ pub(super) fn rows(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) ->
             // The set-up is a round trip, and what is asked then another.
             let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
             let (asked_ns, ended_ns) = (call.start_ns, call.end_ns());
-            row = row.with(Link { asked_ns, ended_ns, path_ns, rtt_client_ns: 0 });
+            let round_trip_ns = path_ns;
+            row = row.with(Link { asked_ns, ended_ns, path_ns, round_trip_ns, rtt_client_ns: 0 });
             rows.add(&row, path_ns);
         }
     }

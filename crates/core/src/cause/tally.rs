@@ -253,7 +253,8 @@ impl Sink for Tally {
             fallback::bound(&mut self.unanswered);
         }
         self.vantages[connection.vantage() as usize] += 1;
-        if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream {
+        if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
+        {
             self.hosts.add([connection.client().address, connection.server().address]);
         }
         self.notes.connection(connection);

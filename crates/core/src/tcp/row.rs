@@ -27,21 +27,25 @@ pub struct Link {
     pub ended_ns: u64,
     /// The path's part of its time, ns.
     pub path_ns: u64,
+    /// What a round trip takes, its set-up included where each has one, ns.
+    pub round_trip_ns: u64,
     /// Round trip from the vantage to the client, ns.
     pub rtt_client_ns: u64,
 }
 
 impl Row {
     /// The row with `link` behind it, which follows back to back where the client pauses for no longer
-    /// than the way takes: it spends more time waiting than working.
+    /// than the way takes: it spends more time waiting than working. Exchanges that take several round
+    /// trips are transfers, which would take as many together.
     #[inline]
     pub fn with(self, link: Link) -> Self {
-        if link.path_ns < PATH_MIN_NS {
+        if link.path_ns < PATH_MIN_NS || link.path_ns >= 2 * link.round_trip_ns {
             return Self::default();
         }
         let pause_ns = link.asked_ns.checked_sub(self.ended_ns).filter(|_| self.count > 0);
         let follows = pause_ns.is_some_and(|ns| ns <= link.rtt_client_ns + link.path_ns);
-        let before = if follows { self } else { Self { began_ns: link.asked_ns, ..Self::default() } };
+        let before =
+            if follows { self } else { Self { began_ns: link.asked_ns, ..Self::default() } };
         Self {
             count: before.count.saturating_add(1),
             path_ns: before.path_ns + link.path_ns,
@@ -68,6 +72,7 @@ mod tests {
                 asked_ns: asked * MS,
                 ended_ns: ended * MS,
                 path_ns: path * MS,
+                round_trip_ns: 10 * MS,
                 rtt_client_ns: 0,
             })
         })
@@ -85,5 +90,10 @@ mod tests {
     fn what_is_asked_before_the_answer_or_next_door_is_in_no_row() {
         assert_eq!(row(&[(0, 10, 10), (5, 15, 10)]).count, 1);
         assert_eq!(row(&[(0, 1, 1), (1, 2, 0), (2, 3, 1)]).count, 1);
+    }
+
+    #[test]
+    fn transfers_of_several_round_trips_are_in_no_row() {
+        assert_eq!(row(&[(0, 30, 30), (31, 61, 30)]).count, 0);
     }
 }

@@ -31,7 +31,8 @@ impl Rows {
 
     /// Keeps the longest row; the first of equals.
     fn offer(&mut self, row: &Row) {
-        let rank = |row: &Row| (row.count, Reverse(row.began_ns), row.path_ns, Reverse(row.ended_ns));
+        let rank =
+            |row: &Row| (row.count, Reverse(row.began_ns), row.path_ns, Reverse(row.ended_ns));
         if rank(row) > rank(&self.longest) {
             self.longest = *row;
         }

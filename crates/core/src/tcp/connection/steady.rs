@@ -255,6 +255,7 @@ impl Connection {
             asked_ns: steady.asked.time_ns,
             ended_ns: steady.answer.time_ns,
             path_ns: way_ns + rtt_client_ns,
+            round_trip_ns: self.path.base_rtt_ns(),
             rtt_client_ns,
         };
         let plain = Plain {
