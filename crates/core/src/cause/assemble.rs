@@ -99,10 +99,11 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.totals.vantage = vantage(&tally);
 }
 
-/// A fault that takes less than this share of the time is slight where it also takes less than a cost must …
+/// A fault that takes less than this share of the time is slight where it also takes less than a cost must,
+/// unless it met as large a share of what was asked as a cost must take of the time.
 const SLIGHT: f64 = 0.01;
 
-/// … unless it met this share of what was asked: then it is what there is to say.
+/// A cost that takes this share is most of the time.
 const MOST: f64 = 0.5;
 
 /// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
@@ -131,7 +132,7 @@ fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool)
     // Nothing is asked on half-open connections.
     let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
     let rare = dominated && of_exchanges < SLIGHT && of_connections < SLIGHT;
-    fault.share < SLIGHT && (rare || fault.lost_ns < floors.cost_ns && met < MOST)
+    fault.share < SLIGHT && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
 }
 
 fn order(finding: &Finding) -> impl Ord + use<> {

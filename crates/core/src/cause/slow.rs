@@ -2,12 +2,13 @@
 
 use super::Cause;
 use super::assemble::Floors;
-use super::facts::Facts;
-use super::tally::{CauseTally, EndpointTally, Rows, SEQUENCE_MIN, Tally, slow_ns};
+use super::facts::{Facts, MOST};
+use super::tally::{CauseTally, EndpointTally, First, Rows, SEQUENCE_MIN, Tally, slow_ns};
 use crate::histogram::Histogram;
 use crate::report::Fact;
 use crate::tcp::{Link, Row};
 use crate::wire::Endpoint;
+use hashbrown::HashMap;
 
 /// A tail that percentiles show: one exchange in so many.
 const ONE_IN: u64 = 100;
@@ -41,7 +42,16 @@ impl Tail {
         Self { count: parts.count(), ns, parts }
     }
 
-    /// Whether the cost takes so much of all the time by what it takes of these.
+    /// Whether these are fewer than the others, have most of `cost_ns`, and are why the slowest are so much
+    /// slower than the typical one.
+    fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
+        let latency = endpoint.all.latency.latency();
+        2 * self.count < endpoint.all.exchanges
+            && self.ns as f64 >= MOST * cost_ns as f64
+            && latency.p99_ns >= 2 * latency.p50_ns
+    }
+
+    /// Whether the cost is a finding by what it takes of these.
     pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
         let total_ns = endpoint.all.ledger.total_ns().max(1);
         let noticed = self.count >= OFTEN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
@@ -50,17 +60,18 @@ impl Tail {
             && noticed
             && self.count * ONE_IN >= endpoint.all.exchanges
             && share >= floors.cost_share
+            && self.is_apart(endpoint, cost_ns)
     }
 
-    /// What tells a reader why a few are slow, where they are fewer than the others.
-    pub(super) fn facts(&self, endpoint: &EndpointTally) -> Facts {
-        let latency = endpoint.all.latency.latency();
-        if 2 * self.count >= endpoint.all.exchanges || latency.p99_ns < 2 * latency.p50_ns {
+    /// What tells a reader why a few are slow.
+    pub(super) fn facts(&self, endpoint: &EndpointTally, cost_ns: u64) -> Facts {
+        if !self.is_apart(endpoint, cost_ns) {
             return Facts::new();
         }
+        let latency = endpoint.all.latency.latency();
         Facts::from([
             ("slow", Fact::Count(self.count)),
-            ("slow_ns", Fact::Ns(self.parts.quantile_ns(0.5))),
+            ("slow_p50_ns", Fact::Ns(self.parts.quantile_ns(0.5))),
             ("all_p50_ns", Fact::Ns(latency.p50_ns)),
             ("all_p99_ns", Fact::Ns(latency.p99_ns)),
         ])
@@ -96,26 +107,45 @@ pub(super) fn sequence_facts(rows: &Rows) -> Facts {
     facts
 }
 
-/// The sequences with `server`: those on one connection, and those of one client that opens a connection for
-/// each exchange, as far as first exchanges are kept.
-pub(super) fn rows(server: Endpoint, endpoint: &EndpointTally, tally: &Tally) -> Rows {
-    let mut rows = endpoint.rows.clone();
-    if endpoint.connects < SEQUENCE_MIN.into() {
-        return rows;
-    }
-    let of_server = tally.firsts.iter().filter(|first| tally.place(first.server) == server);
-    let mut firsts: Vec<_> = of_server.filter(|first| first.answered).collect();
-    firsts.sort_by_key(|first| (first.client, first.start_ns, first.frame));
-    for calls in firsts.chunk_by(|one, other| one.client == other.client) {
-        let mut row = Row::default();
-        for call in calls {
-            // The set-up is a round trip, and what is asked then another.
-            let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
-            let (asked_ns, ended_ns) = (call.start_ns, call.end_ns());
-            let round_trip_ns = path_ns;
-            row = row.with(Link { asked_ns, ended_ns, path_ns, round_trip_ns, rtt_client_ns: 0 });
-            rows.add(&row, path_ns);
+/// First exchanges by where what concerns their server is added up.
+pub(super) struct Firsts<'a>(HashMap<Endpoint, Vec<&'a First>>);
+
+impl<'a> Firsts<'a> {
+    /// Those of `tally` that were answered, each client's together and in the order of time.
+    pub(super) fn of(tally: &'a Tally) -> Self {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for first in tally.firsts.iter().filter(|first| first.answered) {
+            all.entry(tally.place(first.server)).or_default().push(first);
         }
+        for firsts in all.values_mut() {
+            firsts.sort_by_key(|first| (first.client, first.start_ns, first.frame));
+        }
+        Self(all)
     }
-    rows
+
+    /// The sequences with `server`: those on one connection, and those of one client that opens a
+    /// connection for each exchange, as far as first exchanges are kept.
+    pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
+        let mut rows = endpoint.rows.clone();
+        // Of a connection with TLS, setting it up again and again is what costs: that is told of its
+        // handshakes.
+        let firsts = self.0.get(&server).filter(|_| endpoint.tls.count() == 0);
+        let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
+        for calls in by_client {
+            let mut row = Row::default();
+            for call in calls {
+                // The set-up is a round trip, and what is asked then another.
+                let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
+                row = row.with(Link {
+                    asked_ns: call.start_ns,
+                    ended_ns: call.end_ns(),
+                    path_ns,
+                    round_trip_ns: path_ns,
+                    rtt_client_ns: 0,
+                });
+                rows.add(&row, path_ns);
+            }
+        }
+        rows
+    }
 }
