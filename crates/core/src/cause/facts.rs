@@ -94,7 +94,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
 }
 
 /// What most of the time is said to be of.
-const MOST: f64 = 0.8;
+pub(super) const MOST: f64 = 0.8;
 
 /// Where a tenth of the waits have most of the time, the usual one tells little.
 fn few_long(waits: &Histogram) -> Facts {

@@ -31,6 +31,7 @@ use crate::tcp::half::{is_among, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::pipe::serialise_ns;
 use crate::tcp::reassembly::Reassembly;
+use crate::tcp::row::Row;
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::{Numbers, ORIGIN};
 use crate::tcp::setup::Setup;
@@ -115,7 +116,7 @@ pub struct Connection {
 
 /// A connection that is open and calm costs this and its place in the table: 1 KiB is promised.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Connection>() <= 1040);
+const _: () = assert!(size_of::<Connection>() <= 1048);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +129,24 @@ pub struct Totals {
     pub lost_ns: u64,
     /// Causes that had a part in them, one bit each, by who was silent.
     pub causes: [u64; 2],
+    /// The last of them that followed each other back to back, on a path on which that matters.
+    row: Option<Box<Row>>,
+}
+
+impl Totals {
+    /// The last exchanges that followed each other back to back.
+    pub fn row(&self) -> Row {
+        self.row.as_deref().copied().unwrap_or_default()
+    }
+
+    /// They are these now.
+    fn set_row(&mut self, row: Row) {
+        match &mut self.row {
+            Some(known) => **known = row,
+            None if row.count > 0 => self.row = Some(Box::new(row)),
+            None => {}
+        }
+    }
 }
 
 impl Connection {

@@ -246,6 +246,11 @@ impl Setup {
         self.syns > 0 && self.established_ns().is_none()
     }
 
+    /// Only the server's half of the handshake was captured: SYN-ACKs, and nothing behind them.
+    pub fn answers_alone(&self) -> bool {
+        self.syns == 0 && self.syn_acks > 0 && !self.is_established() && !self.confirmed
+    }
+
     /// The listener ignored the client's ACK: its queue of completed connections was full. Were it
     /// so for long, it would have repeated its SYN-ACK: without, the ACK was heard and the data lost.
     /// Elsewhere than at the server one ACK may have been lost; with the data behind it, it was not.

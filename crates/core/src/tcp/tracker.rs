@@ -9,6 +9,7 @@ use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
+use crate::tcp::row::Row;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::shared::Shared;
 use crate::tcp::visit::{Visit, Visited};
@@ -33,6 +34,8 @@ pub struct Plain<'a> {
     pub path_ns: u64,
     /// Its server's, ns.
     pub server_ns: u64,
+    /// The row that it is the last of.
+    pub row: Row,
 }
 
 impl Plain<'_> {

@@ -5,6 +5,7 @@ use crate::cause::Class;
 use crate::tcp::exchange::Chain;
 use crate::tcp::half::RTO_MIN_NS;
 use crate::tcp::pause::PAUSE_MIN_NS;
+use crate::tcp::row::Link;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
@@ -236,6 +237,14 @@ impl Connection {
                 self.halves[chain.sender as usize].trouble_mut().held.add(chain);
             }
         }
+        let row = self.totals.row().with(Link {
+            asked_ns: exchange.first.time_ns,
+            ended_ns: exchange.end_ns,
+            path_ns: exchange.ledger.of(Owner::Path),
+            round_trip_ns: self.path.base_rtt_ns(),
+            rtt_client_ns: self.path.rtt_ns(Side::Client),
+        });
+        self.totals.set_row(row);
         sink.exchange(self, &exchange);
         shared.spare.keep(exchange);
     }
