@@ -58,10 +58,7 @@ pub fn weights(before: &Measured, after: &Measured, tails: &[Tail]) -> [f64; 2] 
 
 /// The number of exchanges in each run that would settle it, if the figures stay as they are: the
 /// least multiple of both samples for which `is_settled`.
-pub fn needed(
-    samples: [&Sample; 2],
-    is_settled: impl Fn(&Sample, &Sample) -> bool,
-) -> Option<u64> {
+pub fn needed(samples: [&Sample; 2], is_settled: impl Fn(&Sample, &Sample) -> bool) -> Option<u64> {
     let [before, after] = samples;
     let largest = before.count().max(after.count()).max(1);
     let most = NEEDED_MAX / largest;
@@ -109,7 +106,8 @@ mod tests {
     /// Runs of so many exchanges of so many µs each.
     fn compared(before: &[(u64, u64)], after: &[(u64, u64)]) -> Comparison {
         let run = |points: &[(u64, u64)]| {
-            let durations = points.iter().flat_map(|&(count, us)| (0..count).map(move |_| us * 1000));
+            let durations =
+                points.iter().flat_map(|&(count, us)| (0..count).map(move |_| us * 1000));
             Measured::of_durations("run", durations)
         };
         compare(run(before), run(after), Options::default()).expect("exchanges on both sides")
