@@ -9,13 +9,15 @@
 //! Nothing here knows how an answer came about.
 
 mod answer;
+mod calibration;
 mod judge;
 mod lines;
 mod text;
 mod truth;
 
 pub use answer::{Answer, AnswerError, Answers, Named, read_answers};
-pub use judge::{Counterfactual, Judged, JudgedCause, Kernel, judge};
+pub use calibration::Bin;
+pub use judge::{Counterfactual, Judged, JudgedCause, Kernel, Stated, judge};
 pub use lines::{Bar, Line, Lost, Score};
 pub use text::{render, render_wrong};
 pub use truth::{FromCapture, LabelledCapture, TrueCause, Truth, Verdict, find_truth};

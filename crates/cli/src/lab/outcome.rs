@@ -111,7 +111,7 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Whether next to nothing of the causes is left after the fix: what was foretold is the
+    /// Whether next to nothing of the causes is left after the fix: what was predicted is the
     /// latency without them.
     pub fn is_all_gone(&self) -> bool {
         let lost_ns = |it: Option<&Diagnosis>| it.map_or(0, |it| it.lost_ns(self.causes()));

@@ -132,11 +132,11 @@ fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
     told + &page.finish()
 }
 
-/// What the capture with the fault foretold, against what the fix brought.
+/// What the capture with the fault predicted, against what the fix brought.
 fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     let Some(finding) = outcome.finding() else { return };
     let then = &finding.counterfactual;
-    // Of several causes each is foretold as if it were removed alone, at its own server.
+    // Of several causes each is predicted as if it were removed alone, at its own server.
     let is_alone = outcome.causes().len() == 1;
     let is_of_all = finding.affected.of_exchanges == outcome.labels().exchanges;
     if then.max_ns == 0 || !is_alone || !is_of_all || !outcome.is_all_gone() {
@@ -144,10 +144,10 @@ fn predicted(page: &mut Page<'_>, outcome: &Outcome<'_>) {
     }
     let now = &outcome.result.healthy.latency_ns;
     let pairs = [("p50", then.p50_ns, now.p50_ns), ("p99", then.p99_ns, now.p99_ns)];
-    let told = pairs.map(|(name, foretold_ns, measured_ns)| {
-        let [foretold, measured] = [foretold_ns, measured_ns].map(units::duration);
-        let off = (foretold_ns as f64 / measured_ns.max(1) as f64 - 1.0) * 100.0;
-        format!("{name} {foretold} foretold, {measured} measured ({off:+.0} %)")
+    let told = pairs.map(|(name, predicted_ns, measured_ns)| {
+        let [predicted, measured] = [predicted_ns, measured_ns].map(units::duration);
+        let off = (predicted_ns as f64 / measured_ns.max(1) as f64 - 1.0) * 100.0;
+        format!("{name} {predicted} predicted, {measured} measured ({off:+.0} %)")
     });
     page.listed("prediction", &told);
 }

@@ -1,9 +1,11 @@
 //! The words people read: each cause's manual is also its message table.
 //!
 //! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates,
-//! `## Evidence`, `## Looks the same` and `## Fix` are tables; the rest is prose. A template has
+//! `## Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A template has
 //! `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for alternatives, of which
-//! the first that can be filled is used, or nothing. A second language is a second such file.
+//! the first that can be filled is used, or nothing. What the manual shows (look-alikes and fixes)
+//! has every fact in such brackets, so that it reads well without facts too. A second language is a
+//! second such file.
 
 use super::Cause;
 
@@ -84,8 +86,8 @@ pub struct Words {
 /// A row of a manual's `## Fix` table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixRow {
-    /// When it applies: software, protocol and role names and facts that are not (`!fact`), joined by
-    /// `+`, or `any`.
+    /// When it applies: software, protocol and role names, facts that must be known (`?fact`) or
+    /// unknown (`!fact`), joined by `+`, or `any`.
     pub applies: &'static str,
     /// Where the change is made.
     pub place: &'static str,
@@ -107,7 +109,7 @@ impl Words {
                 "Evidence" => {
                     words.evidence = rows(body).map(|[part, words]| (part, words)).collect();
                 }
-                "Looks the same" => {
+                "How it differs from look-alikes" => {
                     words.ruled_out = rows(body).map(|[of, id, why]| (of, id, why)).collect();
                 }
                 "Fix" => {
@@ -230,7 +232,9 @@ mod tests {
             assert!(!words.message.is_empty(), "{id}: message");
             assert!(!words.evidence.is_empty(), "{id}: evidence");
             assert!(!words.fixes.is_empty(), "{id}: fix");
-            for heading in ["What happens", "Looks the same", "Confirm", "Fix", "Reproduce"] {
+            for heading in
+                ["What happens", "How it differs from look-alikes", "Confirm", "Fix", "Reproduce"]
+            {
                 assert!(manual(cause).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
             }
             for (look_alike, _, _) in &words.ruled_out {

@@ -139,7 +139,7 @@ fn causes(page: &mut Page<'_>, comparison: &Comparison) {
     if all.is_empty() {
         return;
     }
-    let mut table = Table::new(page, "lost per exchange, by cause");
+    let mut table = Table::new(page, "cost per exchange, by cause");
     for found in all {
         let lost_ns =
             |run: &Measured| run.found(found).map(|found| found.lost_ns / run.exchanges.max(1));

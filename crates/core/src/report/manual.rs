@@ -15,7 +15,7 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
             "What happens" | "Confirm" | "Reproduce" => prose(&mut page, heading, body),
-            "Looks the same" => {
+            "How it differs from look-alikes" => {
                 start(&mut page, heading);
                 for (of, _, why) in &words.ruled_out {
                     page.item(&format!("{of}: {}", plain(why)));
@@ -56,40 +56,13 @@ fn prose(page: &mut Page<'_>, heading: &str, body: &str) {
     }
 }
 
-/// A template for a reader without a case at hand: what stands in brackets is left out, places
-/// for roles keep their name.
+/// A template for a reader without a case at hand: places for roles keep their name, and of
+/// alternatives the one without facts is used.
 fn plain(template: &str) -> String {
-    let none = |_: &str| None;
     let names = ["peer", "message", "sender", "receiver", "place"];
     let mut text = template.replace("{role}", "culprit");
     for name in names {
         text = text.replace(&format!("{{{name}}}"), name);
     }
-    super::template::fill(&nameless(&text), &none).unwrap_or(text)
-}
-
-/// The template with a mark in each place that has to be filled; what stands in brackets or is quoted
-/// stays as it is.
-fn nameless(template: &str) -> String {
-    let (mut text, mut depth, mut quoted, mut inside) = (String::new(), 0u32, false, false);
-    for char in template.chars() {
-        quoted ^= char == '`';
-        match char {
-            '[' if !quoted => depth += 1,
-            ']' if !quoted => depth = depth.saturating_sub(1),
-            '{' if !quoted && depth == 0 => {
-                inside = true;
-                text.push('…');
-            }
-            '}' if inside => {
-                inside = false;
-                continue;
-            }
-            _ => {}
-        }
-        if !inside {
-            text.push(char);
-        }
-    }
-    text
+    super::template::fill(&text, &|_| None).unwrap_or(text)
 }

@@ -205,12 +205,15 @@ fn fixes<'a>(
 /// How well a fix fits: the more specific the better, `None` where it does not apply. What
 /// names a software comes last while the software is unknown, and not at all where it is another.
 fn fitness(row: &FixRow, finding: &Finding) -> Option<i32> {
+    let knows = |name: &str| finding.facts.iter().any(|(known, _)| *known == name);
     let mut sum = 0;
     for term in row.applies.split('+') {
         sum += if term == "any" {
             0
         } else if let Some(name) = term.strip_prefix('!') {
-            finding.facts.iter().all(|(known, _)| *known != name).then_some(0)?
+            (!knows(name)).then_some(0)?
+        } else if let Some(name) = term.strip_prefix('?') {
+            knows(name).then_some(0)?
         } else if let Some(role) = Role::from_id(term) {
             (role == finding.culprit.role).then_some(1)?
         } else if let Some(protocol) = protocol(term) {

@@ -20,10 +20,30 @@ pub fn fill_first<'a>(
     templates.iter().find_map(|template| fill(template, fact))
 }
 
-/// The sentences that can be filled, joined by `; `.
+/// The sentences that can be filled, each with a capital letter and a full stop.
 pub fn fill_all<'a>(templates: &[&str], fact: &dyn Fn(&str) -> Option<&'a Fact>) -> String {
-    let filled: Vec<String> = templates.iter().filter_map(|text| fill(text, fact)).collect();
-    filled.join("; ")
+    let filled = templates.iter().filter_map(|text| fill(text, fact));
+    let filled: Vec<String> = filled.map(|text| sentence(&text)).collect();
+    filled.join(" ")
+}
+
+/// `text` with a capital letter and a full stop. A first word that is more than letters, as an
+/// address or a command, stays as it is.
+pub fn sentence(text: &str) -> String {
+    let first = text.split(' ').next().unwrap_or("").trim_end_matches([',', ':']);
+    let is_word = first.bytes().all(|byte| byte.is_ascii_lowercase());
+    let mut sentence = String::with_capacity(text.len() + 1);
+    match text.split_at_checked(1) {
+        Some((letter, rest)) if is_word => {
+            sentence.push_str(&letter.to_ascii_uppercase());
+            sentence.push_str(rest);
+        }
+        _ => sentence.push_str(text),
+    }
+    if !text.ends_with(['.', '!', '?']) {
+        sentence.push('.');
+    }
+    sentence
 }
 
 /// The names of the facts a template asks for, in order.
@@ -156,6 +176,21 @@ mod tests {
         for template in ["{", "[", "[a|", "`", "]", "|", "{a:", "[{", "[`"] {
             let _ = with(template, &[("a", Fact::Count(1))]);
         }
+    }
+
+    #[test]
+    fn sentences_begin_with_a_capital_letter_and_end_with_a_full_stop() {
+        assert_eq!(sentence("the peer waits"), "The peer waits.");
+        assert_eq!(sentence("no fault: it reads on"), "No fault: it reads on.");
+        assert_eq!(sentence("3 times"), "3 times.");
+        assert_eq!(sentence("it ends."), "It ends.");
+    }
+
+    #[test]
+    fn addresses_and_commands_keep_their_case() {
+        assert_eq!(sentence("fe80::1 does not answer"), "fe80::1 does not answer.");
+        assert_eq!(sentence("fd::1 does not answer"), "fd::1 does not answer.");
+        assert_eq!(sentence("`ip -s link` shows it"), "`ip -s link` shows it.");
     }
 
     #[test]

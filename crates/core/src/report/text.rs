@@ -115,7 +115,7 @@ fn captured_at(vantage: Vantage) -> Option<&'static str> {
         Vantage::Client => Some("captured at the client"),
         Vantage::Server => Some("captured at the server"),
         Vantage::Middle => Some("captured between client and server"),
-        Vantage::Local => Some("captured beside client and server"),
+        Vantage::Local => Some("captured where client and server are on the same machine or link"),
         Vantage::Mixed => {
             Some("captured nearer to the client for some connections than for others")
         }
@@ -285,7 +285,7 @@ fn connections(page: &mut Page<'_>, report: &Report) {
         let lost = units::duration(connection.lost_ns);
         let wall = units::duration(connection.ledger.total_ns());
         let exchanges = counted(connection.exchanges, "exchange", "exchanges");
-        let mut facts = format!("lost {lost} of {wall}");
+        let mut facts = format!("cost {lost} of {wall}");
         if page.look.width >= 80 {
             facts += &format!(" in {exchanges}");
         }
@@ -301,12 +301,11 @@ fn observations(page: &mut Page<'_>, report: &Report) {
         return;
     }
     page.gap();
-    let title = page.look.paint(Paint::Bold, "also seen");
-    let cost = match report.totals.exchanges {
-        0 => "what it cost cannot be told without a complete exchange",
-        _ => "nothing that is worth a finding",
-    };
-    page.line(&format!("{title}   {cost}"));
+    let title = page.look.paint(Paint::Bold, "minor observations");
+    match report.totals.exchanges {
+        0 => page.line(&format!("{title}   no exchange is complete, so their cost is unknown")),
+        _ => page.line(&title),
+    }
     for text in &noted {
         page.item(text);
     }

@@ -57,6 +57,9 @@ pub struct Named {
     /// Latency without it.
     #[serde(default)]
     pub counterfactual: Option<Quantiles>,
+    /// How sure the tool says it is, 0 to 1.
+    #[serde(default)]
+    pub confidence: Option<f64>,
 }
 
 /// Who has to change something.

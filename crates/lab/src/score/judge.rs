@@ -33,6 +33,8 @@ pub struct Judged {
     pub false_findings: Vec<String>,
     /// Findings that are right.
     pub right_findings: Vec<String>,
+    /// How sure the tool said it was of each finding that was judged.
+    pub stated: Vec<Stated>,
     /// Latency predicted without the cause, and measured without it.
     pub counterfactual: Option<Counterfactual>,
     /// What the kernel says limited the senders.
@@ -66,6 +68,15 @@ impl JudgedCause {
         let (truth, said) = (self.true_lost_ns.filter(|ns| *ns > 0)?, self.lost_ns?);
         Some(said as f64 / truth as f64 - 1.0)
     }
+}
+
+/// What a tool said of its own certainty, and whether the finding was right.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stated {
+    /// 0 to 1.
+    pub confidence: f64,
+    /// The finding is one that is labelled.
+    pub right: bool,
 }
 
 /// A prediction and what came of it.
@@ -125,17 +136,17 @@ pub fn judge(truth: &Truth, capture: &str, vantage: &str, answer: Option<&Answer
         causes: truth.causes.iter().map(|cause| judge_cause(cause, vantage, said)).collect(),
         false_findings: Vec::new(),
         right_findings: Vec::new(),
+        stated: Vec::new(),
         counterfactual: counterfactual(truth, vantage, said),
         kernel: kernel(truth, said),
         unknown_share: said.unknown_share(),
         wall_error: said.wall_ns().map(|ns| ns as f64 / truth.wall_ns.max(1) as f64 - 1.0),
     };
     for (rank, named) in said.findings.iter().enumerate() {
-        match judge_named(truth, said, rank, named) {
-            Some(true) => judged.right_findings.push(named.cause.clone()),
-            Some(false) => judged.false_findings.push(named.cause.clone()),
-            None => {}
-        }
+        let Some(right) = judge_named(truth, said, rank, named) else { continue };
+        let findings = if right { &mut judged.right_findings } else { &mut judged.false_findings };
+        findings.push(named.cause.clone());
+        judged.stated.extend(named.confidence.map(|confidence| Stated { confidence, right }));
     }
     judged
 }
@@ -176,6 +187,9 @@ fn judge_named(truth: &Truth, said: &Answer, rank: usize, named: &Named) -> Opti
         let second =
             named.cause == cause.cause && !is_culprit(cause, &named.culprit) && other_is_right;
         return Some(!second);
+    }
+    if truth.not_judged.contains(&named.cause) {
+        return None;
     }
     match named.class {
         Some(Class::Cost) => (rank == 0 && truth.class == Class::Cost).then_some(false),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::calibration::{self, Bin};
 use super::judge::{Judged, JudgedCause};
 use super::{COUNTERFACTUAL_TOLERANCE, LOST_TOLERANCE};
 
@@ -43,6 +44,8 @@ pub struct Score {
     pub kernel_consistent: Option<f64>,
     /// Mean share of the time that is given to nobody; none where the tool does not say.
     pub unknown_share: Option<f64>,
+    /// How often findings are right, by how sure the tool says it is of them.
+    pub calibration: Vec<Bin>,
     /// What has to hold.
     pub bars: Vec<Bar>,
 }
@@ -199,6 +202,7 @@ impl Score {
             kernel: kernel.len() as u64,
             kernel_consistent: share(consistent, kernel.len() as u64),
             unknown_share: (!unknown.is_empty()).then(|| mean(&unknown)),
+            calibration: calibration::bins(judged),
             bars: Vec::new(),
         }
     }
@@ -206,7 +210,7 @@ impl Score {
     fn bars(&self) -> Vec<Bar> {
         let Some(all) = self.totals.last() else { return Vec::new() };
         let silent = share(self.healthy - self.healthy_with_faults, self.healthy);
-        vec![
+        let mut bars = vec![
             Bar::at_least("recall", RECALL_MIN, all.recall()),
             Bar::at_least("precision", PRECISION_MIN, all.precision()),
             Bar::at_least("culprit", CULPRIT_MIN, all.culprit()),
@@ -222,7 +226,11 @@ impl Score {
             Bar::at_least("counterfactual within 15 %", WITHIN_MIN, self.counterfactual_right)
                 .of_time(),
             Bar::at_least("kernel's limits found", WITHIN_MIN, self.kernel_consistent).of_time(),
-        ]
+        ];
+        bars.extend(self.calibration.iter().filter_map(|bin| {
+            Some(Bar::at_least(bin.bar_name?, bin.right_min?, bin.right_share()))
+        }));
+        bars
     }
 
     /// Requires only what is named, not how long it took: the times of a few runs beside other

@@ -38,6 +38,14 @@ pub fn render(score: &Score) -> String {
         let _ =
             writeln!(text, "{hidden} causes do not pass the vantage, and are not asked for there");
     }
+    if score.calibration.iter().any(|bin| bin.findings > 0) {
+        let _ = writeln!(text, "\n{:<24}{:>8}{:>11}", "stated confidence", "findings", "right %");
+        for bin in &score.calibration {
+            let share =
+                bin.right_share().map_or("–".to_owned(), |it| format!("{:.1}", it * 100.0));
+            let _ = writeln!(text, "{:<24}{:>8}{share:>11}", bin.range(), bin.findings);
+        }
+    }
     let _ = writeln!(text);
     for bar in &score.bars {
         let sign = match (bar.holds, bar.required) {
@@ -46,7 +54,7 @@ pub fn render(score: &Score) -> String {
             (false, false) => "off ",
         };
         let value = bar.value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0));
-        let _ = writeln!(text, "{sign} {:<30}{value:>9}   bar {}", bar.name, bar.limit);
+        let _ = writeln!(text, "{sign} {:<32}{value:>9}   bar {}", bar.name, bar.limit);
     }
     text
 }

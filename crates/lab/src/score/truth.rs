@@ -1,4 +1,5 @@
-//! The part of `labels.json` that answers are judged by.
+//! The part of `labels.json` that answers are judged by, and the shorter `truth.json` of captures
+//! that no run of the lab made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub struct Truth {
     pub class: Class,
     /// The causes.
     pub causes: Vec<TrueCause>,
+    /// Causes that may be named or not: their packets allow both.
+    #[serde(default)]
+    pub not_judged: Vec<String>,
     /// Requests.
     pub exchanges: u64,
     /// Their times added up, ns.
@@ -143,7 +147,7 @@ pub struct LabelledCapture {
     pub vantage: String,
 }
 
-/// All labels below `dir`, each with the directory it is in, in order of their paths.
+/// All `labels.json` and `truth.json` below `dir`, each with the directory it is in, in order of their paths.
 ///
 /// # Errors
 /// Something cannot be read, or labels are not in [`FORMAT`].
@@ -154,6 +158,51 @@ pub fn find_truth(dir: &Path) -> Result<Vec<(PathBuf, Truth)>, LabError> {
     Ok(found)
 }
 
+/// An entry of `truth.json`: what is known of one capture, where there was no run of the lab.
+#[derive(Debug, Deserialize)]
+struct Stored {
+    name: String,
+    /// Below `captures/`, beside the file.
+    file: PathBuf,
+    vantage: String,
+    class: Class,
+    causes: Vec<TrueCause>,
+    #[serde(default)]
+    not_judged: Vec<String>,
+    #[serde(default)]
+    exchanges: u64,
+    #[serde(default)]
+    wall_ns: u64,
+}
+
+impl Stored {
+    fn into_truth(self) -> Truth {
+        let file = Path::new("captures").join(self.file);
+        Truth {
+            format: FORMAT.to_owned(),
+            case: self.name,
+            variant: if self.causes.is_empty() { Variant::Healthy } else { Variant::Faulty },
+            seed: 0,
+            class: self.class,
+            causes: self.causes,
+            not_judged: self.not_judged,
+            exchanges: self.exchanges,
+            wall_ns: self.wall_ns,
+            latency_after_fix_ns: None,
+            on_wire_after_fix_ns: None,
+            client_tcp_info: None,
+            server_tcp_info: None,
+            sockets: Vec::new(),
+            relay: None,
+            requests: Vec::new(),
+            captures: vec![LabelledCapture {
+                file: file.display().to_string(),
+                vantage: self.vantage,
+            }],
+        }
+    }
+}
+
 fn walk(dir: &Path, found: &mut Vec<(PathBuf, Truth)>) -> Result<(), LabError> {
     let what = || format!("read {}", dir.display());
     for entry in fs::read_dir(dir).doing(what())? {
@@ -162,6 +211,8 @@ fn walk(dir: &Path, found: &mut Vec<(PathBuf, Truth)>) -> Result<(), LabError> {
             walk(&path, found)?;
         } else if path.file_name().is_some_and(|name| name == "labels.json") {
             found.push((dir.to_owned(), read(&path)?));
+        } else if path.file_name().is_some_and(|name| name == "truth.json") {
+            found.extend(read_stored(&path)?.into_iter().map(|truth| (dir.to_owned(), truth)));
         }
     }
     Ok(())
@@ -177,4 +228,12 @@ fn read(path: &Path) -> Result<Truth, LabError> {
         let other = std::io::Error::other(format!("its format is {}, not {FORMAT}", truth.format));
         Err(other).doing(what())
     }
+}
+
+fn read_stored(path: &Path) -> Result<Vec<Truth>, LabError> {
+    let what = || format!("read {}", path.display());
+    let text = fs::read(path).doing(what())?;
+    let stored: Vec<Stored> =
+        serde_json::from_slice(&text).map_err(std::io::Error::from).doing(what())?;
+    Ok(stored.into_iter().map(Stored::into_truth).collect())
 }

@@ -35,7 +35,7 @@ pub fn diagnosis(outcome: &Outcome<'_>, look: &Look) -> String {
             .iter()
             .flat_map(|cause| other.naming(cause).take(1))
             .map(|finding| {
-                format!("{}, lost {}", finding.cause.id(), units::duration(finding.lost_ns))
+                format!("{}, cost {}", finding.cause.id(), units::duration(finding.lost_ns))
             })
             .collect();
         let found = match found.as_slice() {
@@ -61,7 +61,7 @@ fn alike(outcome: &Outcome<'_>) -> Option<String> {
 fn truth(cause: &Cause) -> String {
     let at = cause.culprit_endpoint.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
     let lost = cause.lost_ns.filter(|&ns| ns > 0);
-    let lost = lost.map(|ns| format!(", lost {}", units::duration(ns)));
+    let lost = lost.map(|ns| format!(", cost {}", units::duration(ns)));
     format!("{}{at}{} ({})", cause.cause, lost.unwrap_or_default(), cause.lost_ns_how)
 }
 

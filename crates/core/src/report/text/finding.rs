@@ -22,7 +22,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     join::sights(page, report, finding);
     evidence(page, report, finding, phrases);
     for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
-        page.labelled(if index == 0 { "not" } else { "" }, &format!("{}: {why}", cause.id()));
+        page.labelled(if index == 0 { "ruled out" } else { "" }, &format!("{}: {why}", cause.id()));
     }
     for (index, fix) in phrases.fixes.iter().take(FIXES_MAX).enumerate() {
         let text = format!("{}: {} → {}", fix.place, fix.change, fix.effect);
@@ -44,7 +44,7 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let mut facts = vec![culprit(finding)];
     if finding.lost_ns > 0 {
         let whole = units::duration(report.totals.wall_ns);
-        facts.push(format!("lost {} of {whole}", units::duration(finding.lost_ns)));
+        facts.push(format!("cost {} of {whole}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
         let whole = counted(affected.of_exchanges, "exchange", "exchanges");

@@ -65,7 +65,7 @@ pub(super) fn sights(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let seen = finding.sights.iter().map(|sight| {
         let lost = match sight.lost_ns {
             0 => String::new(),
-            lost_ns => format!(" (lost {})", units::duration(lost_ns)),
+            lost_ns => format!(" (cost {})", units::duration(lost_ns)),
         };
         format!("{}{lost}", join.words(sight.place))
     });

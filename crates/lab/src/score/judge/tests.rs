@@ -195,3 +195,71 @@ fn answers_that_make_no_sense_are_told_by_number() {
         assert!(words_found.contains(words), "{words_found}");
     }
 }
+
+/// A finding of the labelled cause, or of one that is not there, that is so sure.
+fn sure(cause: &str, confidence: f64) -> Value {
+    json!({ "cause": cause, "culprit": { "role": "server", "endpoint": "10.0.0.2:80" },
+            "lost_ns": 1, "confidence": confidence })
+}
+
+#[test]
+fn findings_are_counted_by_the_confidence_that_they_state() {
+    let said: [&[(&str, f64)]; 4] = [
+        &[("nagle_delayed_ack", 0.9), ("send_buffer", 0.89)],
+        &[("nagle_delayed_ack", 1.0)],
+        &[("nagle_delayed_ack", 0.7)],
+        &[("nagle_delayed_ack", 0.2), ("reset", 0.95), ("server_think", 0.95)],
+    ];
+    let judged = said.map(|findings| {
+        judged(nagle(), findings.iter().map(|&(cause, sureness)| sure(cause, sureness)).collect())
+    });
+    let score = Score::of(&judged);
+    let counts: Vec<_> = score.calibration.iter().map(|bin| (bin.findings, bin.right)).collect();
+    assert_eq!(counts, [(3, 2), (2, 1), (1, 1)], "the cost beside the fault is not judged");
+    let bars: Vec<&Bar> =
+        score.bars.iter().filter(|bar| bar.name.starts_with("confidence")).collect();
+    assert_eq!(bars.len(), 2, "nothing is promised below 0.7");
+    assert!(bars.iter().all(|bar| !bar.holds && bar.required));
+    let text = render(&score);
+    assert!(text.contains("0.90 or more                   3       66.7"), "{text}");
+    let json = serde_json::to_value(&score).expect("JSON");
+    assert_eq!(json["calibration"][1]["right_share"], 0.5);
+}
+
+#[test]
+fn a_tool_that_states_no_confidence_is_not_measured_by_it() {
+    let one = judged(nagle(), json!([named("nagle_delayed_ack", "10.0.0.2:80", 1)]));
+    let score = Score::of(&[one]);
+    assert!(score.calibration.iter().all(|bin| bin.findings == 0 && bin.right_share().is_none()));
+    assert!(
+        score.bars.iter().filter(|bar| bar.name.starts_with("confidence")).all(|bar| bar.holds)
+    );
+    assert!(!render(&score).contains("stated confidence"));
+}
+
+#[test]
+fn what_the_packets_only_allow_is_neither_right_nor_false() {
+    let mut truth = truth(json!([]));
+    truth.not_judged = vec!["refused".to_owned()];
+    let said = answer(json!([sure("refused", 0.9), sure("reset", 0.9)]));
+    let one = judge(&truth, "x/client.pcap", "client", Some(&said));
+    assert_eq!((one.false_findings.len(), one.stated.len()), (1, 1));
+    assert_eq!(one.false_findings, ["reset"]);
+}
+
+#[test]
+fn a_list_of_stored_captures_is_truth_too() {
+    let dir = std::env::temp_dir().join(format!("tcpwhy-truth-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let stored = json!([{
+        "name": "one", "file": "one.pcap", "vantage": "server", "class": "fault",
+        "causes": nagle(), "packets": 3, "not_judged": ["reset"],
+    }]);
+    std::fs::write(dir.join("truth.json"), stored.to_string()).expect("written");
+    let found = crate::score::find_truth(&dir);
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let (place, truth) = found.expect("truth").pop().expect("one");
+    assert_eq!((place, truth.case.as_str()), (dir, "one"));
+    assert_eq!(truth.captures[0].file, "captures/one.pcap");
+    assert_eq!(truth.not_judged, ["reset"]);
+}
