@@ -226,6 +226,9 @@ impl Connection {
             self.note_facts(side, segment);
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
+            if side == Side::Client && self.repeats_syn(segment) {
+                self.begin_once_more();
+            }
             if self.is_of_another(side, segment) {
                 self.setup.meet_another();
                 return;
@@ -359,7 +362,8 @@ impl Connection {
         if side == Side::Client && kind == Kind::New {
             self.goes_on_asking(segment);
         }
-        let moves = self.moves_cursor(side, kind, arrived, start);
+        let keeps_going = kind == Kind::New && self.keeps_going(side, (start, segment), payload);
+        let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
         let waits = moves && self.timeline.accrues();
         let explains =
             waits && self.silence(side, start, segment, kind, &since, &mut shared.silence);
@@ -368,6 +372,7 @@ impl Connection {
             && kind == Kind::New
             && (silence.is_none() || self.timeline.all_answered());
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
+        let spoken_ns = self.halves[0].last.time_ns.max(self.halves[1].last.time_ns);
         if self.timeline.active == Some(side.peer()) {
             self.halves[side.peer() as usize].end_message();
         }
@@ -414,6 +419,7 @@ impl Connection {
             || maybe_idle && side == Side::Client && kind == Kind::New && self.speaks_amid(segment);
         if moves {
             self.move_cursor(side, segment.time_ns);
+            self.timeline.spoke_at(spoken_ns, segment.time_ns);
         }
         if side == Side::Client && kind == Kind::New {
             self.timeline.go_on();

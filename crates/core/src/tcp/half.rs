@@ -164,6 +164,12 @@ impl Half {
         Self { side, ..Self::default() }
     }
 
+    /// Its connection is set up once more: what it had sent counts nothing, but as packets.
+    pub fn begin_again(&mut self) {
+        let Self { side, packets, packet_count, last_packet, .. } = std::mem::take(self);
+        *self = Self { side, packets, packet_count, last_packet, ..Self::default() };
+    }
+
     /// What is kept of the time since the last departure, to be added to.
     #[cold]
     #[inline(never)]

@@ -107,12 +107,32 @@ impl Connection {
             let waits = ends || !exchange.response_seen;
             exchange.request_seen && waits && !exchange.is_complete()
         });
-        let closed = self.ending().fin_ns[Side::Client as usize].is_some();
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        if waiting && closed_ns.is_some_and(|at_ns| self.answers_fin_only(at_ns, segment.time_ns)) {
+            self.timeline.expect_nothing();
+        }
+        let closed = closed_ns.is_some();
+        let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
             self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
             self.cut_off = true;
         }
+    }
+
+    /// Whether the server's FIN at `fin_ns` answers that of the client, at `closed_ns`, and nothing that was said before:
+    /// it comes at once, so its program was not at work on what its client had said last, had acknowledged
+    /// all of it and waited for more. In protocols that nobody can read, on a connection on which other messages
+    /// were answered, that was a command without a reply.
+    fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
+        let client = &self.halves[Side::Client as usize];
+        let rtt_ns = self.path.rtt_ns(Side::Server);
+        let heard = closed_ns > client.last.time_ns + rtt_ns + PAUSE_MIN_NS;
+        self.framer.protocol() == Protocol::Turns
+            && self.totals.exchanges > 0
+            && heard
+            && client.una_seen() >= client.nxt
+            && fin_ns.saturating_sub(closed_ns) < rtt_ns + PAUSE_MIN_NS
     }
 
     /// Whether the server's first FIN, behind all that it has sent, ends the response under way, for
