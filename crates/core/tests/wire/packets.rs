@@ -391,7 +391,8 @@ fn nflog(order: fn(u16) -> [u8; 2], is_v6: bool, ip: &[u8]) -> Vec<u8> {
     };
     let header = [if is_v6 { 10 } else { 2 }, 0, 0, 5];
     let before = [attribute(1, &[8, 0, 1, 0]), attribute(10, b"drop:\0")].concat();
-    [&header[..], &before, &attribute(9, ip)].concat()
+    let packet = [order(4 + ip.len() as u16), order(9)].concat();
+    [&header[..], &before, &packet, ip].concat()
 }
 
 pub fn hasher() -> FlowHasher {
