@@ -364,7 +364,7 @@ mod tests {
 
     fn with_hole(start: u64, end: u64) -> Trouble {
         let mut trouble = Trouble::default();
-        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0 });
+        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0, tsval: None });
         trouble
     }
 
