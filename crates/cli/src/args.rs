@@ -8,9 +8,9 @@ use tcpwhy_core::filter::{Filter, FilterError, Pick};
 const EXAMPLES: &str = "\
 Examples:
   tcpwhy slow.pcap                           why was it slow?
-  tcpwhy /var/captures/edge-*.pcapng.gz      a rotated set, in any order
+  tcpwhy /var/captures/edge-*.pcapng.gz      files of one capture, in any order
   tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
-  tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows what is known
+  sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
   tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
   tcpwhy slow.pcap --json | jq '.findings[0]'
@@ -18,7 +18,7 @@ Examples:
   tcpwhy explain list                        all causes
   tcpwhy compare before.pcap after.pcap      did the change help?
 
-Exit status: 0 no fault, 1 faults found, 2 the work could not be done, or there was nothing to judge.";
+Exit status: 0 no fault, 1 faults found, 2 the captures could not be read, or there was nothing to judge.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -99,7 +99,7 @@ pub struct Explain {
     #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
-    /// Print the manual of a cause; `list` names them all
+    /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
     #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,
 
@@ -107,24 +107,24 @@ pub struct Explain {
     #[arg(long)]
     pub show_values: bool,
 
-    /// Show lists to their end: findings, endpoints, connections; not only the worst
+    /// Show all findings, endpoints and connections, not only the first of them
     #[arg(long)]
     pub all: bool,
 
-    /// A cost is a finding from this share of the time on, in per cent
+    /// Report a cost only where it takes at least this share of the time, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub min_share: Option<f64>,
 
-    /// A cost is a finding from this long per exchange on, as in 20ms
+    /// Report a cost only where it takes at least this long per exchange, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
 
-    /// At how many places the files were captured, 1 or 2; with 2, the same traffic at both is
-    /// joined [default: told by its packets]
+    /// At how many places the files were captured: 1, or 2, whose packets are then joined
+    /// [default: found out from the packets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub vantages: Option<u8>,
 
-    /// Threads; the answer does not depend on it [default: one per core]
+    /// Number of threads; the result is the same with any [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -150,7 +150,7 @@ pub struct Compare {
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
     pub filter: Option<Filter>,
 
-    /// Changes below this share of the latency before do not matter, in per cent
+    /// Ignore changes below this share of the latency before, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "5")]
     pub min_change: f64,
 
@@ -158,11 +158,11 @@ pub struct Compare {
     #[arg(long, value_name = "SIDE", default_value = "client")]
     pub vantage: Side,
 
-    /// Show owners of hardly any time too
+    /// Show owners of almost no time as well
     #[arg(long)]
     pub all: bool,
 
-    /// Threads; the answer does not depend on it [default: one per core]
+    /// Number of threads; the result is the same with any [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 

@@ -31,12 +31,12 @@ pub enum Error {
     #[error("{0}")]
     Capture(#[from] CaptureError),
     #[error(
-        "{path}: a drawing needs a second look, and this can be read only once; save it first: \
-         tcpdump -w FILE"
+        "{path}: a drawing reads the capture a second time, and this can be read only once; save it \
+         first: tcpdump -w FILE"
     )]
     Once { path: String },
     #[error(
-        "{path}: two places are told apart by a look beforehand, and this can be read only once; \
+        "{path}: to join two places the captures are read beforehand, and this can be read only once; \
          save it first: tcpdump -w FILE"
     )]
     JoinOnce { path: String },
@@ -70,7 +70,7 @@ pub enum Error {
     Narrowed { path: String },
     #[error("interrupted before a packet was read")]
     NothingYet,
-    #[error("interrupted; half of a run cannot be compared")]
+    #[error("interrupted: a run that was not read to its end cannot be compared")]
     Interrupted,
     #[error("{what} is not in this capture: {hint}")]
     NotFound { what: String, hint: String },

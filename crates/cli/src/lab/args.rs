@@ -71,7 +71,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// Where chance starts: parameters that are not given, addresses, losses
+    /// Seed of what is random: parameters that are not given, addresses, losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 

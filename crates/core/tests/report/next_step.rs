@@ -121,8 +121,9 @@ fn a_look_up_is_drawn_with_the_connection_that_waited_for_it() {
     finding.cause = Cause::DnsSlow;
     report.connections_omitted = 0;
     let last = finding.evidence[2].frame;
-    report.connections[1].first_frame = FrameId::new(last.file(), last.number() + 5);
-    report.connections[1].client = report.connections[0].client;
+    let mut later = report.connections[0].clone();
+    later.first_frame = FrameId::new(last.file(), last.number() + 5);
+    report.connections.push(later);
     let drawn = draw(&report, &finding).expect("a command");
     assert!(drawn.ends_with("--connection 2 --exchange 1"), "{drawn}");
     report.connections.truncate(1);

@@ -22,7 +22,7 @@ pub const CASE: Case = Case {
     class: Class::Fault,
     knob: Some(Knob {
         at: "the server",
-        faulty: "listens with a backlog of {backlog} and accepts nobody for {accept_pause_ns}",
+        faulty: "listens with a backlog of {backlog} and accepts no connection for {accept_pause_ns}",
         healthy: "listens with a backlog of 1024, and pauses as well",
     }),
     params: |rng| {

@@ -75,7 +75,7 @@ pub const REORDERING: Case = Case {
 pub const DUPLICATES: Case = Case {
     name: "duplicates",
     layer: Layer::Network,
-    summary: "the path delivers some packets twice: no fault, nobody waits",
+    summary: "the path delivers some packets twice: no fault, and nothing waits",
     class: Class::None,
     knob: None,
     params: |rng| {

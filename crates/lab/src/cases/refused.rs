@@ -19,7 +19,7 @@ const PORT: u16 = 8080;
 pub const REFUSED: Case = Case {
     name: "refused",
     layer: Layer::Transport,
-    summary: "nobody listens at the port: each SYN is answered by a RST",
+    summary: "no program listens at the port: each SYN is answered by a RST",
     class: Class::Fault,
     knob: Some(Knob {
         at: "the server",
@@ -39,7 +39,7 @@ pub const REFUSED: Case = Case {
 pub const REJECTED: Case = Case {
     name: "rejected_port",
     layer: Layer::Network,
-    summary: "a packet filter rejects the SYNs with ICMP, as it does unless told otherwise",
+    summary: "a packet filter rejects the SYNs with ICMP, as it does by default",
     class: Class::Fault,
     knob: Some(Knob {
         at: "the server's packet filter",

@@ -54,8 +54,7 @@ fn alike(outcome: &Outcome<'_>) -> Option<String> {
     let verdicts = outcome.causes().iter().flat_map(|cause| &cause.from_capture.verdicts);
     let is_alike = outcome.causes().iter().all(|cause| cause.cause != found)
         && verdicts.into_iter().any(|verdict| verdict.cause == found);
-    is_alike
-        .then(|| format!("{found} is right too: from packets alone it cannot be told from {truth}"))
+    is_alike.then(|| format!("{found} is right too: packets alone do not tell it from {truth}"))
 }
 
 fn truth(cause: &Cause) -> String {

@@ -38,7 +38,9 @@ fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
     let drift = clocks.drift_ppm.map(|ppm| format!(", drifting by {ppm:+.1} ppm"));
     let drift = drift.unwrap_or_default();
     if offset_ns <= uncertainty_ns {
-        return format!("their clocks agree to within {within}, half the least round trip{drift}");
+        return format!(
+            "their clocks agree to within {within}, half the shortest round trip{drift}"
+        );
     }
     let (second, first) =
         if at_ends { ("server", "client") } else { ("place nearer the server", "other") };
@@ -46,7 +48,7 @@ fn clocks_differ(clocks: &Clocks, at_ends: bool) -> String {
     let offset = told_to(offset_ns, uncertainty_ns);
     format!(
         "the {second}'s clock is {offset} {ahead} the {first}'s, give or take {within}, half the \
-         least round trip{drift}"
+         shortest round trip{drift}"
     )
 }
 

@@ -6,7 +6,7 @@ use crate::wire::DecodeError;
 /// Names of link types that are listed.
 const NAMED_MAX: usize = 3;
 
-/// Frames that are not malformed, but of a kind that is not read.
+/// Frames of a link type that is not read.
 pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
     let mut errors = report.totals.decode_errors.errors();
     let unread = errors.find(|(kind, _)| *kind == DecodeError::LinkTypeUnsupported);
@@ -14,7 +14,7 @@ pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
     let named = named_links(report);
     let frames = counted(count, "frame was", "frames were");
     page.warning(&format!(
-        "{frames} left out, of a kind that is not read{named}: capture where packets come as \
+        "{frames} left out: the link type is not read{named}; capture where packets are \
          Ethernet or IP"
     ));
 }

@@ -16,7 +16,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub const REFUSED: Case = Case {
     name: "dns_no_nameserver",
     layer: Layer::Names,
-    summary: "resolv.conf has no nameserver line: glibc asks 127.0.0.1, where nobody is",
+    summary: "resolv.conf has no nameserver line: glibc asks 127.0.0.1, where no server listens",
     class: Class::Fault,
     knob: Some(Knob {
         at: "the client's resolv.conf",

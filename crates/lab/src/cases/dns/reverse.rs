@@ -50,7 +50,7 @@ pub const PING: Case = Case {
 pub const POSTGRES: Case = Case {
     name: "reverse_dns_postgres",
     layer: Layer::Names,
-    summary: "PostgreSQL with log_hostname waits for a PTR that nobody answers",
+    summary: "PostgreSQL with log_hostname waits for a PTR query that is never answered",
     class: Class::Fault,
     knob: Some(Knob {
         at: "postgresql.conf",
