@@ -9,7 +9,8 @@ use crate::report::Fact;
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
-    let shorter = gap.next_len <= passed_bytes;
+    let less = gap.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
+    let shorter = gap.next_len <= passed_bytes && less;
     match gap.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
         Some(original) => proof.see("lost", original),
         None => proof.see_before(gap, "flight_end"),

@@ -43,7 +43,7 @@ pub fn segment(case: &Case<'_>, flow: &Flow, at: usize) -> Answer {
         (_, "went_on") => Ok(()),
         (_, "fin") => holds(seg.has(TcpFlags::FIN), "is no FIN"),
         (_, "reset") => holds(seg.has(TcpFlags::RST), "is no RST"),
-        (Cause::SynRetransmit | Cause::AcceptQueueOverflow, "ack") => {
+        (Cause::SynRetransmit | Cause::AcceptQueueOverflow | Cause::PathRtt, "ack") => {
             let covers = flow
                 .by(seg.from.peer(), index)
                 .any(|it| is_syn_ack(it) && seg.ack.is_some_and(|ack| ack >= it.end()));

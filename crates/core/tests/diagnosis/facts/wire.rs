@@ -104,7 +104,7 @@ impl Flow {
         self.by(side.peer(), self.segs.len()).any(|seg| {
             let (Some(ack), Some(first)) = (seg.ack, seg.sack.first()) else { return false };
             let within = |other: &(i64, i64)| other.0 <= first.0 && first.1 <= other.1;
-            first.0 < ack || seg.sack.iter().skip(1).any(|it| within(it))
+            first.0 < ack || seg.sack.iter().skip(1).any(within)
         })
     }
 
