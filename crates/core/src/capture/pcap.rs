@@ -183,7 +183,7 @@ impl Pcap {
     fn time_ns(&self, seconds: u32, fraction: u32, tally: &mut Tally) -> u64 {
         let fraction_ns = u64::from(fraction) * self.fraction_ns;
         if fraction_ns >= NS_PER_S {
-            tally.time_range.note(tally.number + 1);
+            return tally.impossible_time();
         }
         u64::from(seconds) * NS_PER_S + fraction_ns
     }

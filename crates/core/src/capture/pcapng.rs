@@ -380,10 +380,7 @@ fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally)
         tally.untimed.note(number);
         return (number, tally.previous_ns);
     };
-    let time_ns = resolution.nanoseconds(time).unwrap_or_else(|nearest_ns| {
-        tally.time_range.note(tally.number + 1);
-        nearest_ns
-    });
+    let time_ns = resolution.nanoseconds(time).unwrap_or_else(|_| tally.impossible_time());
     (tally.frame(time_ns), time_ns)
 }
 

@@ -193,8 +193,8 @@ impl fmt::Display for Problem {
             ),
             Self::TimeRange { frames, first_frame } => write!(
                 f,
-                "has {frames} frames with impossible times, from #{first_frame} on: durations \
-                 around them are wrong"
+                "has {frames} frames with impossible times, from #{first_frame} on: each took the \
+                 time of the frame before it"
             ),
             Self::Concatenated { captures, offset } => write!(
                 f,

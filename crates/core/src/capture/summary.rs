@@ -1,7 +1,7 @@
 //! What is said about each input: counts, times, problems. Kept while reading, per file.
 
 use super::reader::Chunk;
-use super::{FrameId, LinkType, Problem, Site};
+use super::{FrameId, LATEST_NS, LinkType, Problem, Site};
 
 /// By how much a frame comes before the one ahead of it where a clock was set, ns: interfaces and
 /// processors of one host differ by less.
@@ -130,6 +130,18 @@ impl Tally {
         }
         self.previous_ns = time_ns;
         number
+    }
+
+    /// The next frame has a time that there is not: it takes that of the frame before it. The first takes the
+    /// latest, so that the next sets the clock back, and no time passes in between.
+    pub(super) fn impossible_time(&mut self) -> u64 {
+        self.time_range.note(self.number + 1);
+        if self.number == 0 { LATEST_NS } else { self.previous_ns }
+    }
+
+    /// How often the clock went backward so far.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// The next frame came without a time; returns its number.

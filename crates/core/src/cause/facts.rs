@@ -124,7 +124,7 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     (!named.is_empty()).then(|| named.join(", "))
 }
 
-/// What every answer took at least, where nothing shows how much of that is the way there and back: of no
+/// What every answer took at least, or the way is known to take at most, where nothing shows how much of that is the way there and back: of no
 /// connection was the handshake captured, or an ACK that did not wait for the answer. It matters where
 /// most answers took little more.
 pub fn perhaps_distance(
@@ -132,9 +132,9 @@ pub fn perhaps_distance(
     endpoint: &EndpointTally,
 ) -> Option<(&'static str, Fact)> {
     let (least_ns, _) = cause.waits.points().next()?;
+    let least_ns = endpoint.server_leg_max_ns.map_or(least_ns, |max_ns| max_ns.min(least_ns));
     let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
-    let unknown = !endpoint.server_leg_known && !endpoint.is_on_link();
-    (unknown && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
+    (!endpoint.server_leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
 }
 
 /// How sure the finding is, 0 to 1: more cases and a vantage at the silent side help, a trace

@@ -125,6 +125,15 @@ impl Slices {
         }
     }
 
+    /// What was put down to `cause` is nobody's, as far as is known.
+    pub fn leave_open(&mut self, cause: Cause) {
+        for slice in &mut self.slices[..self.len] {
+            if slice.cause == Some(cause) {
+                *slice = Slice::plain(Owner::Unknown, slice.ns);
+            }
+        }
+    }
+
     /// The slices.
     pub fn iter(&self) -> impl Iterator<Item = &Slice> {
         self.slices[..self.len].iter()

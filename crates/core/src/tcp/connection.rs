@@ -8,6 +8,7 @@ mod doubt;
 mod ending;
 mod feed;
 mod icmp;
+mod kept;
 mod limits;
 mod opening;
 mod rare;
@@ -229,7 +230,7 @@ impl Connection {
         let echoes = self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let goes_on = self.timeline.active == Some(side);
         if echoes && segment.payload_len == 0 {
-            self.echo(side, segment, true);
+            self.echo(side, segment, is_ack_alone(segment), false);
         }
         let acknowledges = segment.flags.has(TcpFlags::ACK);
         if acknowledges && !self.acknowledge_plainly(side, segment, shared) {
@@ -240,7 +241,7 @@ impl Connection {
             self.data(side, segment, payload, shared);
             if echoes {
                 // A silence does not show the path that it is judged by.
-                self.echo(side, segment, goes_on);
+                self.echo(side, segment, false, goes_on);
             }
         } else if self.is_probe(side, segment) {
             if self.may_be_under_way(side) {
@@ -326,6 +327,13 @@ impl Connection {
         let arrived = matches!(kind, Kind::Retransmission(_))
             && (self.arrives(side)
                 || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns));
+        if by_timer && !arrived {
+            self.halves[index].follow_timer(start, segment);
+            if self.repeats_what_nobody_hears(side, segment) {
+                let since_ns = self.halves[index].trouble().repeating.first_ns;
+                self.take_up(side, segment, since_ns, shared);
+            }
+        }
         if self.is_unsettled() {
             if self.stays_suspended(side, segment, kind) {
                 self.halves[index].depart(segment, (start, kind), &since, arrived);

@@ -8,7 +8,7 @@ use crate::app::{Label, Side};
 use crate::capture::FrameId;
 use crate::cause::{self, Cause, Class, Owner, Slice, Slices};
 use crate::report::Shares;
-use crate::tcp::gap::Gap;
+use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::Pauses;
 use crate::tcp::sent::Sighting;
 use std::num::NonZeroU64;
@@ -116,6 +116,8 @@ pub struct Exchange {
     pub(super) pauses: Option<Box<Pauses>>,
     /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
     pub(super) provisional_ns: u64,
+    /// The ways from and to the vantage that its path has, by side, ns.
+    pub(super) ways_ns: [u64; 2],
     /// Its server's time while its client said more, which belongs to the wait for the answer, ns.
     pub(super) waited_ns: u64,
 }
@@ -158,6 +160,7 @@ impl Exchange {
             began_at,
             pauses,
             provisional_ns,
+            ways_ns,
             waited_ns,
         } = self;
         kind.clear();
@@ -169,7 +172,43 @@ impl Exchange {
         (*connects, *request_seen, *response_seen) = (false, false, false);
         (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
         (*handshake, *response_end, *pauses) = (None, None, None);
-        *began_at = [0; 2];
+        (*began_at, *ways_ns) = ([0; 2], [0; 2]);
+    }
+
+    /// Whether all of its time is the path's and that of the applications at its ends.
+    pub(super) fn is_of_applications(&self) -> bool {
+        let own = |cause| matches!(cause, Cause::ServerThink | Cause::ClientThink);
+        !self.connects && self.chains.iter().all(|chain| own(chain.cause))
+    }
+
+    /// It was judged before more was known of the way to both ends than that it is no longer than some time:
+    /// now it is `ways_ns`, by side.
+    pub(super) fn learn_ways(&mut self, ways_ns: [u64; 2]) {
+        let more_ns =
+            |side: Side| ways_ns[side as usize].saturating_sub(self.ways_ns[side as usize]);
+        let [to_client_ns, to_server_ns] = Side::ALL.map(more_ns);
+        if self.outcome == Outcome::Complete {
+            self.ledger.add(Owner::Path, to_client_ns);
+        }
+        self.ways_ns = ways_ns;
+        let answered = |chain: &&mut Chain| {
+            chain.cause == Cause::ServerThink && chain.gap.turn == Turn::Answers
+        };
+        let Some(chain) = self.chains.iter_mut().find(answered) else { return };
+        let ns = self.ledger.transfer(Owner::Server, Owner::Path, to_server_ns.min(chain.ns));
+        chain.ns -= ns.min(chain.ns);
+        chain.longest_ns = chain.longest_ns.saturating_sub(ns).min(chain.ns);
+        chain.gap.way_ns += ns;
+        self.chains.retain(|chain| chain.ns > 0);
+    }
+
+    /// `gap` was judged with what is known of the way.
+    #[inline]
+    pub(super) fn note_way(&mut self, gap: &Gap) {
+        if gap.turn == Turn::Answers {
+            let known_ns = &mut self.ways_ns[gap.sender as usize];
+            *known_ns = gap.way_ns.max(*known_ns);
+        }
     }
 
     /// Its wall time, ns.
@@ -424,6 +463,17 @@ impl Exchange {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
             chain.cause = to.1;
             self.ledger.transfer(from.0, to.0, chain.ns);
+        }
+    }
+
+    /// Nobody knows what the time is that `cause` was said to have taken.
+    pub fn forget(&mut self, (owner, cause): (Owner, Cause)) {
+        let taken = self.chains.iter().filter(|chain| chain.cause == cause);
+        let ns = taken.map(|chain| chain.ns).sum();
+        self.ledger.transfer(owner, Owner::Unknown, ns);
+        self.chains.retain(|chain| chain.cause != cause);
+        if ns > 0 && !self.response_seen {
+            self.end_ns = self.start_ns;
         }
     }
 

@@ -44,7 +44,7 @@ pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub(crate) use half::Copies;
 pub use half::{Half, Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};
 pub use path::Path;
-pub(crate) use path::is_initial_ttl;
+
 pub(crate) use reassembly::Reassembly;
 pub use row::{Link, Row};
 pub use sent::Sighting;

@@ -7,11 +7,78 @@ use crate::report::Vantage;
 ///
 /// The handshake gives the first samples (SYN to SYN-ACK is the server's side, SYN-ACK to ACK
 /// the client's), data to ACK keeps refining them. A minimum, because everything that adds to a
-/// sample (queues, delayed ACKs) only makes it longer.
+/// sample (queues, delayed ACKs) only makes it longer. Where the handshake was not captured, some samples
+/// are no more than an upper bound, and no time is put down to the path because of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
-    /// By side: one more than the least sample, ns; 0 where there is none.
-    legs: [u64; 2],
+    /// By side.
+    legs: [Way; 2],
+}
+
+/// What is known of the way between the vantage and one end, in one word: there are two of them in every
+/// connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Way(u64);
+
+impl Way {
+    /// The lowest bits are one more than the least sample, ns; 0 where there is none.
+    const LEAST: u64 = (1 << 40) - 1;
+    /// The next are the least of the others, in [`Way::UNIT_NS`] and up to what fits; 0 where there is none.
+    const NEXT_SHIFT: u32 = 40;
+    const NEXT_MAX: u64 = u16::MAX as u64;
+    const UNIT_NS: u64 = 4_000;
+    /// Then how many others there were, up to three.
+    const OTHERS_SHIFT: u32 = 56;
+    const OTHERS_MAX: u64 = 3;
+    /// A sample shows what the path takes, and not only what it takes at most.
+    const SETTLED: u64 = 1 << 63;
+
+    #[inline]
+    fn least(self) -> u64 {
+        self.0 & Self::LEAST
+    }
+
+    /// The least of the other samples, ns.
+    fn next_ns(self) -> u64 {
+        (self.0 >> Self::NEXT_SHIFT & Self::NEXT_MAX) * Self::UNIT_NS
+    }
+
+    fn others(self) -> u64 {
+        self.0 >> Self::OTHERS_SHIFT & Self::OTHERS_MAX
+    }
+
+    fn is_settled(self) -> bool {
+        self.0 & Self::SETTLED != 0
+    }
+
+    /// Takes a sample that nothing speaks against.
+    #[inline]
+    fn take(&mut self, rtt_ns: u64) {
+        self.0 |= Self::SETTLED;
+        if self.least() == 0 || rtt_ns < self.least() {
+            self.0 = self.0 & !Self::LEAST | (rtt_ns + 1);
+        }
+    }
+
+    /// Takes one of which others may speak.
+    fn weigh(&mut self, rtt_ns: u64) {
+        let least = self.least();
+        if least == 0 {
+            self.0 |= rtt_ns + 1;
+            return;
+        }
+        let greater_ns = rtt_ns.max(least - 1);
+        let greater = (greater_ns / Self::UNIT_NS).clamp(1, Self::NEXT_MAX);
+        let next = match self.next_ns() / Self::UNIT_NS {
+            0 => greater,
+            next => next.min(greater),
+        };
+        let others = (self.others() + 1).min(Self::OTHERS_MAX);
+        self.0 = self.0 & Self::SETTLED
+            | least.min(rtt_ns + 1)
+            | next << Self::NEXT_SHIFT
+            | others << Self::OTHERS_SHIFT;
+    }
 }
 
 /// No path is longer: a sample beyond it is a clock that stepped or a missing packet.
@@ -24,6 +91,10 @@ const NEAR_NS: u64 = 60_000;
 /// a link lies between, which may lose what has passed, however long the rest of the path is.
 const HOST_NS: u64 = 1_000_000;
 
+/// An ACK that comes sooner was not kept back: the shortest timer for that is 40 ms (Linux:
+/// `TCP_DELACK_MIN`), less a tick of 4 ms.
+pub(super) const PROMPT_NS: u64 = 36_000_000;
+
 /// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
@@ -35,12 +106,17 @@ pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
 impl Path {
     /// Takes a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
-        if rtt_ns > RTT_MAX_NS {
-            return;
+        if rtt_ns <= RTT_MAX_NS {
+            self.legs[side as usize].take(rtt_ns);
         }
-        let leg = &mut self.legs[side as usize];
-        if *leg == 0 || rtt_ns < *leg {
-            *leg = rtt_ns + 1;
+    }
+
+    /// The same where no handshake was captured. It `settles` what the path takes, or the path takes no longer.
+    pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, settles: bool) {
+        if rtt_ns <= RTT_MAX_NS {
+            let leg = &mut self.legs[side as usize];
+            leg.weigh(rtt_ns);
+            leg.0 |= if settles { Way::SETTLED } else { 0 };
         }
     }
 
@@ -50,13 +126,33 @@ impl Path {
     }
 
     /// Minimum round trip between the vantage and `side`, ns; 0 where there is no sample.
+    #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
-        self.legs[side as usize].saturating_sub(1)
+        let leg = self.legs[side as usize];
+        let least_ns = leg.least().saturating_sub(1);
+        if leg.others() < Way::OTHERS_MAX {
+            return least_ns;
+        }
+        // A host does not answer at once only once: that sample is wrong, where all others tell of a link, and
+        // the least of these was not kept back either.
+        let is_wrong = least_ns < NEAR_NS && (4 * NEAR_NS..PROMPT_NS).contains(&leg.next_ns());
+        if is_wrong { leg.next_ns() } else { least_ns }
+    }
+
+    /// Minimum round trip between the vantage and `side`, ns, as far as it is known that the path takes it; 0
+    /// where no more is known than that it is no longer than some time.
+    pub fn way_ns(&self, side: Side) -> u64 {
+        if self.is_settled(side) { self.rtt_ns(side) } else { 0 }
+    }
+
+    /// Whether it is known what the path to `side` takes.
+    pub fn is_settled(&self, side: Side) -> bool {
+        self.legs[side as usize].is_settled()
     }
 
     /// Whether there is a sample for `side`.
     pub fn knows(&self, side: Side) -> bool {
-        self.legs[side as usize] > 0
+        self.legs[side as usize].least() > 0
     }
 
     /// Minimum round trip between client and server, ns.
@@ -64,10 +160,17 @@ impl Path {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
+    /// The same between client and server, as far as it is known.
+    pub fn base_way_ns(&self) -> u64 {
+        self.way_ns(Side::Client) + self.way_ns(Side::Server)
+    }
+
     /// Whether the vantage is at `side`: what passes it arrives there.
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
-        let nearer = near_ns <= HOST_NS && near_ns * 8 <= self.rtt_ns(side.peer());
+        let peer = side.peer();
+        let nearer =
+            near_ns <= HOST_NS && self.is_settled(peer) && near_ns * 8 <= self.rtt_ns(peer);
         self.knows(side) && (near_ns <= NEAR_NS || nearer)
     }
 
@@ -80,7 +183,8 @@ impl Path {
             (true, true) => Vantage::Local,
             (true, false) => Vantage::Client,
             (false, true) => Vantage::Server,
-            (false, false) => Vantage::Middle,
+            (false, false) if self.legs.iter().all(|leg| leg.is_settled()) => Vantage::Middle,
+            (false, false) => Vantage::Unknown,
         }
     }
 }
@@ -103,5 +207,31 @@ mod tests {
         assert_eq!(vantage(80_000_000, 2_200_000), Vantage::Middle);
         assert_eq!(vantage(80_000_000, 30_000), Vantage::Server);
         assert_eq!(vantage(30_000, 30_000), Vantage::Local);
+    }
+
+    #[test]
+    fn one_sample_does_not_put_the_vantage_on_a_host_that_all_others_place_elsewhere() {
+        let path = |samples_ns: &[u64]| {
+            let mut path = Path::default();
+            samples_ns
+                .iter()
+                .for_each(|&ns| path.sample_without_handshake(Side::Server, ns, ns < PROMPT_NS));
+            path.sample_without_handshake(Side::Client, 9_000_000, true);
+            (path.rtt_ns(Side::Server), path.vantage())
+        };
+        let samples_ns = [1_200_000, 1_248_000, 4_000, 1_232_000, 1_216_000];
+        assert_eq!(path(&samples_ns), (1_200_000, Vantage::Middle));
+        // Twice is no accident, and ACKs that may have been kept back say nothing against one that was not.
+        assert_eq!(path(&[1_200_000, 4_000, 1_300_000, 5_000]).1, Vantage::Server);
+        assert_eq!(path(&[40_100_000, 4_000, 40_200_000, 40_000_000]).1, Vantage::Server);
+    }
+
+    #[test]
+    fn what_may_have_been_kept_back_is_no_way() {
+        let mut path = Path::default();
+        path.sample_without_handshake(Side::Server, 41_000_000, false);
+        assert_eq!([path.rtt_ns(Side::Server), path.way_ns(Side::Server)], [41_000_000, 0]);
+        path.sample_without_handshake(Side::Server, 2_000_000, true);
+        assert_eq!(path.way_ns(Side::Server), 2_000_000);
     }
 }

@@ -162,6 +162,7 @@ impl Timeline {
         };
         let open_ended = self.open_ended;
         self.open.iter_mut().filter(lives).for_each(|exchange| {
+            exchange.note_way(gap);
             if waits(exchange, gap, open_ended) {
                 exchange.own_waiting(gap);
             } else {
@@ -466,6 +467,7 @@ impl Timeline {
         let mut exchange = self.open.pop_front()?;
         exchange.outcome = outcome;
         exchange.ledger.add(Owner::Path, rtt_client_ns);
+        exchange.ways_ns[Side::Client as usize] = rtt_client_ns;
         Some(exchange)
     }
 

@@ -9,7 +9,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited, is_initial_ttl};
+use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -88,6 +88,8 @@ pub struct EndpointTally {
     pub rtts: Histogram,
     /// The way from the capture to the server was measured on some connection.
     pub server_leg_known: bool,
+    /// That way is no longer than this, ns, as far as connections bound it.
+    pub server_leg_max_ns: Option<u64>,
     /// Bottleneck rates of its connections by who sends, bytes per second.
     pub rates: [Histogram; 2],
     /// By how much the path became longer than its base for good: in all exchanges, and in the
@@ -159,12 +161,6 @@ impl EndpointTally {
         self.kind(&exchange.kind).add(exchange);
     }
 
-    /// Whether no router lies between the server and the capture, by what systems begin to count down
-    /// from: it is near.
-    pub(in crate::cause) fn is_on_link(&self) -> bool {
-        is_initial_ttl(self.ttl)
-    }
-
     /// Counts a connection to the endpoint.
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
@@ -174,9 +170,12 @@ impl EndpointTally {
         }
         self.established += u64::from(connection.setup.established_ns().is_some());
         self.ttl = self.ttl.max(connection.halves[Side::Server as usize].ttl());
-        self.server_leg_known |= connection.path.knows(Side::Server);
-        if connection.path.base_rtt_ns() > 0 {
-            self.rtts.record(connection.path.base_rtt_ns());
+        self.server_leg_known |= connection.path.is_settled(Side::Server);
+        if connection.path.knows(Side::Server) {
+            self.bound_server_leg(connection.path.rtt_ns(Side::Server));
+        }
+        if connection.path.base_way_ns() > 0 {
+            self.rtts.record(connection.path.base_way_ns());
         }
         self.protocol = self.protocol.max(connection.protocol());
         self.name(connection.software(Side::Server));
@@ -214,12 +213,18 @@ impl EndpointTally {
         }
     }
 
+    /// The way to the server takes at most `rtt_ns`.
+    fn bound_server_leg(&mut self, rtt_ns: u64) {
+        let known_ns = self.server_leg_max_ns.get_or_insert(rtt_ns);
+        *known_ns = rtt_ns.min(*known_ns);
+    }
+
     /// Counts a visit to it.
     pub(super) fn visit(&mut self, visited: &Visited<'_>) {
         self.connections += 1;
         self.established += 1;
         self.ttl = self.ttl.max(visited.ttl);
-        self.server_leg_known |= visited.path.knows(Side::Server);
+        self.server_leg_known |= visited.path.is_settled(Side::Server);
         if visited.path.base_rtt_ns() > 0 {
             self.rtts.record(visited.path.base_rtt_ns());
         }
@@ -310,6 +315,7 @@ impl EndpointTally {
         self.established += other.established;
         self.ttl = self.ttl.max(other.ttl);
         self.server_leg_known |= other.server_leg_known;
+        other.server_leg_max_ns.into_iter().for_each(|rtt_ns| self.bound_server_leg(rtt_ns));
         self.rtts.merge(&other.rtts);
         self.tls.merge(&other.tls);
         self.certificate_bytes = self.certificate_bytes.max(other.certificate_bytes);

@@ -2,6 +2,10 @@
 //! capture, and of responses under way.
 
 use super::*;
+use crate::tcp::path::PROMPT_NS;
+
+/// An RTO before anything is known of the path (RFC 6298 §2.1), ns.
+pub(super) const RTO_INITIAL_NS: u64 = 1_000_000_000;
 
 impl Connection {
     /// Takes what `segment` acknowledges of what the peer of `side` has sent, if it says no more than that, and
@@ -30,9 +34,8 @@ impl Connection {
         let peer = &mut self.halves[side.peer() as usize];
         let (before, una_ns) = (peer.una_seen(), peer.una_seen_ns());
         let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
-        let prompt = !self.mid_stream || segment.payload_len == 0;
-        if let Some(rtt_ns) = sample.filter(|_| prompt) {
-            self.path.sample(side, rtt_ns);
+        if let Some(rtt_ns) = sample {
+            self.sample_path(side, segment, rtt_ns, una - before);
         }
         if side == Side::Client && una >= self.timeline.retire_at {
             self.retire((before, una), una_ns, segment, false);
@@ -54,12 +57,11 @@ impl Connection {
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         let una_ns = self.halves[peer].una_seen_ns();
         let near = if self.halves[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
-        // An answer's ACK has waited for the answer: it only bounds the round trip.
-        let prompt = !self.mid_stream || segment.payload_len == 0;
-        if let Some(rtt_ns) = self.take_ack(side, segment, near).filter(|_| prompt) {
-            self.path.sample(side, rtt_ns);
-        }
+        let sample = self.take_ack(side, segment, near);
         let una_now = self.halves[peer].una_seen();
+        if let Some(rtt_ns) = sample {
+            self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
+        }
         if !self.pure_acks && !is_ack_alone(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
@@ -77,6 +79,26 @@ impl Connection {
         if side == Side::Client && una_now >= self.timeline.retire_at {
             self.retire((una, una_now), una_ns, segment, missing.is_some());
         }
+    }
+
+    /// `segment` of `side` acknowledges `covered` bytes more, `rtt_ns` after what was timed of them had passed.
+    /// Where the handshake was captured, that can only make the path shorter. Otherwise it may be all that is
+    /// known: an answer's ACK has waited for the answer, and one alone may have been kept back, unless it comes
+    /// too soon for that or two full segments have come at once (RFC 9293 §3.8.6.3).
+    fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
+        if !self.mid_stream {
+            return self.path.sample(side, rtt_ns);
+        }
+        // What takes longer than a timer that knows nothing of the path (RFC 6298 §2.1) was sent again.
+        if !is_ack_alone(segment) || rtt_ns > RTO_INITIAL_NS {
+            return;
+        }
+        let sent = &self.halves[side.peer() as usize];
+        // All that was under way had been sent with what was timed.
+        let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
+        let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
+        let at_once = covered + under_way >= 2 * sent.smss() && !sent.trouble().after_loss;
+        self.path.sample_without_handshake(side, rtt_ns, rtt_ns < PROMPT_NS || at_once);
     }
 
     /// Whether the client has not sent all of its request.
@@ -118,7 +140,7 @@ impl Connection {
         if self.uploads_on(segment) {
             return;
         }
-        let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        let rtt_client_ns = self.path.way_ns(Side::Client);
         if before >= self.timeline.retire_at {
             // It had come amid the upload.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());

@@ -70,7 +70,7 @@ impl Connection {
     /// The way of a question to the server, ns, that was still on it when the server had spoken last,
     /// at `from_ns`: what came before answered another one.
     pub(super) fn question_under_way_ns(&self, from_ns: u64) -> Option<u64> {
-        let arrives_ns = self.timeline.unanswered_since()? + self.path.rtt_ns(Side::Server);
+        let arrives_ns = self.timeline.unanswered_since()? + self.path.way_ns(Side::Server);
         arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
     }
 

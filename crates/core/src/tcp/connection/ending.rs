@@ -3,6 +3,7 @@
 use super::*;
 use crate::cause::Class;
 use crate::tcp::exchange::Chain;
+use crate::tcp::half::RTO_MIN_NS;
 use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::row::Link;
 
@@ -69,7 +70,7 @@ impl Connection {
                 self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
-            let rtt_client_ns = self.path.rtt_ns(Side::Client);
+            let rtt_client_ns = self.path.way_ns(Side::Client);
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
@@ -78,7 +79,7 @@ impl Connection {
     /// The unseen leg to the client, ns: less where the server's FIN had passed before the
     /// request did, for then it was on its way already.
     pub(super) fn last_leg_ns(&self) -> u64 {
-        let rtt_ns = self.path.rtt_ns(Side::Client);
+        let rtt_ns = self.path.way_ns(Side::Client);
         let fin_ns = self.ending().fin_ns[Side::Server as usize];
         match (fin_ns, self.timeline.front()) {
             (Some(fin_ns), Some(exchange)) if fin_ns < exchange.start_ns => {
@@ -146,7 +147,7 @@ impl Connection {
 
     /// Nothing was ever answered here, and its client did not wait for that.
     fn is_one_way(&mut self) -> bool {
-        self.totals.exchanges == 0 && self.timeline.is_one_way()
+        !self.has_exchanged() && self.timeline.is_one_way()
     }
 
     /// When the client closed, if data of `sender` up to `end` has not reached it: nobody waits
@@ -209,6 +210,20 @@ impl Connection {
         if !exchange.counts() || !told || self.is_copy() {
             return shared.spare.keep(exchange);
         }
+        if self.mid_stream {
+            let Some(other) = self.keep_back(exchange, shared, sink) else { return };
+            exchange = other;
+        }
+        self.tell(exchange, shared, sink);
+    }
+
+    /// Tells the sink of one that is over.
+    pub(super) fn tell(
+        &mut self,
+        exchange: Box<Exchange>,
+        shared: &mut Shared,
+        sink: &mut impl Sink,
+    ) {
         self.totals.exchanges += 1;
         self.totals.ledger.merge(&exchange.ledger);
         for chain in &exchange.chains {
@@ -226,7 +241,7 @@ impl Connection {
             ended_ns: exchange.end_ns,
             path_ns: exchange.ledger.of(Owner::Path),
             round_trip_ns: self.path.base_rtt_ns(),
-            rtt_client_ns: self.path.rtt_ns(Side::Client),
+            rtt_client_ns: self.path.way_ns(Side::Client),
         });
         self.totals.set_row(row);
         sink.exchange(self, &exchange);
@@ -240,6 +255,17 @@ impl Connection {
                 (Owner::RetransmissionTimeout, Cause::RetransmissionTimeout),
                 (Owner::Connect, Cause::AcceptQueueOverflow),
             );
+        }
+        let one_way = self.halves.iter().any(|half| !half.seen());
+        let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
+        // What comes first on a connection may be ignored by a listener whose queue is full, and not lost.
+        let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
+        let proven = self.halves.iter().any(Half::timer_doubles)
+            && timed_out_ns >= RTO_MIN_NS
+            && (self.mid_stream || !is_first);
+        if one_way && !proven {
+            // Whether a timer repeats or the other side asks for it is not seen, nor whether anybody waits.
+            exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
         }
         if exchange.causes() & REVISED != 0 {
             Side::ALL.into_iter().for_each(|side| self.name_losses(side, exchange));
@@ -300,8 +326,10 @@ impl Connection {
         if let Some(cause) = half.trouble().loss_cause {
             exchange.rename(side, Cause::CongestionWindow, cause);
         }
+        // Where the other side was not heard, nothing shows that shorter ones get through.
+        let answered = self.halves[side.peer() as usize].seen();
         let half = &self.halves[side as usize];
-        if half.sizes_stop_short() {
+        if answered && half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
         let trouble = half.trouble();
@@ -335,7 +363,7 @@ impl Connection {
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.be_as_is(shared);
         self.resume_last();
-        let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        let rtt_client_ns = self.path.way_ns(Side::Client);
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
             self.forget_goodbye(left_ns);
         }
@@ -380,6 +408,7 @@ impl Connection {
         self.settle_told();
         self.attempt(rtt_client_ns);
         self.hand_over(shared, sink);
+        self.tell_kept(shared, sink);
         let told = !self.is_copy() || self.totals.exchanges > 0;
         if shared.window.overlaps(self.first_ns, self.last.time_ns) && told {
             sink.connection(self);

@@ -1,23 +1,36 @@
 //! How a connection opens: the first round trips, and what both sides agree on.
 
+use super::acknowledge::RTO_INITIAL_NS;
+use super::rare::Echo;
 use super::*;
+use crate::tcp::path::PROMPT_NS;
 
 impl Connection {
     /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
-    /// to the side that echoes it.
-    pub(super) fn echo(&mut self, side: Side, segment: &Segment, prompt: bool) {
+    /// to the side that echoes it. What is sent `alone` comes at once, unless it was kept back; data goes on with
+    /// an ACK only where much is under way.
+    pub(super) fn echo(&mut self, side: Side, segment: &Segment, alone: bool, goes_on: bool) {
         let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
-        let reached =
-            |&mut (tsval, _): &mut (u32, u64)| segment.tsecr.wrapping_sub(tsval) as i32 >= 0;
-        if let Some((tsval, time_ns)) = sent.take_if(reached)
-            && prompt
-            && tsval == segment.tsecr
-        {
-            self.path.sample(side, segment.time_ns.saturating_sub(time_ns));
+        let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
+        let rtt_ns = segment.time_ns.saturating_sub(sent.time_ns);
+        let is_same = sent.tsval == segment.tsecr;
+        if reached {
+            sent.awaited = false;
         }
-        // One at a time: a stream's clock goes on before its echo is back.
-        echoes[side as usize].get_or_insert((segment.tsval, segment.time_ns));
+        if reached && is_same && (alone || goes_on) && rtt_ns <= RTO_INITIAL_NS {
+            let clocked = self.halves[side as usize].bulk.is_some();
+            let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
+            self.path.sample_without_handshake(side, rtt_ns, settles);
+        }
+        // One at a time: a stream's clock goes on before its echo is back. What is not newer than what came
+        // back before may have been echoed before it was sent: some clocks tick twice a second.
+        let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
+        let own = &mut echoes[side as usize];
+        let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
+        if !own.awaited && newer {
+            *own = Echo { tsval: segment.tsval, time_ns: segment.time_ns, awaited: true };
+        }
     }
 
     /// Whether `segment` is about an older connection of the same ports that the server still keeps: it

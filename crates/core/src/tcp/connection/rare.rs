@@ -2,16 +2,26 @@
 
 use super::*;
 
-/// By side: a timestamp that its peer has not echoed, and when it passed, ns.
-type Echoes = [Option<(u32, u64)>; 2];
+/// A timestamp of one side's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Echo {
+    pub tsval: u32,
+    /// When it passed, ns.
+    pub time_ns: u64,
+    /// Its peer has not echoed it.
+    pub awaited: bool,
+}
+
+/// By side.
+type Echoes = [Echo; 2];
 
 /// What an open connection seldom has: one pointer to all of it, in place of one to each.
 #[derive(Default)]
 pub(super) struct Rare {
     /// How it ended, once it begins to.
     pub ending: Option<Ending>,
-    /// The last timestamp of each side's packets and when it passed, until the peer echoes it;
-    /// only where the handshake was not captured.
+    /// The last timestamp of each side's packets whose echo tells something; only where the handshake was not
+    /// captured.
     pub echoes: Option<Box<Echoes>>,
     /// A repetition by timer whose need is not yet known.
     pub suspended: Option<Box<Suspended>>,
@@ -33,6 +43,9 @@ pub(super) struct Rare {
     pub standing: Option<Box<[Standing; 2]>>,
     /// Limits of the trace, where it has any.
     pub faults: Option<Box<TraceFaults>>,
+    /// Exchanges that are told once more is known of the path.
+    #[expect(clippy::vec_box, reason = "they are in boxes before and after that")]
+    pub kept: Vec<Box<Exchange>>,
     /// It is told with other addresses.
     pub is_copy: bool,
 }
@@ -58,9 +71,11 @@ impl Rare {
             told,
             standing,
             faults,
+            kept,
             is_copy: _,
         } = self;
         let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
+        let repeated = repeated || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || standing.is_some();
         let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();

@@ -10,7 +10,7 @@ impl Connection {
     pub(super) fn learn_roles(&mut self, segment: &Segment, payload: &[u8]) {
         let from_client = segment.from_high() == self.client_is_high;
         let side = if from_client { Side::Client } else { Side::Server };
-        if self.totals.exchanges > 0 {
+        if self.has_exchanged() {
             self.knows_roles = true;
             return;
         }
@@ -42,6 +42,7 @@ impl Connection {
             ending.fin_ns.swap(0, 1);
             ending.fin.swap(0, 1);
         }
+        rare.kept.clear();
         (rare.suspended, rare.contested, rare.doubted) = (None, None, None);
     }
 }

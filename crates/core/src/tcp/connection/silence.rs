@@ -192,7 +192,7 @@ impl Connection {
             last,
             next: last,
             rtt_sender_ns,
-            way_ns: rtt_sender_ns,
+            way_ns: self.path.way_ns(side),
             rtt_base_ns,
             busy_ns,
             queue_ns: behind_ns + half.queued_ns(),
@@ -293,12 +293,16 @@ impl Connection {
     }
 
     pub(super) fn own(&mut self, gap: &Gap, end: u64) {
-        if !self.halves[gap.sender.peer() as usize].seen() {
+        let one_way = !self.halves[gap.sender.peer() as usize].seen();
+        if one_way && gap.retransmission != Some(Recovery::Timer) {
             // The other direction was not captured: who waited for whom cannot be told.
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
             return;
         }
         let mut slices = cause::judge(gap);
+        if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_heard() {
+            slices.leave_open(Cause::ServerThink);
+        }
         self.halves[gap.sender as usize].blame_restart(gap, &mut slices);
         if self.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
@@ -334,6 +338,14 @@ impl Connection {
         } else {
             self.halves[gap.sender as usize].note_unread(gap, &slices);
         }
+    }
+
+    /// Whether the server is known to have some of what it is asked: it has acknowledged that. Before, it did
+    /// not work on it.
+    fn has_heard(&self) -> bool {
+        let client = &self.halves[Side::Client as usize];
+        let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
+        client.una_seen() > began || client.nxt <= began
     }
 
     /// Keeps what a silence says of its sender for later ones.

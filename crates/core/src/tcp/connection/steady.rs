@@ -73,7 +73,7 @@ impl Connection {
             && self.knows_roles
             && (self.pure_acks || self.path.base_rtt_ns() <= NEAR_NS)
             // Without a handshake, a request that is acknowledged by its answer does not tell the path.
-            && (knows_path || self.mid_stream)
+            && (knows_path || self.mid_stream && !self.awaits_path())
             && !shared.goes_long_way
             && is_plain(segment)
             && !self.framer.is_open_ended();
@@ -161,7 +161,7 @@ impl Connection {
         self.halves[side as usize].pass(segment);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
-            self.echo(side, segment, false);
+            self.echo(side, segment, false, false);
         }
     }
 
@@ -179,7 +179,7 @@ impl Connection {
             (None, self.doubt_answer())
         } else {
             self.unfold(true, &mut shared.spare, &mut shared.answered);
-            (self.timeline.retire_only(self.path.rtt_ns(Side::Client)), self.take_doubted())
+            (self.timeline.retire_only(self.path.way_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
         steady.doubted = doubted;
@@ -249,8 +249,8 @@ impl Connection {
             return false;
         };
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
-        let way_ns = self.path.rtt_ns(Side::Server).min(waited_ns);
-        let rtt_client_ns = self.path.rtt_ns(Side::Client);
+        let way_ns = self.path.way_ns(Side::Server).min(waited_ns);
+        let rtt_client_ns = self.path.way_ns(Side::Client);
         let link = Link {
             asked_ns: steady.asked.time_ns,
             ended_ns: steady.answer.time_ns,
@@ -289,7 +289,7 @@ impl Connection {
     fn doubt_answer(&self) -> Option<Doubted> {
         let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
-        let own_ns = waited_ns.saturating_sub(self.path.rtt_ns(Side::Server));
+        let own_ns = waited_ns.saturating_sub(self.path.way_ns(Side::Server));
         let doubts = cause::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
             && !self.path.ends_here(Side::Server);
         doubts.then(|| Doubted::of_answer(steady.answer.frame, own_ns))
@@ -365,7 +365,7 @@ impl Connection {
         (gap.start_ns, gap.end_ns) = (self.timeline.cursor_ns, segment.time_ns);
         (gap.last, gap.last_small) = (client.last_seen(), client.last.small);
         gap.end_with(segment);
-        (gap.rtt_sender_ns, gap.way_ns) = (rtt_server_ns, rtt_server_ns);
+        (gap.rtt_sender_ns, gap.way_ns) = (rtt_server_ns, self.path.way_ns(Side::Server));
         gap.rtt_base_ns = rtt_client_ns + rtt_server_ns;
         gap.smss = server.smss();
         gap.small_acked = server.small_acked_of(cleared.flight);

@@ -138,6 +138,12 @@ impl Connection {
         let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
+        if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
+            && !self.halves[gap.sender.peer() as usize].seen()
+        {
+            // It has left, for all that one direction shows.
+            gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
+        }
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {
             gap.end_ns = gap.end_ns.min(at_ns.max(gap.start_ns));
         }

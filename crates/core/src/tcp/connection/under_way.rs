@@ -19,6 +19,16 @@ impl Connection {
             && self.may_be_under_way(side)
     }
 
+    /// Whether `side` repeats `segment` by its timer, which began before the capture, or which nobody is seen to have
+    /// asked for: it waits for that to be acknowledged. For the end of a connection nobody waits.
+    pub(super) fn repeats_what_nobody_hears(&self, side: Side, segment: &Segment) -> bool {
+        let ends = segment.flags.has(TcpFlags::FIN) || self.ending().fin[side as usize].is_some();
+        !self.timeline.accrues()
+            && !ends
+            && self.may_be_under_way(side)
+            && self.halves[side as usize].timer_doubles()
+    }
+
     /// `side` is in the middle of a message, and somebody waits for the rest of it.
     #[cold]
     pub(super) fn take_up(

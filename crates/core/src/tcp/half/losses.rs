@@ -126,6 +126,18 @@ impl Half {
         gap.late_acks_missed = trouble.late_acks_missed;
     }
 
+    /// The timer repeats `segment`, which begins at `start`.
+    pub fn follow_timer(&mut self, start: u64, segment: &Segment) {
+        if let Some(before) = self.original(start) {
+            self.trouble_mut().repeating.again(start, before.time_ns, segment.time_ns);
+        }
+    }
+
+    /// Whether waits before repetitions have doubled: a timer's do (RFC 6298 §5.5).
+    pub fn timer_doubles(&self) -> bool {
+        self.trouble().repeating.doubles
+    }
+
     /// Whether a loss is being repaired, as far as the sender knows.
     pub fn in_recovery(&self) -> bool {
         let trouble = self.trouble();

@@ -70,6 +70,39 @@ impl Held {
     }
 }
 
+/// What a timer repeats again and again (RFC 6298 §5.5).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Repeating {
+    /// Where what it repeats begins.
+    start: u64,
+    /// When that was first sent, as far as is known, ns.
+    pub first_ns: u64,
+    /// When it was sent last, ns.
+    last_ns: u64,
+    /// How long it had waited then, ns.
+    waited_ns: u64,
+    /// A wait was twice as long as the one before.
+    pub doubles: bool,
+}
+
+impl Repeating {
+    const NONE: Self = Self { start: 0, first_ns: 0, last_ns: 0, waited_ns: 0, doubles: false };
+
+    /// What begins at `start`, and was sent at `before_ns` as well, is sent again at `now_ns`. The ticks of a
+    /// timer are small beside its waits.
+    pub fn again(&mut self, start: u64, before_ns: u64, now_ns: u64) {
+        let doubles = self.doubles;
+        if self.start != start || self.waited_ns == 0 {
+            let (first_ns, last_ns) = (before_ns, before_ns);
+            *self = Self { start, first_ns, last_ns, waited_ns: 0, doubles };
+        }
+        let waited_ns = now_ns.saturating_sub(self.last_ns);
+        let doubled_ns = 2 * self.waited_ns;
+        self.doubles |= doubled_ns > 0 && waited_ns.abs_diff(doubled_ns) <= doubled_ns / 8;
+        (self.last_ns, self.waited_ns) = (now_ns, waited_ns);
+    }
+}
+
 /// Losses, holes, closed windows and what else does not happen to a healthy direction.
 #[derive(Debug, Default)]
 pub struct Trouble {
@@ -115,6 +148,8 @@ pub struct Trouble {
     pub hole_filled_ns: u64,
     /// How often that happened.
     pub late_arrivals: u32,
+    /// What its timer has repeated last.
+    pub repeating: Repeating,
     /// How the last loss was repaired, as a cause.
     pub loss_cause: Option<Cause>,
     /// The fault that kept it silent so long that its congestion window was closed again, and how
@@ -211,6 +246,7 @@ impl Trouble {
         all_but_hole_ns: None,
         hole_filled_ns: 0,
         late_arrivals: 0,
+        repeating: Repeating::NONE,
         loss_cause: None,
         restarted: None,
         nagle_refuted: 0,

@@ -48,6 +48,7 @@ impl Timeline {
             spare.lend(exchange);
             let way_ns = gap.way_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, way_ns);
+            exchange.note_way(gap);
             exchange.own(&cause::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
