@@ -15,6 +15,7 @@ mod many;
 mod memory;
 mod names;
 mod network;
+mod parts;
 mod together;
 mod traces;
 mod translated;
