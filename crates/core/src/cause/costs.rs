@@ -128,7 +128,9 @@ fn cost(
     let of_few = tail.facts(endpoint, cost_ns);
     if rows.is_none() && !of_few.is_empty() {
         finding.affected.exchanges = tail.count;
-        if let Some(tail) = endpoint.tails.of(cause) {
+        if tallied.exchanges == 0
+            && let Some(tail) = endpoint.tails.of(cause)
+        {
             let without = endpoint.all.latency.exchanged(&tail.now, &tail.without).latency();
             finding.counterfactual = without.at_most(&finding.latency);
         }

@@ -30,16 +30,19 @@ pub(super) struct Tail {
 impl Tail {
     /// Those that `cause` made slow, of which `tallied` is all that is known by cause.
     pub(super) fn of(cause: Cause, tallied: &CauseTally, endpoint: &EndpointTally) -> Self {
-        if let Some(tail) = endpoint.tails.of(cause) {
-            return Self { count: tail.count(), ns: tail.ns, parts: tail.parts.clone() };
-        }
-        let slow = tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause));
+        let counted = endpoint.tails.of(cause).map(|tail| Self {
+            count: tail.count(),
+            ns: tail.ns,
+            parts: tail.parts.clone(),
+        });
+        // What turned out to be of this cause later is in its waits only.
         let (mut ns, mut parts) = (0_u64, Histogram::default());
-        for (each_ns, count) in slow {
+        for (each_ns, count) in tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause)) {
             ns = ns.saturating_add(each_ns.saturating_mul(count));
             (0..count).for_each(|_| parts.record(each_ns));
         }
-        Self { count: parts.count(), ns, parts }
+        let waited = Self { count: parts.count(), ns, parts };
+        counted.filter(|counted| counted.ns >= waited.ns).unwrap_or(waited)
     }
 
     /// Whether these are fewer than the others, have most of `cost_ns`, and are why the slowest are so much

@@ -203,7 +203,9 @@ impl Sink for Tally {
         let taken = !is_lookup(connection)
             && !Queues::tells_of(plain)
             && self.runs.take_plain(connection, plain);
-        if taken && plain.path_ns >= slow_ns(Cause::PathRtt) {
+        let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
+            || plain.path_ns >= slow_ns(Cause::PathRtt);
+        if taken && is_slow {
             self.at(connection.server()).tails.plain(plain);
         }
         if taken && plain.row.count >= SEQUENCE_MIN {

@@ -188,13 +188,17 @@ fn answer(page: &mut Page<'_>, paint: Paint, text: &str, phrases: &Phrases) {
     }
 }
 
-/// A sentence as it goes on behind a colon: an article or a preposition is not a name.
+/// A sentence as it goes on behind a colon: its first word begins small, unless it is a name
+/// (`Nagle's`, `TLS`, an address).
 fn continued(sentence: &str) -> String {
-    let (first, rest) = sentence.split_once(' ').unwrap_or((sentence, ""));
-    match first {
-        "The" | "In" | "A" | "On" => format!("{} {rest}", first.to_ascii_lowercase()),
-        _ => sentence.to_owned(),
+    let first = sentence.split(' ').next().unwrap_or_default();
+    let mut letters = first.chars();
+    let begins = letters.next().is_some_and(|letter| letter.is_ascii_uppercase());
+    if begins && letters.all(|letter| letter.is_ascii_lowercase()) {
+        let rest = sentence.get(first.len()..).unwrap_or_default();
+        return first.to_ascii_lowercase() + rest;
     }
+    sentence.to_owned()
 }
 
 /// What the latency would be without a fault, where it can be told: of the exchanges that it could

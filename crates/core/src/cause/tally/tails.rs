@@ -3,7 +3,7 @@
 //! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide that. So of each
 //! cost the exchanges are counted in which it takes as long as a cost must to be a finding.
 
-use super::{Sample, WAIT_MIN_NS};
+use super::WAIT_MIN_NS;
 use crate::cause::costs::COSTS;
 use crate::cause::{Cause, Owner};
 use crate::histogram::Histogram;
@@ -52,23 +52,23 @@ pub const fn slow_ns(cause: Cause) -> u64 {
     }
 }
 
-/// The tails of one endpoint, by cost: all but its server's work, of which every wait is counted anyhow.
+/// The tails of one endpoint, by cost.
 #[derive(Clone, Debug, Default)]
-pub struct Tails([Option<Box<Tail>>; 4]);
+pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
 
 impl Tails {
     /// That of `cause`.
     pub fn of(&self, cause: Cause) -> Option<&Tail> {
-        self.0[Sample::place(cause)?].as_deref()
+        let place = COSTS.iter().position(|(of, _)| *of == cause)?;
+        self.0[place].as_deref()
     }
 
     /// Counts an exchange of `wall_ns`, of which each owner had what `of` says.
     fn add(&mut self, wall_ns: u64, of: impl Fn(Owner) -> u64) {
-        for &(cause, owners) in COSTS {
-            let Some(place) = Sample::place(cause) else { continue };
+        for (&(cause, owners), tail) in COSTS.iter().zip(&mut self.0) {
             let ns = owners.iter().map(|&owner| of(owner)).sum();
             if ns >= slow_ns(cause) {
-                self.0[place].get_or_insert_default().add(wall_ns, ns);
+                tail.get_or_insert_default().add(wall_ns, ns);
             }
         }
     }
@@ -80,7 +80,11 @@ impl Tails {
 
     /// Counts one that only the path and its server had a part in.
     pub fn plain(&mut self, plain: &Plain<'_>) {
-        self.add(plain.wall_ns(), |owner| if owner == Owner::Path { plain.path_ns } else { 0 });
+        self.add(plain.wall_ns(), |owner| match owner {
+            Owner::Path => plain.path_ns,
+            Owner::Server => plain.server_ns,
+            _ => 0,
+        });
     }
 
     /// Counts a visit.
@@ -89,6 +93,7 @@ impl Tails {
             Owner::Connect => visited.connect_ns,
             Owner::Client => visited.client_ns,
             Owner::Path => visited.path_ns,
+            Owner::Server => visited.server_ns,
             _ => 0,
         });
     }

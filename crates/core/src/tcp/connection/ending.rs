@@ -262,7 +262,7 @@ impl Connection {
             ended_ns: exchange.end_ns,
             path_ns: exchange.ledger.of(Owner::Path),
             round_trip_ns: self.path.base_rtt_ns(),
-            rtt_client_ns: self.path.rtt_ns(Side::Client),
+            rtt_client_ns: self.path.way_ns(Side::Client),
         });
         self.totals.set_row(row);
         sink.exchange(self, &exchange);
