@@ -169,7 +169,7 @@ impl Ledger {
             None => {
                 for share in &shares.few {
                     if let Some(mine) = share.number().and_then(|number| self.0.get_mut(number)) {
-                        *mine += share.ns();
+                        *mine = mine.saturating_add(share.ns());
                     }
                 }
             }
