@@ -46,7 +46,9 @@ fn head(kind: u8) -> &'static [u8] {
     const PCAPNG_BIG: &[u8] = b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\
         \xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
         \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";
+    const SNOOP: &[u8] = b"snoop\0\0\0\0\0\0\x02\0\0\0\x04";
     match kind {
+        6 => SNOOP,
         1 => PCAP,
         2 => PCAP_BIG,
         3 | 4 => PCAPNG,

@@ -8,7 +8,7 @@ use tcpwhy_core::wire::{
     decode_long_way,
 };
 
-const LINKS: [u16; 16] = [1, 0, 9, 12, 14, 51, 101, 108, 113, 228, 229, 276, 105, 1, 101, 113];
+const LINKS: [u16; 16] = [1, 0, 9, 10, 50, 51, 101, 104, 108, 113, 192, 228, 239, 276, 105, 101];
 
 // The input is a run of frames: link and clock (1 byte), captured length (1), what the snap length
 // cut (1), then the captured bytes.

@@ -50,6 +50,11 @@ pub enum Error {
     #[error("nothing to judge: no packet of a TCP connection or a name look-up was captured")]
     Nothing,
     #[error(
+        "nothing to judge: {left_out} of {frames} frames could not be read, and none of the others \
+         belongs to a TCP connection or a name look-up"
+    )]
+    NothingRead { left_out: u64, frames: u64 },
+    #[error(
         "nothing to judge: --filter leaves no packet of a TCP connection or a name look-up; try \
          without it, or a wider one"
     )]

@@ -40,8 +40,11 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     output::print(&shown(asked, &answer, &look)?)?;
     let totals = &answer.report.totals;
     if answer.complete && totals.connections + totals.lookups == 0 {
+        let left_out = totals.decode_errors.errors().map(|(_, count)| count).sum();
+        let frames = answer.report.inputs.iter().map(|input| input.packets).sum();
         return Err(match asked.filter {
             Some(_) => Error::NothingLeft,
+            None if left_out > 0 => Error::NothingRead { left_out, frames },
             None => Error::Nothing,
         });
     }

@@ -185,7 +185,9 @@ impl Shard {
         }
         let twin = shard.twin.as_deref_mut();
         let (tracker, accounts) = twin.map(|twin| (&mut twin.tracker, &mut twin.accounts)).unzip();
+        let trackers = SHARDS * if options.sites.are_two() { 2 } else { 1 };
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
+            tracker.is_one_of(trackers);
             tracker.shows_values = options.show_values;
             tracker.go_long_way(options.goes_long_way);
             tracker.tell_of(window);
@@ -323,12 +325,14 @@ impl Analysis {
             copies += shard.tracker.copies;
             shard.tally.notes.port_reuses += shard.tracker.port_reuses;
             shard.tally.notes.evicted += shard.tracker.evicted;
+            shard.tally.notes.given_up_bytes += shard.tracker.given_up_bytes();
             tally.merge(shard.tally);
             if let Some(twin) = shard.twin {
                 report.totals.segments += twin.tracker.segments;
                 let mut settled = twin.accounts.finish();
                 settled.other.notes.port_reuses += twin.tracker.port_reuses;
                 settled.other.notes.evicted += twin.tracker.evicted;
+                settled.other.notes.given_up_bytes += twin.tracker.given_up_bytes();
                 joint.get_or_insert_with(Joint::default).take(settled, twin.pairs);
             }
         }

@@ -1,6 +1,6 @@
 //! What a file that is no capture looks like: the sentence that saves a user a search.
 
-/// Words for the first bytes of a file that is neither pcap nor pcapng.
+/// Words for the first bytes of a file that is no capture of a known format.
 pub(super) fn looks_like(head: &[u8]) -> &'static str {
     for (magic, words) in MAGICS {
         if head.starts_with(magic) {
@@ -28,7 +28,6 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"BZh", "a bzip2-compressed file: unpack it first (bzip2 -dc FILE | tcpwhy -)"),
     (b"\x04\x22\x4d\x18", "an lz4-compressed file: unpack it first (lz4 -dc FILE | tcpwhy -)"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: unpack it first"),
-    (b"snoop\0\0\0", "a snoop capture: convert it first (editcap FILE OUT.pcapng)"),
     (b"GMBU", "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)"),
     (b"RTSS", "a Network Monitor capture: convert it first (editcap FILE OUT.pcapng)"),
     (b"\x1c\x00\x01\xac", "an IXIA capture: convert it first (editcap FILE OUT.pcapng)"),

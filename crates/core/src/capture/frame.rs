@@ -49,20 +49,32 @@ impl LinkType {
     pub const ETHERNET: Self = Self(1);
     /// PPP, with or without HDLC framing.
     pub const PPP: Self = Self(9);
+    /// FDDI, with LLC.
+    pub const FDDI: Self = Self(10);
+    /// PPP in HDLC-like framing, or Cisco HDLC.
+    pub const PPP_HDLC: Self = Self(50);
     /// Raw IP as some BSDs number it.
     pub const RAW_BSD: Self = Self(12);
     /// PPP over Ethernet session frames without the Ethernet header.
     pub const PPP_ETHER: Self = Self(51);
     /// Raw IPv4 or IPv6.
     pub const RAW: Self = Self(101);
+    /// Cisco HDLC.
+    pub const CISCO_HDLC: Self = Self(104);
     /// OpenBSD loopback: a 4-byte address family in network byte order.
     pub const LOOP: Self = Self(108);
     /// Linux cooked capture, version 1 (`-i any`).
     pub const LINUX_SLL: Self = Self(113);
+    /// Per-Packet Information, which says what kind of frame follows.
+    pub const PPI: Self = Self(192);
     /// Raw IPv4.
     pub const IPV4: Self = Self(228);
     /// Raw IPv6.
     pub const IPV6: Self = Self(229);
+    /// Linux netfilter log messages.
+    pub const NFLOG: Self = Self(239);
+    /// What a snoop file calls its link has no number in the registry, or none that is known here.
+    pub const UNKNOWN: Self = Self(u16::MAX);
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
 }

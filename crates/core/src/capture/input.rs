@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Stored bytes are read in pieces of this size when they have to be decompressed.
 const COMPRESSED_READ_BYTES: usize = 128 << 10;
 
+/// The largest window of zstd that is kept for a file, as a power of two, bytes: 8 MiB, which RFC 8878
+/// §3.1.1.1.2 recommends, and which the levels up to 19 stay below.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// The same in bytes.
+pub(super) const ZSTD_WINDOW_MAX: u64 = 1 << ZSTD_WINDOW_LOG_MAX;
+
 /// Enough of a file to tell what it is; a pcap header is 24 bytes, the rest is for the words
 /// about a foreign file.
 const HEAD_BYTES: usize = 64;
@@ -35,7 +41,9 @@ impl Input {
         let mut read: Box<dyn Read + Send> = if compression == Compression::Gzip {
             Box::new(MultiGzDecoder::new(buffered))
         } else {
-            Box::new(zstd::stream::read::Decoder::with_buffer(buffered)?)
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Box::new(decoder)
         };
         let head = read_head(&mut read)?;
         Ok((Self { read, consumed }, head))

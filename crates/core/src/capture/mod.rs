@@ -1,12 +1,12 @@
 //! Capture files to frames: pcap and pcapng, plain or compressed, one file or many.
 //!
 //! Read first: the pcap file format (draft-ietf-opsawg-pcap) and pcapng
-//! (draft-ietf-opsawg-pcapng). What comes out is [`Block`]s: some whole frames, back to back in
+//! (draft-ietf-opsawg-pcapng), and for snoop RFC 1761. What comes out is [`Block`]s: some whole frames, back to back in
 //! one buffer, with an index that says where each begins.
 //!
 //! ```text
 //! Source ─► input ──────────► reader ─────────► set ─► Block
-//! bytes     plain, gzip, zstd  pcap, pcapng     files in time order, merged where they overlap
+//! bytes     plain, gzip, zstd  pcap(ng), snoop  files in time order, merged where they overlap
 //! ```
 //!
 //! Bytes are read straight into the block that leaves, and record headers are walked in place:
@@ -25,6 +25,7 @@ mod problem;
 mod reader;
 mod resolution;
 mod set;
+mod snoop;
 mod source;
 mod summary;
 

@@ -1,6 +1,7 @@
 //! What can be wrong with a capture file, in one sentence each: what, where, what to do.
 
-use std::fmt;
+use super::input::ZSTD_WINDOW_MAX;
+use std::{fmt, io};
 
 /// Something about one input that the reader of a report must know. Offsets are bytes from the
 /// start of the capture, after decompression; frame numbers are 1-based, as Wireshark counts.
@@ -21,13 +22,15 @@ pub enum Problem {
     },
     /// It is a capture of a format version that is not known.
     Version {
-        /// `pcap` or `pcapng`.
+        /// `pcap`, `pcapng` or `snoop`.
         format: &'static str,
         /// Major version.
         major: u16,
         /// Minor version.
         minor: u16,
     },
+    /// It is compressed with a window larger than is kept in memory.
+    ZstdWindow,
     /// A capture without a frame in it.
     NoFrames,
     /// It ends within a record.
@@ -103,6 +106,16 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Why reading ended at `offset` with `error`.
+    pub(super) fn of_read(offset: u64, error: &io::Error) -> Self {
+        let reason = error.to_string();
+        // The library has no other sign of it.
+        if reason.contains("requires too much memory") {
+            return Self::ZstdWindow;
+        }
+        Self::Read { offset, reason }
+    }
+
     /// A stable name for machines.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -110,6 +123,7 @@ impl Problem {
             Self::Empty => "empty",
             Self::Foreign { .. } => "foreign",
             Self::Version { .. } => "version",
+            Self::ZstdWindow => "zstd_window",
             Self::NoFrames => "no_frames",
             Self::Cut { .. } => "cut",
             Self::Read { .. } => "read",
@@ -147,12 +161,21 @@ impl fmt::Display for Problem {
                  written (tcpdump -U writes each at once)"
             ),
             Self::Foreign { looks_like } => {
-                write!(f, "is not a packet capture (pcap or pcapng): it looks like {looks_like}")
+                write!(
+                    f,
+                    "is not a packet capture (pcap, pcapng or snoop): it looks like {looks_like}"
+                )
             }
             Self::Version { format, major, minor } => write!(
                 f,
                 "says it is {format} version {major}.{minor}, which does not exist or is not \
                  known: rewrite it with editcap, or capture again"
+            ),
+            Self::ZstdWindow => write!(
+                f,
+                "is compressed with a zstd window of more than {} MiB, which is not kept in memory: \
+                 unpack it first (zstd -dc --long=31 FILE | tcpwhy -)",
+                ZSTD_WINDOW_MAX >> 20
             ),
             Self::NoFrames => write!(f, "holds no packets: was the filter or interface right?"),
             Self::Cut { offset } => write!(

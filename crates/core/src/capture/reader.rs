@@ -3,6 +3,7 @@
 use super::input::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::Pcapng;
+use super::snoop::{self, Snoop};
 use super::summary::Tally;
 use super::{Block, FrameEntry, FrameId, InputSummary, Problem, foreign};
 use std::io::{self, ErrorKind, Read};
@@ -53,6 +54,7 @@ pub(super) enum Halt {
 enum Format {
     Pcap(Pcap),
     Pcapng(Pcapng),
+    Snoop(Snoop),
 }
 
 impl Format {
@@ -68,6 +70,10 @@ impl Format {
             let pcap = Pcap::parse(head).ok_or(Problem::Cut { offset: 0 })??;
             return Ok((Self::Pcap(pcap), pcap::HEADER_BYTES));
         }
+        if Snoop::recognises(head) {
+            let snoop = Snoop::parse(head).ok_or(Problem::Cut { offset: 0 })??;
+            return Ok((Self::Snoop(snoop), snoop::HEADER_BYTES));
+        }
         Err(Problem::Foreign { looks_like: foreign::looks_like(head) })
     }
 
@@ -80,6 +86,7 @@ impl Format {
         match self {
             Self::Pcap(pcap) => pcap.walk(chunk, entries, tally),
             Self::Pcapng(pcapng) => pcapng.walk(chunk, entries, tally),
+            Self::Snoop(snoop) => snoop.walk(chunk, entries, tally),
         }
     }
 }
@@ -107,8 +114,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Tells the format of a capture; the error is why nothing of it can be read.
     pub(super) fn open(stored: Box<dyn Read + Send>, eager: bool) -> Result<Self, Problem> {
-        let (input, mut head) = Input::open(stored)
-            .map_err(|error| Problem::Read { offset: 0, reason: error.to_string() })?;
+        let (input, mut head) = Input::open(stored).map_err(|error| Problem::of_read(0, &error))?;
         let (format, header_bytes) = Format::of(&head)?;
         head.drain(..header_bytes);
         Ok(Self {
@@ -199,7 +205,7 @@ impl Reader {
             match self.input.read(&mut buffer[filled..]) {
                 Ok(0) => return (filled, Some(Last::End)),
                 Ok(bytes) => filled += bytes,
-                Err(error) => return (filled, Some(Last::of(&error))),
+                Err(error) => return (filled, Some(Last::of(error))),
             }
             if self.eager && filled >= self.needs {
                 break;
@@ -218,7 +224,7 @@ impl Reader {
                     self.skip -= bytes as u64;
                     self.offset += bytes as u64;
                 }
-                Err(error) => self.end_of_input(Last::of(&error)),
+                Err(error) => self.end_of_input(Last::of(error)),
             }
             if self.ended {
                 return false;
@@ -233,7 +239,7 @@ impl Reader {
             Last::Enough => None,
             Last::End if whole => None,
             Last::End | Last::Cut => Some(Problem::Cut { offset: self.offset }),
-            Last::Failed(reason) => Some(Problem::Read { offset: self.offset, reason }),
+            Last::Failed(error) => Some(Problem::of_read(self.offset, &error)),
         });
     }
 
@@ -267,15 +273,15 @@ enum Last {
     /// The compressed stream says that there should have been more.
     Cut,
     /// By an error.
-    Failed(String),
+    Failed(io::Error),
 }
 
 impl Last {
-    fn of(error: &io::Error) -> Self {
+    fn of(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof => Self::Cut,
             ErrorKind::WouldBlock => Self::Enough,
-            _ => Self::Failed(error.to_string()),
+            _ => Self::Failed(error),
         }
     }
 }

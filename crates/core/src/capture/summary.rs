@@ -44,6 +44,48 @@ impl Counted {
     }
 }
 
+/// The link types of a file: each is looked up in one step, however many the file describes.
+#[derive(Default)]
+struct LinkTypes {
+    /// In order of appearance.
+    in_order: Vec<LinkType>,
+    /// One bit for each, where there is more than one: 8 KiB.
+    seen: Option<Box<[u64; 1 << 10]>>,
+}
+
+impl LinkTypes {
+    fn note(&mut self, link: LinkType) {
+        if self.in_order.is_empty() {
+            self.in_order.push(link);
+            return;
+        }
+        let first = self.in_order[0];
+        let seen = self.seen.get_or_insert_with(|| {
+            let mut seen = Box::new([0; 1 << 10]);
+            Self::set(&mut seen, first);
+            seen
+        });
+        if Self::set(seen, link) {
+            self.in_order.push(link);
+        }
+    }
+
+    /// Whether it was not set before.
+    fn set(seen: &mut [u64; 1 << 10], link: LinkType) -> bool {
+        let (word, bit) = (&mut seen[usize::from(link.0 >> 6)], 1 << (link.0 & 63));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// Adds what `written` does not have yet; nothing else ever wrote there. Answers how many.
+    fn write(&self, written: &mut Vec<LinkType>) -> usize {
+        let new = self.in_order.get(written.len()..).unwrap_or_default();
+        written.extend_from_slice(new);
+        new.len()
+    }
+}
+
 /// Running totals of one file.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -53,7 +95,7 @@ pub(super) struct Tally {
     pub(super) previous_ns: u64,
     packets: u64,
     span_ns: Option<(u64, u64)>,
-    link_types: Vec<LinkType>,
+    link_types: LinkTypes,
     steps: u64,
     step_largest_ns: u64,
     step_frame: u64,
@@ -154,14 +196,14 @@ impl Tally {
     /// Frames of this link type were read.
     #[inline]
     pub(super) fn link(&mut self, link: LinkType) {
-        if self.link_types.last() != Some(&link) && !self.link_types.contains(&link) {
-            self.link_types.push(link);
+        if self.link_types.in_order.last() != Some(&link) {
+            self.link_types.note(link);
         }
     }
 
     /// Whether frames of this link type were the last new ones.
     pub(super) fn noted_last(&self, link: LinkType) -> bool {
-        self.link_types.last() == Some(&link)
+        self.link_types.in_order.last() == Some(&link)
     }
 
     /// Writes the totals into the file's summary; `ending` is why reading ended early.
@@ -169,7 +211,7 @@ impl Tally {
         summary.packets = self.packets;
         summary.first_ns = self.span_ns.map(|(first_ns, _)| first_ns);
         summary.last_ns = self.span_ns.map(|(_, last_ns)| last_ns);
-        summary.link_types.clone_from(&self.link_types);
+        self.link_types.write(&mut summary.link_types);
         summary.problems.clear();
         summary.problems.extend(ending.cloned());
         summary.problems.extend(self.problems());
@@ -203,5 +245,26 @@ impl Tally {
         ]
         .into_iter()
         .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_link_type_is_noted_and_written_once() {
+        let (mut types, mut written, mut copied) = (LinkTypes::default(), Vec::new(), 0);
+        for _ in 0..3 {
+            for number in (0..=u16::MAX).rev() {
+                types.note(LinkType(number));
+                if number % 1_000 == 0 {
+                    copied += types.write(&mut written);
+                }
+            }
+        }
+        assert_eq!(written.len(), 1 << 16);
+        assert_eq!(copied, 1 << 16, "blocks cost what is new in them");
+        assert!(written.iter().rev().map(|link| link.0).eq(0..=u16::MAX));
     }
 }

@@ -34,6 +34,8 @@ pub struct Notes {
     pub nxdomain: u64,
     /// Connection attempts that were given up to keep memory bounded.
     pub evicted: u64,
+    /// Bytes that came before their turn and were given up to keep memory bounded.
+    pub given_up_bytes: u64,
     /// Connections to servers that are told together, because there were too many.
     pub crowded: u64,
     /// Connections that reused the addresses and ports of another.
@@ -159,6 +161,7 @@ impl Notes {
         self.stopped += other.stopped;
         self.nxdomain += other.nxdomain;
         self.evicted += other.evicted;
+        self.given_up_bytes += other.given_up_bytes;
         self.crowded += other.crowded;
         self.port_reuses += other.port_reuses;
     }
@@ -177,6 +180,9 @@ impl Notes {
                     ("connections", Fact::Count(self.holed_connections)),
                 ],
             );
+        }
+        if self.given_up_bytes > 0 {
+            note("early_payload_given_up", vec![("bytes", Fact::Bytes(self.given_up_bytes))]);
         }
         let counts = [
             ("capture_duplicates", "count", self.duplicates),

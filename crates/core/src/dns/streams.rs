@@ -3,7 +3,7 @@
 
 use super::tracker::{Carried, Carrier, DNS_PORT, Tracker};
 use crate::app::Side;
-use crate::tcp::{ORIGIN, Reassembly, Sequence};
+use crate::tcp::{EarlyBytes, ORIGIN, Reassembly, Sequence};
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::HashMap;
 
@@ -24,6 +24,8 @@ const KEPT_MAX: usize = 4096;
 #[derive(Default)]
 pub struct Streams {
     open: HashMap<FlowKey, Stream>,
+    /// Payload that waits for its turn.
+    early: EarlyBytes,
     /// When it was last looked for silent ones, ns.
     swept_ns: u64,
 }
@@ -70,7 +72,7 @@ impl Streams {
         let syn = flags.has(TcpFlags::SYN);
         let opens = syn && !flags.has(TcpFlags::ACK);
         if opens {
-            self.open.remove(&segment.flow);
+            self.let_go(&segment.flow);
         }
         if opens || segment.payload_len > 0 && !self.open.contains_key(&segment.flow) {
             self.begin(segment, opens);
@@ -90,10 +92,16 @@ impl Streams {
             };
             tracker.message(&carried, message);
         };
-        directions[side as usize].take(side, segment, payload, &mut on);
+        directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
         let is_over = |it: &Direction| it.finished || it.message.lost;
         if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
-            self.open.remove(&segment.flow);
+            self.let_go(&segment.flow);
+        }
+    }
+
+    fn let_go(&mut self, flow: &FlowKey) {
+        if let Some(mut stream) = self.open.remove(flow) {
+            stream.let_go(&mut self.early);
         }
     }
 
@@ -101,7 +109,14 @@ impl Streams {
         let now_ns = segment.time_ns;
         if self.open.len() >= OPEN_MAX && now_ns.saturating_sub(self.swept_ns) > SWEEP_NS {
             self.swept_ns = now_ns;
-            self.open.retain(|_, stream| now_ns.saturating_sub(stream.last_ns) < SILENT_NS);
+            let early = &mut self.early;
+            self.open.retain(|_, stream| {
+                let stays = now_ns.saturating_sub(stream.last_ns) < SILENT_NS;
+                if !stays {
+                    stream.let_go(early);
+                }
+                stays
+            });
         }
         if self.open.len() < OPEN_MAX {
             let opened_ns = opens.then_some(now_ns);
@@ -111,8 +126,22 @@ impl Streams {
     }
 }
 
+impl Stream {
+    /// It is over: what waits for its turn in it gives its room to others.
+    fn let_go(&mut self, early: &mut EarlyBytes) {
+        self.directions.iter_mut().for_each(|direction| direction.bytes.let_go(early));
+    }
+}
+
 impl Direction {
-    fn take(&mut self, side: Side, segment: &Segment, payload: &[u8], on: &mut dyn FnMut(&[u8])) {
+    fn take(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        payload: &[u8],
+        early: &mut EarlyBytes,
+        on: &mut dyn FnMut(&[u8]),
+    ) {
         let sequence = *self.sequence.get_or_insert_with(|| {
             self.seen = ORIGIN;
             Sequence::new(segment.seq)
@@ -124,15 +153,10 @@ impl Direction {
         self.bytes.start(start);
         if segment.payload_len > 0 {
             let message = &mut self.message;
-            self.bytes.push(
-                side,
-                start,
-                segment.payload_len,
-                payload,
-                &mut |_, bytes, missing, _| {
-                    message.take(bytes, missing as usize, on);
-                },
-            );
+            let stretch = (start, segment.payload_len);
+            self.bytes.push(side, stretch, payload, early, &mut |_, bytes, missing, _| {
+                message.take(bytes, missing as usize, on);
+            });
         }
     }
 }

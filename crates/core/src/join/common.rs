@@ -9,6 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Packets that two files have in common before they are taken for two places.
 pub const COMMON_MIN: usize = 2;
 
+/// No timer repeats a packet sooner, ns: Linux's least retransmission timeout. What comes again later at the
+/// same place may be the same bytes.
+const REPEATED_MIN_NS: u64 = 200_000_000;
+
 /// What captures count time in, coarsest first, ns.
 const STEPS_NS: [u64; 2] = [1_000, 100];
 
@@ -16,21 +20,26 @@ const STEPS_NS: [u64; 2] = [1_000, 100];
 #[derive(Clone, Copy)]
 pub struct Seen {
     flow: FlowKey,
-    time_ns: u64,
+    /// When it passed, ns.
+    pub time_ns: u64,
     from_client: bool,
+    /// The acknowledgment number of a segment that neither opens nor resets a connection.
+    ack: Option<u32>,
 }
 
 /// The packets of a batch that can be known again, with their fingerprints.
 pub fn seen(batch: &Batch) -> impl Iterator<Item = (u64, Seen)> {
     let segments = batch.segments().map(|segment| {
         let from_client = segment.from_high() == segment.is_client_high();
-        let seen = Seen { flow: segment.flow, time_ns: segment.time_ns, from_client };
+        let is_control = segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0;
+        let ack = (!is_control && segment.flags.has(TcpFlags::ACK)).then_some(segment.ack);
+        let seen = Seen { flow: segment.flow, time_ns: segment.time_ns, from_client, ack };
         (fingerprint(segment), seen)
     });
     let datagrams = batch.datagrams().map(|(carried, payload)| {
         let from_client = datagrams::is_from_client(&carried);
         let flow = FlowKey::new(*carried.source, *carried.destination).0;
-        let seen = Seen { flow, time_ns: carried.time_ns, from_client };
+        let seen = Seen { flow, time_ns: carried.time_ns, from_client, ack: None };
         (datagrams::fingerprint(&carried, payload), seen)
     });
     segments.chain(datagrams)
@@ -45,6 +54,8 @@ pub struct Sketch {
     pub name: String,
     /// Its first frame, ns.
     pub first_ns: u64,
+    /// The latest packet that was looked at, ns.
+    pub last_ns: u64,
     /// By fingerprint.
     pub seen: HashMap<u64, Seen>,
     /// In it more than once: copies, of which the first counts, and duplicate ACKs, of which times
@@ -91,23 +102,40 @@ pub struct Common {
     flows: HashSet<FlowKey>,
     /// Packets that are alike but for the addresses.
     pub translated: usize,
+    /// The packets are of connections that made progress in both files.
+    is_progress: bool,
 }
 
 impl Common {
     /// What `one` and `other` share.
+    ///
+    /// A SYN, its answer, a request or a query that nobody answers is sent again by a timer, perhaps with
+    /// the same bytes, and then a split capture of one place has it in two files. A connection whose sender
+    /// shows two acknowledgment numbers in both files is different: acknowledgments never go back (RFC 9293
+    /// §3.10.7.4), so what was sent before the second was not sent again after it. Where such connections
+    /// are shared, they alone count.
     pub fn of(one: &Sketch, other: &Sketch) -> Self {
-        let (mut common, mut repeated) = (Self::default(), Vec::new());
+        let (mut common, mut shared) = (Self::default(), Vec::new());
         for (print, here) in &one.seen {
             let Some(there) = other.seen.get(print) else { continue };
-            if here.flow != there.flow {
-                common.translated += 1;
+            if here.flow == there.flow {
+                shared.push((*print, *here, *there));
             } else {
-                let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
-                let is_once = !one.repeated.contains(print) && !other.repeated.contains(print);
-                let packets = if is_once { &mut common.packets } else { &mut repeated };
-                packets.push((here.time_ns, later_ns, here.from_client));
-                common.flows.insert(here.flow);
+                common.translated += 1;
             }
+        }
+        let progressed = progressed(shared.iter().map(|(_, here, _)| here));
+        common.is_progress = !progressed.is_empty();
+        let mut repeated = Vec::new();
+        for (print, here, there) in shared {
+            if common.is_progress && !progressed.contains(&here.flow) {
+                continue;
+            }
+            let later_ns = there.time_ns.wrapping_sub(here.time_ns) as i64;
+            let is_once = !one.repeated.contains(&print) && !other.repeated.contains(&print);
+            let packets = if is_once { &mut common.packets } else { &mut repeated };
+            packets.push((here.time_ns, later_ns, here.from_client));
+            common.flows.insert(here.flow);
         }
         // A router's capture on all interfaces has all it forwards twice.
         if repeated.len() > common.packets.len() {
@@ -117,22 +145,30 @@ impl Common {
         common
     }
 
-    /// What this says of the two files. Files of one place may share a few packets, as captures
-    /// on two interfaces do; two places share most of what they both have of a connection.
-    pub fn link(&self, one: &Sketch, other: &Sketch) -> Option<Link> {
-        let times = |pick: fn(&Pair) -> u64| {
+    /// Whether the packets in common are the same ones, seen at two places, and not others with the same
+    /// bytes that were sent later: they belong to connections that made progress, or no timer repeats
+    /// anything as soon, and they are not all in one file before they are in the other.
+    fn are_the_same(&self) -> bool {
+        let at_once = |it: &Pair| it.1.unsigned_abs() < REPEATED_MIN_NS;
+        let span = |pick: fn(&Pair) -> u64| {
             let times = || self.packets.iter().map(pick);
-            Some((times().min()?, times().max()?))
+            times().min().zip(times().max())
         };
-        let (here, there) = (times(time_here)?, times(time_there)?);
-        let shown = |sketch: &Sketch, (first_ns, last_ns): (u64, u64)| {
-            let within = |seen: &&Seen| {
-                (first_ns..=last_ns).contains(&seen.time_ns) && self.flows.contains(&seen.flow)
-            };
-            sketch.seen.values().filter(within).count()
+        let overlap = match (span(time_here), span(time_there)) {
+            (Some(here), Some(there)) => here.0 <= there.1 && there.0 <= here.1,
+            _ => false,
         };
-        let least = shown(one, here).min(shown(other, there));
-        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < least {
+        self.is_progress || overlap && self.packets.iter().all(at_once)
+    }
+
+    /// What this says of the two files. Files of one place may share a few packets, as captures
+    /// on two interfaces do; two places share most of what they have of a connection in the time in
+    /// which both captured, by the clocks that the shared packets show. What may have been sent again later proves no second place, unless two places were `asked_for`.
+    pub fn link(&self, one: &Sketch, other: &Sketch, asked_for: bool) -> Option<Link> {
+        if !asked_for && !self.are_the_same() {
+            return None;
+        }
+        if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < self.expected(one, other) {
             return None;
         }
         // Copies of one capture may differ by what the coarser of them leaves out of each time.
@@ -149,6 +185,21 @@ impl Common {
         });
         let nearer = turns.sum();
         Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
+    }
+
+    /// How many packets of these connections each file has, at least, of the time in which both captured.
+    fn expected(&self, one: &Sketch, other: &Sketch) -> usize {
+        let mut later: Vec<i64> = self.packets.iter().map(|it| it.1).collect();
+        later.sort_unstable();
+        let later_ns = later.get(later.len() / 2).copied().unwrap_or(0);
+        let shown = |sketch: &Sketch, other: &Sketch, later_ns: i64| {
+            let moved = |time_ns: u64| time_ns.saturating_add_signed(-later_ns);
+            let time = moved(other.first_ns)..=moved(other.last_ns);
+            let within =
+                |seen: &&Seen| time.contains(&seen.time_ns) && self.flows.contains(&seen.flow);
+            sketch.seen.values().filter(within).count()
+        };
+        shown(one, other, later_ns).min(shown(other, one, -later_ns))
     }
 
     /// In what steps the times of a file go, ns.
@@ -168,6 +219,18 @@ impl Common {
             (one, other) => one.or(other).unwrap_or(0),
         }
     }
+}
+
+/// Connections of which one sender shows two acknowledgment numbers.
+fn progressed<'a>(packets: impl Iterator<Item = &'a Seen>) -> HashSet<FlowKey> {
+    let (mut first, mut progressed) = (HashMap::new(), HashSet::new());
+    for packet in packets {
+        let Some(ack) = packet.ack else { continue };
+        if *first.entry((packet.flow, packet.from_client)).or_insert(ack) != ack {
+            progressed.insert(packet.flow);
+        }
+    }
+    progressed
 }
 
 fn time_here(pair: &Pair) -> u64 {

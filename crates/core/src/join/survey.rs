@@ -101,7 +101,7 @@ pub fn survey(
     sample.sketches.sort_by(|one, other| {
         (one.first_ns, &one.name, one.index).cmp(&(other.first_ns, &other.name, other.index))
     });
-    sample.places()
+    sample.places(whole)
 }
 
 #[derive(Default)]
@@ -128,6 +128,7 @@ impl Sample {
             read_bytes += block.bytes.len() as u64;
             decoder.decode(&block, &mut batch);
             for (print, seen) in common::seen(&batch) {
+                sketch.last_ns = sketch.last_ns.max(seen.time_ns);
                 self.take(sketch, print, seen);
             }
         }
@@ -153,14 +154,15 @@ impl Sample {
     }
 
     /// Colours the files so that those with packets in common get different colours.
-    fn places(&self) -> Result<Survey, JoinError> {
+    fn places(&self, asked_for: bool) -> Result<Survey, JoinError> {
         let count = self.sketches.len();
         let mut links: Vec<Vec<(usize, Link)>> = vec![Vec::new(); count];
         let mut is_translated = false;
         for (one, other) in self.related() {
-            let common = Common::of(&self.sketches[one], &self.sketches[other]);
+            let [one_sketch, other_sketch] = [one, other].map(|file| &self.sketches[file]);
+            let common = Common::of(one_sketch, other_sketch);
             is_translated |= common.translated >= COMMON_MIN && common.packets.is_empty();
-            if let Some(link) = common.link(&self.sketches[one], &self.sketches[other]) {
+            if let Some(link) = common.link(one_sketch, other_sketch, asked_for) {
                 links[one].push((other, link));
                 links[other].push((one, link.back()));
             }

@@ -3,6 +3,7 @@
 mod finding;
 mod join;
 mod timing;
+mod unread;
 
 use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
@@ -130,7 +131,7 @@ fn limits(page: &mut Page<'_>, report: &Report) {
             page.warning(&units::printable(&text));
         }
     }
-    unread_links(page, report);
+    unread::warn_of_links(page, report);
     // Of fragments that are missing an observation tells.
     let elsewhere = [DecodeError::FragmentIncomplete, DecodeError::LinkTypeUnsupported];
     let malformed = |(kind, _): &(DecodeError, u64)| !elsewhere.contains(kind);
@@ -148,25 +149,6 @@ fn limits(page: &mut Page<'_>, report: &Report) {
             page.warning(&text);
         }
     }
-}
-
-/// Frames that are not malformed, but of a kind that is not read.
-fn unread_links(page: &mut Page<'_>, report: &Report) {
-    let mut errors = report.totals.decode_errors.errors();
-    let unread = errors.find(|(kind, _)| *kind == DecodeError::LinkTypeUnsupported);
-    let Some((_, count)) = unread.filter(|(_, count)| *count > 0) else { return };
-    let links = report.inputs.iter().flat_map(|input| &input.link_types);
-    // Only those that are read have a name.
-    let named = links.map(|&link| link_type(link));
-    let mut unread: Vec<String> = named.filter(|name| name.starts_with("linktype_")).collect();
-    unread.sort();
-    unread.dedup();
-    let named = if unread.is_empty() { String::new() } else { format!(" ({})", unread.join(", ")) };
-    let frames = counted(count, "frame was", "frames were");
-    page.warning(&format!(
-        "{frames} left out, of a kind that is not read{named}: capture where packets come as \
-         Ethernet or IP"
-    ));
 }
 
 /// The answer in one sentence, and the first thing to do.
@@ -217,7 +199,7 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     if totals.exchanges == 0 {
         let connections = counted(totals.connections, "connection", "connections");
         let text = match totals.connections + totals.lookups {
-            0 => "Nothing to judge: there is no TCP connection and no name look-up in it.".into(),
+            0 => unread::nothing_read(report),
             _ => format!("No fault found, but no complete exchange either in {connections}."),
         };
         return page.paragraph(Some(Paint::Bold), &text, 0);

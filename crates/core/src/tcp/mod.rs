@@ -19,6 +19,7 @@ mod acks;
 mod ceiling;
 mod clock;
 mod connection;
+mod early;
 mod exchange;
 mod gap;
 mod half;
@@ -38,6 +39,7 @@ mod visit;
 
 pub use ceiling::Shape;
 pub use connection::{Connection, Told};
+pub(crate) use early::EarlyBytes;
 pub use exchange::{Chain, Exchange, Outcome};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub(crate) use half::Copies;

@@ -1,6 +1,8 @@
 //! Bytes in order for the framer: what came too early waits, what never came is skipped.
 
+use super::early::{EarlyBytes, Piece};
 use crate::app::Side;
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 /// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
@@ -14,35 +16,40 @@ const WAITING_MAX: usize = 256;
 struct Early {
     start: u64,
     len: u32,
-    /// Of its beginning; the rest was not captured, or found no room.
-    bytes: Vec<u8>,
+    /// So many bytes of its beginning are kept; the rest was not captured, or found no room.
+    kept: u32,
+    /// Where they are, unless they were given up.
+    piece: Option<Piece>,
 }
 
 impl Early {
+    fn new(start: u64, len: u32, bytes: &[u8], room: &mut EarlyBytes) -> Self {
+        let piece = (!bytes.is_empty()).then(|| room.keep(bytes));
+        Self { start, len, kept: bytes.len() as u32, piece }
+    }
+
     fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
 
-    /// Whether all of its bytes are kept.
-    fn is_whole(&self) -> bool {
-        self.bytes.len() == self.len as usize
-    }
-
-    /// Whether `len` bytes of the stream at `start`, of which `kept` are kept, can be put behind it.
-    fn goes_on(&self, start: u64, len: u32, kept: &[u8]) -> bool {
+    /// Whether `len` bytes of the stream at `start`, of which `kept` are kept, can be put behind it. Bytes
+    /// can where all of its own are kept.
+    fn goes_on(&self, start: u64, len: u32, kept: u32) -> bool {
         let fits = self.len.checked_add(len).is_some();
-        self.end() == start && fits && (self.is_whole() || kept.is_empty())
+        self.end() == start && fits && (self.kept == self.len || kept == 0)
     }
 
-    fn append(&mut self, len: u32, kept: &[u8]) {
+    fn append(&mut self, len: u32, bytes: &[u8], room: &mut EarlyBytes) {
+        let is_kept = bytes.is_empty() || self.piece.is_some_and(|piece| room.append(piece, bytes));
         self.len += len;
-        self.bytes.extend_from_slice(kept);
+        self.kept += if is_kept { bytes.len() as u32 } else { 0 };
     }
 
     /// Takes in what lies behind it, and what lies between. Bytes are kept of a beginning only.
-    fn take_in(&mut self, next: &Self) {
-        if self.goes_on(next.start, next.len, &next.bytes) {
-            return self.append(next.len, &next.bytes);
+    fn take_in(&mut self, next: &Self, room: &mut EarlyBytes) {
+        let bytes = next.piece.map(|piece| room.take(piece)).unwrap_or_default();
+        if self.goes_on(next.start, next.len, bytes.len() as u32) {
+            return self.append(next.len, &bytes, room);
         }
         let end = self.end().max(next.end());
         self.len = u32::try_from(end - self.start).unwrap_or(u32::MAX);
@@ -61,7 +68,8 @@ pub struct Reassembly {
 /// What came before its turn, in the order of the stream.
 #[derive(Debug, Default)]
 struct Waiting {
-    early: Vec<Early>,
+    early: VecDeque<Early>,
+    /// Kept of all of them.
     bytes: usize,
 }
 
@@ -95,7 +103,14 @@ impl Reassembly {
 
     /// Takes `len` bytes of stream at `start`, of which `bytes` were captured.
     #[inline]
-    pub fn push(&mut self, side: Side, start: u64, len: u32, bytes: &[u8], on: Consumer<'_>) {
+    pub fn push(
+        &mut self,
+        side: Side,
+        (start, len): (u64, u32),
+        bytes: &[u8],
+        room: &mut EarlyBytes,
+        on: Consumer<'_>,
+    ) {
         if start == self.next_or(start) && self.waiting.is_none() {
             let end = start + u64::from(len);
             self.next = NonZeroU64::new(end);
@@ -103,15 +118,15 @@ impl Reassembly {
             return;
         }
         self.start(start);
-        self.push_out_of_turn(side, start, len, bytes, on);
+        self.push_out_of_turn(side, (start, len), bytes, room, on);
     }
 
     fn push_out_of_turn(
         &mut self,
         side: Side,
-        start: u64,
-        len: u32,
+        (start, len): (u64, u32),
         bytes: &[u8],
+        room: &mut EarlyBytes,
         on: Consumer<'_>,
     ) {
         let next = self.next_or(start);
@@ -120,21 +135,21 @@ impl Reassembly {
             return;
         }
         if start > next {
-            self.waiting.get_or_insert_default().keep(start, len, bytes);
+            self.waiting.get_or_insert_default().keep(start, len, bytes, room);
             return;
         }
-        self.deliver(side, next, start, len, bytes, on);
-        self.drain(side, on);
+        self.deliver(side, next, (start, len), bytes, on);
+        self.drain(side, room, on);
     }
 
     /// The hole up to `position` will not be filled: the framer is told how much is missing.
-    pub fn skip_to(&mut self, side: Side, position: u64, on: Consumer<'_>) {
-        self.drain(side, on);
+    pub fn skip_to(&mut self, side: Side, position: u64, room: &mut EarlyBytes, on: Consumer<'_>) {
+        self.drain(side, room, on);
         loop {
             let Some(next) = self.next.map(NonZeroU64::get).filter(|&next| next < position) else {
                 return;
             };
-            let first = self.waiting.as_ref().and_then(|waiting| waiting.early.first());
+            let first = self.waiting.as_ref().and_then(|waiting| waiting.early.front());
             let until = first.map_or(position, |early| early.start.min(position));
             let mut missing = until.saturating_sub(next);
             while missing > 0 {
@@ -144,13 +159,21 @@ impl Reassembly {
                 on(side, &[], step, at);
                 missing -= u64::from(step);
             }
-            self.drain(side, on);
+            self.drain(side, room, on);
         }
     }
 
-    fn drain(&mut self, side: Side, on: Consumer<'_>) {
+    /// The stream is over: gives back the room of what still waits.
+    pub fn let_go(&mut self, room: &mut EarlyBytes) {
+        let waiting = self.waiting.take();
+        for piece in waiting.iter().flat_map(|it| &it.early).filter_map(|early| early.piece) {
+            room.take(piece);
+        }
+    }
+
+    fn drain(&mut self, side: Side, room: &mut EarlyBytes, on: Consumer<'_>) {
         while let Some(waiting) = &mut self.waiting {
-            let Some(first) = waiting.early.first() else {
+            let Some(first) = waiting.early.front() else {
                 self.waiting = None;
                 return;
             };
@@ -158,10 +181,11 @@ impl Reassembly {
             if first.start > next {
                 return;
             }
-            let early = waiting.early.remove(0);
-            waiting.bytes -= early.bytes.len();
-            if early.start + u64::from(early.len) > next {
-                self.deliver(side, next, early.start, early.len, &early.bytes, on);
+            let Some(early) = waiting.early.pop_front() else { return };
+            waiting.bytes = waiting.bytes.saturating_sub(early.kept as usize);
+            let bytes = early.piece.map(|piece| room.take(piece)).unwrap_or_default();
+            if early.end() > next {
+                self.deliver(side, next, (early.start, early.len), &bytes, on);
             }
         }
     }
@@ -171,8 +195,7 @@ impl Reassembly {
         &mut self,
         side: Side,
         next: u64,
-        start: u64,
-        len: u32,
+        (start, len): (u64, u32),
         bytes: &[u8],
         on: Consumer<'_>,
     ) {
@@ -184,11 +207,10 @@ impl Reassembly {
         on(side, fresh, total - fresh.len() as u32, end);
     }
 
-    /// Bytes of memory beside the struct itself.
+    /// Bytes of memory beside the struct itself and the bytes that wait.
     pub fn heap_bytes(&self) -> usize {
         self.waiting.as_ref().map_or(0, |waiting| {
-            let bytes: usize = waiting.early.iter().map(|early| early.bytes.capacity()).sum();
-            size_of::<Waiting>() + bytes + waiting.early.capacity() * size_of::<Early>()
+            size_of::<Waiting>() + waiting.early.capacity() * size_of::<Early>()
         })
     }
 }
@@ -196,38 +218,42 @@ impl Reassembly {
 impl Waiting {
     /// Keeps what came early. Without room for its bytes its length is kept all the same: what comes after
     /// it has its place by that, and would else wait for ever behind a hole that was none.
-    fn keep(&mut self, start: u64, len: u32, bytes: &[u8]) {
-        let room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
-        let kept = &bytes[..bytes.len().min(room)];
+    fn keep(&mut self, start: u64, len: u32, bytes: &[u8], room: &mut EarlyBytes) {
+        let own_room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
+        let kept = &bytes[..bytes.len().min(own_room)];
         self.bytes += kept.len();
         let index = self.early.partition_point(|early| early.start <= start);
-        match index.checked_sub(1).map(|before| &mut self.early[before]) {
-            Some(before) if before.goes_on(start, len, kept) => before.append(len, kept),
-            _ => self.early.insert(index, Early { start, len, bytes: kept.into() }),
+        match index.checked_sub(1).and_then(|before| self.early.get_mut(before)) {
+            Some(before) if before.goes_on(start, len, kept.len() as u32) => {
+                before.append(len, kept, room);
+            }
+            _ => self.early.insert(index, Early::new(start, len, kept, room)),
         }
         if self.early.len() > WAITING_MAX {
-            self.put_together();
+            self.put_together(room);
         }
     }
 
     /// Makes one of stretches without a hole between them, as they are where only the beginnings of packets
-    /// were captured. Where there are none, the last hole is given up: what fills it comes too late.
-    fn put_together(&mut self) {
+    /// were captured, or where segments came from back to front. Where there are none, the last hole is given
+    /// up: what fills it comes too late.
+    fn put_together(&mut self, room: &mut EarlyBytes) {
         let many = self.early.len();
-        self.early.dedup_by(|next, early| {
-            let follows = next.start <= early.end();
-            if follows {
-                early.take_in(next);
+        let mut together: VecDeque<Early> = VecDeque::with_capacity(many);
+        for next in self.early.drain(..) {
+            match together.back_mut() {
+                Some(early) if next.start <= early.end() => early.take_in(&next, room),
+                _ => together.push_back(next),
             }
-            follows
-        });
-        if self.early.len() == many
-            && let Some(last) = self.early.pop()
-            && let Some(early) = self.early.last_mut()
-        {
-            early.take_in(&last);
         }
-        self.bytes = self.early.iter().map(|early| early.bytes.len()).sum();
+        self.early = together;
+        if self.early.len() == many
+            && let Some(last) = self.early.pop_back()
+            && let Some(early) = self.early.back_mut()
+        {
+            early.take_in(&last, room);
+        }
+        self.bytes = self.early.iter().map(|early| early.kept as usize).sum();
     }
 }
 
@@ -237,22 +263,22 @@ mod tests {
     use crate::tcp::sequence::ORIGIN;
 
     fn run(pieces: &[(u64, &[u8])]) -> Vec<u8> {
-        let mut reassembly = Reassembly::default();
+        let (mut reassembly, mut room) = (Reassembly::default(), EarlyBytes::default());
         reassembly.start(ORIGIN);
         let mut out = Vec::new();
         for (start, bytes) in pieces {
             reassembly.push(
                 Side::Client,
-                ORIGIN + *start,
-                bytes.len() as u32,
+                (ORIGIN + *start, bytes.len() as u32),
                 bytes,
+                &mut room,
                 &mut |_, b, missing, _| {
                     out.extend_from_slice(b);
                     out.extend(std::iter::repeat_n(b'?', missing as usize));
                 },
             );
         }
-        reassembly.skip_to(Side::Client, ORIGIN + 9, &mut |_, b, missing, _| {
+        reassembly.skip_to(Side::Client, ORIGIN + 9, &mut room, &mut |_, b, missing, _| {
             out.extend_from_slice(b);
             out.extend(std::iter::repeat_n(b'?', missing as usize));
         });
@@ -276,6 +302,7 @@ mod tests {
         let segments = 4 * WAITING_MAX as u64;
         let position = |index: u64| ORIGIN + index * u64::from(SEGMENT);
         let (mut reassembly, mut given, mut whole) = (Reassembly::default(), 0, 0);
+        let mut room = EarlyBytes::default();
         reassembly.start(ORIGIN);
         for index in (1..segments).chain([0, segments]) {
             let on: Consumer<'_> = &mut |_, bytes, missing, end| {
@@ -283,7 +310,8 @@ mod tests {
                 given = end;
                 assert!(missing == 0 || index < segments, "all is told before what is next");
             };
-            reassembly.push(Side::Server, position(index), SEGMENT, &[7; SEGMENT as usize], on);
+            let bytes = [7; SEGMENT as usize];
+            reassembly.push(Side::Server, (position(index), SEGMENT), &bytes, &mut room, on);
         }
         assert_eq!(given, position(segments + 1));
         assert_eq!(whole, WAITING_BYTES_MAX + 2 * SEGMENT as usize);
@@ -295,6 +323,7 @@ mod tests {
     fn told(starts: impl Iterator<Item = u64>) -> (u64, usize) {
         const SEGMENT: u64 = 1448;
         let (mut reassembly, mut given, mut captured) = (Reassembly::default(), ORIGIN, 0);
+        let mut room = EarlyBytes::default();
         reassembly.start(ORIGIN);
         let mut last = 0;
         let mut push = |index: u64| {
@@ -303,7 +332,7 @@ mod tests {
                 (given, captured) = (end, captured + bytes.len());
             };
             let start = ORIGIN + index * SEGMENT;
-            reassembly.push(Side::Server, start, SEGMENT as u32, &[7; 30], on);
+            reassembly.push(Side::Server, (start, SEGMENT as u32), &[7; 30], &mut room, on);
         };
         for index in starts {
             push(index);
@@ -324,5 +353,30 @@ mod tests {
     fn behind_many_holes_the_stream_goes_on() {
         assert_eq!(told((1..4 * WAITING_MAX as u64).step_by(2)).0, 0);
         assert_eq!(told((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
+    }
+
+    /// From back to front, with holes between them and without: each step looks at a bounded number of
+    /// stretches.
+    #[test]
+    fn from_back_to_front_few_stretches_are_kept() {
+        for step in [1, 2] {
+            let (mut reassembly, mut room) = (Reassembly::default(), EarlyBytes::default());
+            reassembly.start(ORIGIN);
+            for index in (1..100 * WAITING_MAX as u64).rev() {
+                let start = ORIGIN + 10 * step * index;
+                reassembly.push(
+                    Side::Server,
+                    (start, 10),
+                    &[7; 10],
+                    &mut room,
+                    &mut |_, _, _, _| {},
+                );
+                let waiting = reassembly.waiting.as_ref().expect("a hole");
+                assert!(waiting.early.len() <= WAITING_MAX, "{}", waiting.early.len());
+                assert!(waiting.bytes <= WAITING_BYTES_MAX, "{} bytes", waiting.bytes);
+            }
+            reassembly.let_go(&mut room);
+            assert_eq!(room.heap_bytes(), 0, "nothing is left of a stream that is over");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::app::{KnownHeaders, Side};
 use crate::filter::Window;
 use crate::tcp::connection::SpareRares;
+use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::gap::Gap;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Shared {
     pub(super) rares: SpareRares,
     /// What the sides of connections say they are.
     pub(super) names: Names,
+    /// Payload that waits for its turn.
+    pub early: EarlyBytes,
     /// The silence that a departure just ended.
     pub(super) silence: Gap,
     /// The same of an answer that was expected.

@@ -7,6 +7,7 @@ use crate::app::Label;
 use crate::capture::FrameId;
 use crate::filter::Window;
 use crate::tcp::connection::Connection;
+use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::shared::Shared;
@@ -138,6 +139,16 @@ impl Tracker {
     /// Whether no segment goes the short way of what was expected.
     pub fn go_long_way(&mut self, always: bool) {
         self.shared.goes_long_way = always;
+    }
+
+    /// It is one of so many trackers that keep payload at the same time.
+    pub fn is_one_of(&mut self, trackers: usize) {
+        self.shared.early = EarlyBytes::of_users(trackers);
+    }
+
+    /// Bytes that came before their turn and were given up to keep memory bounded.
+    pub fn given_up_bytes(&self) -> u64 {
+        self.shared.early.given_up_bytes
     }
 
     /// Looks at the connections that `segments` are about to change, without waiting for one before
@@ -427,7 +438,10 @@ impl Tracker {
     /// Bytes of memory that connections hold.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
-        self.table.allocation_size() + connections.sum::<usize>() + self.visits.memory_bytes()
+        self.table.allocation_size()
+            + connections.sum::<usize>()
+            + self.visits.memory_bytes()
+            + self.shared.early.heap_bytes()
     }
 
     /// Connections followed at present.

@@ -20,7 +20,7 @@ const TCP_LEN: usize = 20;
 #[inline]
 pub fn decode<'a>(frame: &Frame<'a>, hasher: &FlowHasher, segment: &mut Segment) -> Packet<'a> {
     let mut output = Output { hasher, segment };
-    if short(frame.bytes, frame.link, &mut output).is_none() {
+    if short(frame, &mut output).is_none() {
         return general(frame, output);
     }
     (segment.time_ns, segment.frame) = (frame.time_ns, frame.id);
@@ -48,7 +48,7 @@ pub(crate) fn decode_common(
     segment: &mut Segment,
 ) -> bool {
     let Some(frame) = block.frame(entry) else { return false };
-    let is_common = common(frame.bytes, entry.link, &mut Output { hasher, segment }).is_some();
+    let is_common = common(&frame, &mut Output { hasher, segment }).is_some();
     if is_common {
         (segment.time_ns, segment.frame) = (entry.time_ns, entry.id);
         segment.rebase(entry.offset);
@@ -59,18 +59,20 @@ pub(crate) fn decode_common(
 /// TCP in IPv4 in untagged Ethernet. Leaves where the frame came from to the caller, as all short
 /// ways do.
 #[inline(always)]
-fn common(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+fn common(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
+    let Frame { bytes, link, .. } = *frame;
     let headers: &[u8; ETHERNET_LEN + IPV4_LEN + TCP_LEN] = bytes.first_chunk()?;
     let is_ipv4 = u16::from_be_bytes([headers[12], headers[13]]) == ether_type::IPV4;
     if link != LinkType::ETHERNET || !is_ipv4 {
         return None;
     }
-    ipv4(bytes, ETHERNET_LEN, output)
+    ipv4(frame, ETHERNET_LEN, output)
 }
 
 /// TCP in IPv4 or IPv6 behind any link header that is met every day.
 #[inline(never)]
-fn short(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
+fn short(frame: &Frame<'_>, output: &mut Output<'_>) -> Option<()> {
+    let Frame { bytes, link, .. } = *frame;
     let ether_type = |at: usize| bytes.get(at..)?.first_chunk().map(|it| u16::from_be_bytes(*it));
     let (announced, at) = match link {
         LinkType::ETHERNET => match ether_type(12)? {
@@ -87,15 +89,22 @@ fn short(bytes: &[u8], link: LinkType, output: &mut Output<'_>) -> Option<()> {
     }
     // Whichever of the two was announced, the version decides.
     match bytes.get(at)? >> 4 {
-        4 => ipv4(bytes, at, output),
-        6 => ipv6(bytes, at, output),
+        4 => ipv4(frame, at, output),
+        6 => ipv6(frame, at, output),
         _ => None,
     }
 }
 
-/// An unfragmented packet without options, with all of the TCP header captured.
+/// Length of a frame on the wire.
 #[inline(always)]
-fn ipv4(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+fn wire_len(frame: &Frame<'_>) -> usize {
+    frame.bytes.len().max(frame.original_len as usize)
+}
+
+/// An unfragmented packet without options that fits into its frame, with all of the TCP header captured.
+#[inline(always)]
+fn ipv4(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
+    let bytes = frame.bytes;
     let ip: &[u8; IPV4_LEN] = bytes.get(at..)?.first_chunk()?;
     let is_common =
         ip[0] == 0x45 && u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0 && ip[9] == protocol::TCP;
@@ -103,21 +112,25 @@ fn ipv4(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
         return None;
     }
     let end = at + usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    if end > wire_len(frame) {
+        return None;
+    }
     let network = Network::from_ipv4(ip, 0);
     let ports = tcp::common(&network, bytes, at + IPV4_LEN, end, output.segment)?;
     tcp::set_way(&output.hasher.way_ipv4(ip, ports), output.segment);
     Some(())
 }
 
-/// A packet without extension headers, with all of the TCP header captured.
-fn ipv6(bytes: &[u8], at: usize, output: &mut Output<'_>) -> Option<()> {
+/// A packet without extension headers that fits into its frame, with all of the TCP header captured.
+fn ipv6(frame: &Frame<'_>, at: usize, output: &mut Output<'_>) -> Option<()> {
+    let bytes = frame.bytes;
     let ip: &[u8; IPV6_LEN] = bytes.get(at..)?.first_chunk()?;
     let payload_len = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
     let network = Network::from_ipv6(ip, 0);
-    if network.protocol != protocol::TCP || payload_len == 0 {
+    let (at, end) = (at + IPV6_LEN, at + IPV6_LEN + payload_len);
+    if network.protocol != protocol::TCP || payload_len == 0 || end > wire_len(frame) {
         return None;
     }
-    let (at, end) = (at + IPV6_LEN, at + IPV6_LEN + payload_len);
     let ports = tcp::common(&network, bytes, at, end, output.segment)?;
     tcp::set_way(&output.hasher.way(&network, ports), output.segment);
     Some(())
@@ -132,7 +145,8 @@ fn general<'a>(frame: &Frame<'a>, output: Output<'_>) -> Packet<'a> {
         origin: Origin { time_ns: frame.time_ns, frame: frame.id },
         bytes: frame.bytes,
         at: 0,
-        end: frame.bytes.len().max(frame.original_len as usize),
+        end: wire_len(frame),
+        claimed_end: 0,
         facts: 0,
     };
     walk.decode_layer(layer, output)
@@ -160,13 +174,13 @@ mod tests {
         Frame { id, time_ns: 1, original_len: bytes.len() as u32, link, bytes }
     }
 
-    type Way = fn(&[u8], LinkType, &mut Output<'_>) -> Option<()>;
+    type Way = fn(&Frame<'_>, &mut Output<'_>) -> Option<()>;
 
     /// What a short way makes of a frame, if it takes it.
     fn by(way: Way, frame: &Frame<'_>) -> Option<Segment> {
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());
         let mut output = Output { hasher: &hasher, segment: &mut segment };
-        way(frame.bytes, frame.link, &mut output)?;
+        way(frame, &mut output)?;
         let (time_ns, id) = (frame.time_ns, frame.id);
         Some(Segment { time_ns, frame: id, ..segment })
     }

@@ -57,7 +57,8 @@ impl Fragment<'_> {
         }
         let end = (self.payload_len as usize).max(self.payload.len());
         let facts = self.network.facts;
-        let mut walk = Walk { origin: self.origin, bytes: self.payload, at: 0, end, facts };
+        let bytes = self.payload;
+        let mut walk = Walk { origin: self.origin, bytes, at: 0, end, claimed_end: 0, facts };
         match udp::datagram(&mut walk, &self.network) {
             Ok(Step::Done(Packet::Udp(datagram))) => Some(datagram),
             _ => None,
@@ -95,6 +96,7 @@ impl Reassembled {
             bytes: &self.bytes,
             at: 0,
             end: (self.len as usize).max(self.bytes.len()),
+            claimed_end: 0,
             facts: self.network.facts & OF_THE_FRAME,
         };
         walk.decode_network(self.network, Output { hasher, segment })

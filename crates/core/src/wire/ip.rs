@@ -138,14 +138,17 @@ impl<'a> Walk<'a> {
         self.extensions(network)
     }
 
-    /// The packet ends where its header says. A total length of zero is a super-packet captured
+    /// The packet ends where its header says, or with the frame that carries it. A total length of zero is a super-packet captured
     /// before TSO cut it: it ends with the frame.
     #[inline(always)]
     fn set_end(&mut self, total_len: usize, network: &mut Network) {
         if total_len == 0 {
             network.facts |= SegmentFlags::LENGTH_FROM_FRAME;
         } else {
-            self.set_len(total_len);
+            let (claimed, frame_end) = (self.at + total_len, self.bytes.len());
+            self.claimed_end =
+                if claimed > self.end && self.end == frame_end { claimed } else { 0 };
+            self.hold(total_len);
         }
     }
 

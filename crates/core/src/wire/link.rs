@@ -38,6 +38,16 @@ pub(super) enum Layer {
     Ppp,
     /// A PPPoE header (RFC 2516).
     Pppoe,
+    /// A Cisco HDLC frame.
+    CiscoHdlc,
+    /// PPP in HDLC-like framing, or Cisco HDLC.
+    Hdlc,
+    /// An FDDI frame.
+    Fddi,
+    /// Per-Packet Information, and a frame behind it.
+    Ppi,
+    /// A message of Linux' netfilter log.
+    Nflog,
     /// An IP header.
     Ip,
 }
@@ -57,6 +67,11 @@ impl Layer {
             LinkType::NULL | LinkType::LOOP => Self::Loopback,
             LinkType::PPP => Self::Ppp,
             LinkType::PPP_ETHER => Self::Pppoe,
+            LinkType::CISCO_HDLC => Self::CiscoHdlc,
+            LinkType::PPP_HDLC => Self::Hdlc,
+            LinkType::FDDI => Self::Fddi,
+            LinkType::PPI => Self::Ppi,
+            LinkType::NFLOG => Self::Nflog,
             _ => return None,
         })
     }
@@ -79,11 +94,16 @@ impl<'a> Walk<'a> {
             Layer::Loopback => self.loopback(),
             Layer::Ppp => self.ppp(),
             Layer::Pppoe => self.pppoe(),
+            Layer::CiscoHdlc => self.cisco_hdlc(),
+            Layer::Hdlc => self.hdlc(),
+            Layer::Fddi => self.fddi(),
+            Layer::Ppi => self.ppi(),
+            Layer::Nflog => self.nflog(),
             Layer::Ip => Ok(true),
         }
     }
 
-    fn link_header<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
+    pub(super) fn link_header<const N: usize>(&mut self) -> Result<&'a [u8; N], DecodeError> {
         let header = self.header(DecodeError::LinkTruncated)?;
         self.skip(N, DecodeError::LinkTruncated)?;
         Ok(header)
@@ -96,7 +116,7 @@ impl<'a> Walk<'a> {
 
     /// What an EtherType announces. Values below 0x0600 are lengths of LLC frames, which carry no
     /// IP on any network of today.
-    fn ether_type(&mut self, ether_type: u16) -> Result<bool, DecodeError> {
+    pub(super) fn ether_type(&mut self, ether_type: u16) -> Result<bool, DecodeError> {
         use ether_type::*;
         let mut ether_type = ether_type;
         for _ in 0..STACK_MAX {
@@ -141,16 +161,18 @@ impl<'a> Walk<'a> {
 
     fn pppoe(&mut self) -> Result<bool, DecodeError> {
         const SESSION: [u8; 2] = [0x11, 0];
-        let header: &[u8; 6] = self.link_header()?;
-        if header[..2] != SESSION {
+        let [first, second, _, _, l, n] = *self.link_header()?;
+        if [first, second] != SESSION {
             return Ok(false);
         }
+        // What lies behind it pads an Ethernet frame.
+        self.hold(u16::from_be_bytes([l, n]).into());
         self.ppp()
     }
 
     /// Address and control bytes, and the protocol field's first byte (RFC 1661 §6.5), may both
     /// be left out.
-    fn ppp(&mut self) -> Result<bool, DecodeError> {
+    pub(super) fn ppp(&mut self) -> Result<bool, DecodeError> {
         // All stations (RFC 1662 §3.1): no protocol begins with it.
         if let Ok([0xff]) = self.header(DecodeError::LinkTruncated) {
             self.skip(2, DecodeError::LinkTruncated)?;

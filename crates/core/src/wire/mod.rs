@@ -12,6 +12,7 @@ mod decode;
 mod error;
 mod flow;
 mod fragment;
+mod framing;
 mod icmp;
 mod ip;
 mod link;

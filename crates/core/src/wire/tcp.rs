@@ -39,13 +39,15 @@ pub(super) fn common(
     Some(ports(header))
 }
 
-/// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at `end`.
+/// Decodes the segment that begins at `at` of `bytes` and ends, on the wire, at the first of `ends`. The
+/// second is where it ends by its IP header, if that is behind the frame: a tool that takes payload out of a
+/// capture may leave frames that end with the TCP header, and then only the IP header knows how long they were.
 pub(super) fn segment(
     origin: Origin,
     network: &Network,
     bytes: &[u8],
     at: usize,
-    end: usize,
+    [end, claimed_end]: [usize; 2],
     output: &mut Output<'_>,
 ) -> Result<(), DecodeError> {
     let captured_end = bytes.len().min(end);
@@ -59,9 +61,12 @@ pub(super) fn segment(
         });
     };
     let header_len = header_len(header);
-    let payload = Payload { at: at + header_len, captured_end, end };
+    let mut payload = Payload { at: at + header_len, captured_end, end };
     if header_len < FIXED_LEN || payload.at > end {
         return Err(DecodeError::TcpHeaderLength);
+    }
+    if payload.at == end && claimed_end > end {
+        payload.end = claimed_end;
     }
     let mut network = *network;
     if payload.at > captured_end {

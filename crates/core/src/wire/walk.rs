@@ -27,6 +27,8 @@ pub(super) struct Walk<'a> {
     pub at: usize,
     /// Where the innermost packet ends on the wire; beyond `bytes` where the snap length cut it.
     pub end: usize,
+    /// Where it ends by its own length, where the whole frame is shorter than that; else 0.
+    pub claimed_end: usize,
     /// [`SegmentFlags`] that hold for whatever is inside.
     pub facts: u16,
 }
@@ -66,6 +68,13 @@ impl<'a> Walk<'a> {
     pub fn set_len(&mut self, len: usize) {
         self.bytes = self.bytes.get(..self.end).unwrap_or(self.bytes);
         self.end = self.at + len;
+    }
+
+    /// The packet that begins here is `len` bytes long, or as long as the layer around it has room for,
+    /// which is less where that layer's length is wrong or the packet's own is.
+    #[inline]
+    pub fn hold(&mut self, len: usize) {
+        self.end = self.end.min(self.at + len);
     }
 
     /// The captured rest of the packet.
@@ -135,8 +144,8 @@ impl<'a> Walk<'a> {
         };
         match network.protocol {
             protocol::TCP => {
-                let (bytes, at, end) = (self.bytes, self.at, self.end);
-                tcp::segment(self.origin, &network, bytes, at, end, output)?;
+                let (bytes, at, ends) = (self.bytes, self.at, [self.end, self.claimed_end]);
+                tcp::segment(self.origin, &network, bytes, at, ends, output)?;
                 Ok(Step::Done(Packet::Tcp))
             }
             protocol::UDP => udp::datagram(self, &network),

@@ -93,3 +93,19 @@ fn progress_counts_stored_bytes() {
     }
     assert_eq!(Some(set.progress().consumed_bytes), total_bytes);
 }
+
+/// An empty zstd frame that asks for a window of `1 << log` bytes (RFC 8878 §3.1.1.1.2), then a pcap file.
+fn zstd_with_window(log: u8) -> Vec<u8> {
+    let header = [0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3];
+    let last_raw_block_of_nothing = [1, 0, 0];
+    [&header[..], &last_raw_block_of_nothing, &zstd(&nano_pcap(&noisy_frames(10)))].concat()
+}
+
+#[test]
+fn a_zstd_window_too_large_to_keep_is_refused_and_one_of_8_mib_is_read() {
+    assert_eq!(read(&zstd_with_window(23)).frames.len(), 10);
+    for log in [24, 27, 31] {
+        let refusal = refusal(&zstd_with_window(log));
+        assert!(refusal.contains("zstd window of more than 8 MiB"), "{log}: {refusal}");
+    }
+}

@@ -20,7 +20,10 @@ fn a_foreign_file_is_told_by_what_it_looks_like() {
         (b"\x01\x02\x03\x04", "unknown binary data"),
     ] {
         let refusal = refusal(bytes);
-        assert!(refusal.starts_with("t is not a packet capture (pcap or pcapng)"), "{refusal}");
+        assert!(
+            refusal.starts_with("t is not a packet capture (pcap, pcapng or snoop)"),
+            "{refusal}"
+        );
         assert!(refusal.contains(words), "{refusal}");
     }
 }

@@ -7,3 +7,4 @@ mod oracle;
 mod pcap;
 mod pcapng;
 mod sets;
+mod snoop;

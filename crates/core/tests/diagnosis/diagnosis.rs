@@ -23,6 +23,11 @@ pub fn joined(files: &[(&str, &[u8])]) -> Report {
     analyse(survey.place(sources(files)), options)
 }
 
+/// Whether several files are taken for those of two places.
+pub fn sited(files: &[(&str, &[u8])]) -> bool {
+    !survey(sources(files), false, &|| true).expect("two places at most").sites.is_empty()
+}
+
 fn sources(files: &[(&str, &[u8])]) -> Vec<Source> {
     files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec())).collect()
 }

@@ -14,6 +14,7 @@ mod language;
 mod memory;
 mod names;
 mod network;
+mod parts;
 mod together;
 mod traces;
 mod translated;

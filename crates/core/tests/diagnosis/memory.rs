@@ -118,6 +118,38 @@ fn a_flood_of_half_open_connections_is_bounded() {
     assert_eq!(tally.connections, 20_001, "the legitimate client is still followed");
 }
 
+/// Each of many connections has one hole, and 60 KiB behind it.
+#[test]
+fn payload_behind_holes_has_a_bound_over_all_connections() {
+    const SHARE_BYTES: usize = 4 << 20;
+    let hole = r#"
+        0     > S
+        +0.06 < S.
+        +0.06 > .
+        +0.1  > P. "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        +0.5  < . len 1448 unseen
+        +0.01 < . len 60000 each 1500
+    "#;
+    let (mut tracker, mut tally) = (Tracker::default(), Tally::default());
+    tracker.is_one_of(16);
+    let (mut others, mut held) = (0, 0);
+    for index in 0..300_u64 {
+        let behind = frames(hole, index * 1_000_000, 10_000 + index as u16);
+        track(&mut tracker, &mut tally, &behind);
+        if index == 29 {
+            assert_eq!(tracker.given_up_bytes(), 0, "30 holes have room");
+            held = tracker.memory_bytes();
+        }
+        others = tracker.open_connections() * 8_192;
+    }
+    assert!(held > 30 * 60_000, "{held} bytes");
+    assert!(tracker.memory_bytes() < SHARE_BYTES + others, "{} bytes", tracker.memory_bytes());
+    let given_up = tracker.given_up_bytes() as usize;
+    assert!(given_up >= 300 * 60_000 - SHARE_BYTES, "{given_up} bytes were given up");
+    tracker.finish(&mut tally);
+    assert_eq!(tracker.memory_bytes() / SHARE_BYTES, 0, "nothing is left of what is over");
+}
+
 /// Each port is a server, and a report has room for so many.
 #[test]
 fn servers_too_many_to_tell_apart_are_told_together() {

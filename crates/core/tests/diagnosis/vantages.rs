@@ -1,6 +1,6 @@
 //! The same traffic captured at both ends: told once, by one clock, and no worse than by one.
 
-use crate::diagnosis::{diagnose, joined};
+use crate::diagnosis::{diagnose, joined, sited};
 use crate::frames::{Packet, pcap};
 use crate::language::{Place, Trace, parse};
 use crate::network::packets;
@@ -33,11 +33,6 @@ fn at_client(trace: &Trace) -> Vec<Stamped> {
 fn both_ends(trace: &Trace, ahead_ns: i64) -> Report {
     let (client, server) = (file(&at_client(trace)), file(&at_server(trace, ahead_ns)));
     joined(&[("client.pcap", &client), ("server.pcap", &server)])
-}
-
-fn is_joined(files: &[(&str, &[u8])]) -> bool {
-    let sources = files.iter().map(|(name, bytes)| Source::memory(*name, bytes.to_vec()));
-    !survey(sources.collect(), false, &|| true).expect("two places at most").sites.is_empty()
 }
 
 fn join(report: &Report) -> &Join {
@@ -216,19 +211,19 @@ fn one_place_is_not_taken_for_two() {
     let client = at_client(&held_bodies());
     let (whole, half) = (file(&client), client.len() / 2);
     let (begin, end) = (file(&client[..half]), file(&client[half..]));
-    assert!(!is_joined(&[("1", &begin), ("2", &end)]), "a rotated set");
-    assert!(!is_joined(&[("1", &whole), ("2", &whole)]), "the same capture twice");
+    assert!(!sited(&[("1", &begin), ("2", &end)]), "a rotated set");
+    assert!(!sited(&[("1", &whole), ("2", &whole)]), "the same capture twice");
     let overlap = file(&client[..half + 4]);
-    assert!(!is_joined(&[("1", &overlap), ("2", &end)]), "parts that overlap");
+    assert!(!sited(&[("1", &overlap), ("2", &end)]), "parts that overlap");
     let twice = client
         .iter()
         .flat_map(|(at_ns, packet)| [(*at_ns, packet.clone()), (at_ns + 4_000, packet.clone())]);
     let twice = file(&twice.collect::<Vec<_>>());
-    assert!(!is_joined(&[("1", &twice)]), "copies in one capture");
+    assert!(!sited(&[("1", &twice)]), "copies in one capture");
     let other = parse("0 > S\n+1 < S.\n+1 > .\n+1 > P. \"GET / HTTP/1.1\\r\\n\\r\\n\"");
     let other = Trace { client: "10.0.0.9:40009".parse().expect("an address"), ..other };
     let other = Trace { isn: [77, 78], ..other };
-    assert!(!is_joined(&[("1", &whole), ("2", &file(&at_server(&other, 0)))]), "others' traffic");
+    assert!(!sited(&[("1", &whole), ("2", &file(&at_server(&other, 0)))]), "others' traffic");
 }
 
 #[test]
@@ -240,13 +235,13 @@ fn a_copy_with_coarser_times_is_no_second_place() {
         .collect();
     let coarse: Vec<_> =
         fine.iter().map(|(at_ns, packet)| (at_ns - at_ns % 1_000, packet.clone())).collect();
-    assert!(!is_joined(&[("ns", &file(&fine)), ("us", &file(&coarse))]), "a copy");
+    assert!(!sited(&[("ns", &file(&fine)), ("us", &file(&coarse))]), "a copy");
     // Elsewhere, each packet is seen a little later or earlier.
     let other: Vec<_> = at_server(&held_bodies(), 0)
         .into_iter()
         .map(|(at_ns, packet)| (at_ns - at_ns % 1_000, packet))
         .collect();
-    assert!(is_joined(&[("ns", &file(&fine)), ("us", &file(&other))]), "another place");
+    assert!(sited(&[("ns", &file(&fine)), ("us", &file(&other))]), "another place");
 }
 
 #[test]
@@ -262,7 +257,7 @@ fn a_router_that_has_each_packet_twice_is_a_place() {
     assert_eq!(join(&report).clocks.expect("both ways").rtt_min_ns, 20_000_000);
     assert_eq!(report.totals.exchanges, 12);
     let both = [("client", twice(at_client(&trace))), ("router", server)];
-    assert!(is_joined(&both.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))));
+    assert!(sited(&both.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()))));
 }
 
 /// A server that answers at once, and a RST from somewhere before it.

@@ -4,10 +4,12 @@ mod fixtures;
 mod joined;
 mod judgement;
 
+use tcpwhy_core::capture::LinkType;
 use tcpwhy_core::cause::{Cause, observations, words};
 use tcpwhy_core::report::{
     Glyphs, Ladder, LadderStep, Look, Phrases, Report, Step, json, render_manual, template, text,
 };
+use tcpwhy_core::wire::DecodeError;
 
 fn look(width: usize) -> Look {
     Look { width, ..Look::default() }
@@ -125,6 +127,23 @@ fn json_is_the_contract() {
     }
     let text = json::render(&fixtures::nagle(), "0.1.0").expect("JSON");
     insta::assert_snapshot!("json_nagle", text);
+}
+
+#[test]
+fn where_frames_were_left_out_it_is_not_said_that_there_is_no_connection() {
+    let none = "there is no TCP connection";
+    let said = |report: &Report| text::render(report, &look(200));
+    assert!(said(&fixtures::empty()).contains(none));
+    let mut report = fixtures::empty();
+    report.inputs[0].link_types = (100..105).chain([105, 127]).map(LinkType).collect();
+    report.totals.decode_errors.add_error(DecodeError::LinkTypeUnsupported);
+    let some = said(&report);
+    let named = "1 frame could not be read (linktype_100, linktype_102, linktype_103 and 2 more)";
+    assert!(some.contains(named) && some.contains("none of the other 2 belongs"), "{some}");
+    (0..2).for_each(|_| report.totals.decode_errors.add_error(DecodeError::TcpTruncated));
+    let all = said(&report);
+    assert!(all.contains("3 frames could not be read"), "{all}");
+    assert!(!some.contains(none) && !all.contains(none), "{some}{all}");
 }
 
 /// A finding with no facts at all must still read as sentences.

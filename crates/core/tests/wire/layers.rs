@@ -48,6 +48,70 @@ fn ethernet_padding_is_no_payload() {
     assert_eq!((segment.payload_len, segment.captured_len), (0, 0));
 }
 
+/// Ethernet, PPPoE with this length, and TCP in IPv4.
+fn in_pppoe(len: u16, ip: &[u8]) -> Vec<u8> {
+    let [high, low] = len.to_be_bytes();
+    ethernet([0x88, 0x64], &[&[0x11, 0, 0, 7, high, low, 0, 0x21][..], ip].concat())
+}
+
+#[test]
+fn padding_behind_pppoe_is_no_payload_whatever_the_ip_length_says() {
+    let packet = tcp_frame(b"")[14..].to_vec();
+    // An IP length that takes the padding in, and one of zero, which ends with what carries it.
+    for total_len in [60_u16, 0, 40] {
+        let mut ip = packet.clone();
+        ip[2..4].copy_from_slice(&total_len.to_be_bytes());
+        let mut bytes = in_pppoe(42, &ip);
+        bytes.resize(bytes.len() + 20, 0);
+        let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
+        assert_eq!((segment.payload_len, segment.captured_len), (0, 0), "{total_len}");
+    }
+}
+
+#[test]
+fn payload_is_no_more_than_the_frame_held_on_the_wire() {
+    let mut bytes = tcp_frame(&[7; 100]);
+    bytes[16..18].copy_from_slice(&1_500_u16.to_be_bytes());
+    let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
+    assert_eq!((segment.payload_len, segment.captured_len), (100, 100));
+    // Its twin was longer on the wire than what was captured of it.
+    let cut = Frame { original_len: 1_514, ..frame(LinkType::ETHERNET, &bytes) };
+    let segment = tcp(&cut);
+    assert_eq!((segment.payload_len, segment.captured_len), (1_460, 100));
+    let ipv6 = in_ipv6(6, &bytes[34..]);
+    let mut long = ipv6.clone();
+    long[4..6].copy_from_slice(&1_400_u16.to_be_bytes());
+    for bytes in [ipv6, long] {
+        assert_eq!(tcp(&frame(LinkType::RAW, &bytes)).payload_len, 100);
+    }
+}
+
+#[test]
+fn where_payload_was_taken_out_of_a_capture_the_ip_length_counts() {
+    let mut bytes = tcp_frame(b"");
+    bytes[16..18].copy_from_slice(&111_u16.to_be_bytes());
+    let segment = tcp(&frame(LinkType::ETHERNET, &bytes));
+    assert_eq!((segment.payload_len, segment.captured_len), (71, 0));
+}
+
+#[test]
+fn what_ppi_and_nflog_carry_of_another_kind_is_said_so() {
+    let ppi = [0, 0, 8, 0, 105, 0, 0, 0];
+    let bytes = [&ppi[..], &[0; 60]].concat();
+    let wireless = packet(&frame(LinkType::PPI, &bytes));
+    assert!(matches!(wireless, Packet::Malformed(DecodeError::LinkTypeUnsupported)));
+    for endless in [vec![2, 0, 0, 0, 0, 0, 9, 0], vec![2, 0, 0, 0, 3, 0, 1, 0]] {
+        let broken = packet(&frame(LinkType::NFLOG, &endless));
+        assert!(matches!(broken, Packet::Malformed(DecodeError::LinkTruncated)), "{endless:?}");
+    }
+    let without_packet = packet(&frame(LinkType::NFLOG, &[2, 0, 0, 0, 8, 0, 1, 0, 8, 0, 1, 0]));
+    assert!(matches!(without_packet, Packet::Other(Other::NonIp)));
+    let slarp = packet(&frame(LinkType::CISCO_HDLC, &[0x8f, 0, 0x80, 0x35, 0, 0, 0, 0]));
+    assert!(matches!(slarp, Packet::Other(Other::NonIp)));
+    let management = packet(&frame(LinkType::FDDI, &[0x41; 60]));
+    assert!(matches!(management, Packet::Other(Other::NonIp)));
+}
+
 #[test]
 fn a_super_packet_without_total_length_ends_with_the_frame() {
     let mut bytes = tcp_frame(&[7; 100]);

@@ -28,6 +28,13 @@ pub enum Link {
     PppHdlc,
     PppCompressed,
     PppEther,
+    CiscoHdlc,
+    PppInHdlc,
+    CiscoInHdlc,
+    Fddi,
+    PpiEthernet,
+    NflogLittleEndian,
+    NflogBigEndian,
 }
 
 /// What carries the packet inside of another.
@@ -83,6 +90,13 @@ pub fn links() -> impl Strategy<Value = Link> {
         PppHdlc,
         PppCompressed,
         PppEther,
+        CiscoHdlc,
+        PppInHdlc,
+        CiscoInHdlc,
+        Fddi,
+        PpiEthernet,
+        NflogLittleEndian,
+        NflogBigEndian,
     ])
 }
 
@@ -310,7 +324,9 @@ impl Link {
         let ether_type = ether_type(is_v6);
         let tag = |id: u8, next: [u8; 2]| [0x60, id, next[0], next[1]];
         let ppp = [0, if is_v6 { 0x57 } else { 0x21 }];
-        let session = [&[0x11, 0, 0, 1, 0, 0][..], &ppp, ip].concat();
+        let [high, low] = (2 + ip.len() as u16).to_be_bytes();
+        let session = [&[0x11, 0, 0, 1, high, low][..], &ppp, ip].concat();
+        let hdlc = [&[0x0f, 0][..], &ether_type, ip].concat();
         let family = if is_v6 { 30 } else { 2 };
         let tagged = |outer: [u8; 2], inner: [u8; 2]| {
             ethernet(outer, &[&tag(1, inner)[..], &tag(2, ether_type), ip].concat())
@@ -332,6 +348,18 @@ impl Link {
             Self::PppHdlc => [&[0xff, 0x03], &ppp[..], ip].concat(),
             Self::PppCompressed => [&ppp[1..], ip].concat(),
             Self::PppEther => session,
+            Self::CiscoHdlc | Self::CiscoInHdlc => hdlc,
+            Self::PppInHdlc => [&[0xff, 0x03], &ppp[..], ip].concat(),
+            Self::Fddi => {
+                let snap = [0xaa, 0xaa, 3, 0, 0, 0];
+                [&[0x51][..], &[2; 12], &snap, &ether_type, ip].concat()
+            }
+            Self::PpiEthernet => {
+                let header = [0, 0, 12, 0, 1, 0, 0, 0, 0xee, 0xee, 0, 0];
+                [&header[..], &ethernet(ether_type, ip)].concat()
+            }
+            Self::NflogLittleEndian => nflog(u16::to_le_bytes, is_v6, ip),
+            Self::NflogBigEndian => nflog(u16::to_be_bytes, is_v6, ip),
         };
         (bytes, self.link_type())
     }
@@ -345,9 +373,26 @@ impl Link {
             Self::Raw => LinkType::RAW,
             Self::PppHdlc | Self::PppCompressed => LinkType::PPP,
             Self::PppEther => LinkType::PPP_ETHER,
+            Self::CiscoHdlc => LinkType::CISCO_HDLC,
+            Self::PppInHdlc | Self::CiscoInHdlc => LinkType::PPP_HDLC,
+            Self::Fddi => LinkType::FDDI,
+            Self::PpiEthernet => LinkType::PPI,
+            Self::NflogLittleEndian | Self::NflogBigEndian => LinkType::NFLOG,
             _ => LinkType::ETHERNET,
         }
     }
+}
+
+/// A message of the netfilter log: a packet header, a prefix that has to be padded, and the packet.
+fn nflog(order: fn(u16) -> [u8; 2], is_v6: bool, ip: &[u8]) -> Vec<u8> {
+    let attribute = |kind: u16, value: &[u8]| {
+        let padded = value.len().next_multiple_of(4) - value.len();
+        [&order(4 + value.len() as u16)[..], &order(kind), value, &vec![0; padded]].concat()
+    };
+    let header = [if is_v6 { 10 } else { 2 }, 0, 0, 5];
+    let before = [attribute(1, &[8, 0, 1, 0]), attribute(10, b"drop:\0")].concat();
+    let packet = [order(4 + ip.len() as u16), order(9)].concat();
+    [&header[..], &before, &packet, ip].concat()
 }
 
 pub fn hasher() -> FlowHasher {

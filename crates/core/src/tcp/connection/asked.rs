@@ -27,10 +27,10 @@ impl Connection {
             return;
         }
         let begins = server.in_order();
-        let (_, feed) = self.feed(Side::Server, segment, shared);
+        let (_, _, feed) = self.feed(Side::Server, segment, shared);
         let mut at = feed.at;
         at.positions[Side::Server as usize] = begins;
-        feed.timeline.await_greeting(&at, feed.setup, &mut feed.shared.spare);
+        feed.timeline.await_greeting(&at, feed.setup, feed.spare);
     }
 
     /// Whether nobody can read what is said here.

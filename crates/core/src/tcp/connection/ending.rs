@@ -353,6 +353,7 @@ impl Connection {
     /// The connection or the capture is over: ends what is under way and reports.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.be_as_is(shared);
+        self.let_go_of_early(shared);
         self.resume_last();
         let rtt_client_ns = self.path.way_ns(Side::Client);
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {

@@ -1,6 +1,9 @@
 //! From bytes in order to the marks of a protocol, and from marks to exchanges.
 
 use super::*;
+use crate::app::KnownHeaders;
+use crate::tcp::early::EarlyBytes;
+use crate::tcp::shared::{Names, Spare};
 
 impl Connection {
     /// Gives the data of `segment`, which begins at `start` of its stream, to the framer as far as
@@ -13,9 +16,9 @@ impl Connection {
         payload: &[u8],
         shared: &mut Shared,
     ) {
-        let (streams, mut feed) = self.feed(side, segment, shared);
-        let len = segment.payload_len;
-        streams[side as usize].push(side, start, len, payload, &mut |side, bytes, missing, end| {
+        let (streams, early, mut feed) = self.feed(side, segment, shared);
+        let (stream, stretch) = (&mut streams[side as usize], (start, segment.payload_len));
+        stream.push(side, stretch, payload, early, &mut |side, bytes, missing, end| {
             feed.push(side, bytes, missing, end);
         });
     }
@@ -28,8 +31,9 @@ impl Connection {
         segment: &Segment,
         shared: &mut Shared,
     ) {
-        let (streams, mut feed) = self.feed(side, segment, shared);
-        streams[side as usize].skip_to(side, position, &mut |side, bytes, missing, end| {
+        let (streams, early, mut feed) = self.feed(side, segment, shared);
+        let stream = &mut streams[side as usize];
+        stream.skip_to(side, position, early, &mut |side, bytes, missing, end| {
             feed.push(side, bytes, missing, end);
         });
     }
@@ -48,16 +52,23 @@ impl Connection {
         }
     }
 
-    /// The streams, and where their bytes go when `segment` completes them.
+    /// The streams are over: what waits for its turn in them gives its room to others.
+    pub(super) fn let_go_of_early(&mut self, shared: &mut Shared) {
+        self.streams.iter_mut().for_each(|stream| stream.let_go(&mut shared.early));
+    }
+
+    /// The streams, the room for what waits for its turn, and where their bytes go when `segment` completes
+    /// them.
     pub(super) fn feed<'a>(
         &'a mut self,
         side: Side,
         segment: &Segment,
         shared: &'a mut Shared,
-    ) -> (&'a mut [Reassembly; 2], Feed<'a>) {
+    ) -> (&'a mut [Reassembly; 2], &'a mut EarlyBytes, Feed<'a>) {
         let at = self.at(side, segment);
         let Self { streams, framer, timeline, setup, software, .. } = self;
-        (streams, Feed { framer, timeline, setup, software, shared, at })
+        let Shared { known, spare, names, early, .. } = shared;
+        (streams, early, Feed { framer, timeline, setup, software, known, spare, names, at })
     }
 }
 
@@ -67,15 +78,16 @@ pub(super) struct Feed<'a> {
     pub(super) timeline: &'a mut Timeline,
     pub(super) setup: &'a mut Setup,
     software: &'a mut Option<Arc<Software>>,
-    pub(super) shared: &'a mut Shared,
+    known: &'a mut KnownHeaders,
+    pub(super) spare: &'a mut Spare,
+    names: &'a mut Names,
     pub(super) at: At,
 }
 
 impl Feed<'_> {
     fn push(&mut self, side: Side, bytes: &[u8], missing: u32, end: u64) {
         let begin = end - bytes.len() as u64 - u64::from(missing);
-        let Self { framer, timeline, setup, software, shared, at } = self;
-        let Shared { known, spare, names, .. } = shared;
+        let Self { framer, timeline, setup, software, known, spare, names, at } = self;
         at.open_ended = framer.is_open_ended();
         if let Some(mark) = framer.known(side, bytes, missing, known) {
             if let Mark::Request { software: Some(stated), .. }

@@ -38,11 +38,11 @@ impl Connection {
         since_ns: u64,
         shared: &mut Shared,
     ) {
-        let (_, Feed { framer, timeline, setup, shared, at, .. }) =
-            self.feed(side, segment, shared);
+        let (_, _, feed) = self.feed(side, segment, shared);
+        let Feed { framer, timeline, setup, spare, at, .. } = feed;
         framer.take_up(side);
         let at = At { time_ns: since_ns, ..at };
-        timeline.take_up(side, &at, setup, &mut shared.spare);
+        timeline.take_up(side, &at, setup, spare);
         self.timeline.active = Some(side);
     }
 }

@@ -305,27 +305,38 @@ impl Trouble {
         }
     }
 
-    /// The stream from `start` to `end` came after all.
+    /// The stream from `start` to `end` came after all. Where that leaves two pieces of a hole and there is
+    /// room for one, the smaller piece is forgotten: what fills it later counts as a repetition.
     pub fn fill(&mut self, start: u64, end: u64) {
         let apart = |hole: &Hole| end <= hole.start || hole.end <= start;
-        if self.holes.iter().all(apart) {
-            return;
+        let Some(first) = self.holes.iter().position(|hole| !apart(hole)) else { return };
+        let hole = self.holes[first];
+        let before = Hole { end: start.max(hole.start), ..hole };
+        let after = Hole { start: end.min(hole.end), ..hole };
+        let [len_before, len_after] = [before, after].map(|piece| piece.end - piece.start);
+        if len_before > 0 && len_after > 0 && self.holes.len() < HOLES_MAX {
+            self.holes[first] = before;
+            self.holes.insert(first + 1, after);
+        } else if len_before > 0 && len_after > 0 {
+            self.holes[first] = if len_after > len_before { after } else { before };
+        } else {
+            self.fill_from(first, start, end);
         }
-        let mut rest = Vec::with_capacity(self.holes.len() + 1);
-        for hole in self.holes.drain(..) {
-            if apart(&hole) {
-                rest.push(hole);
-                continue;
-            }
-            if hole.start < start {
-                rest.push(Hole { end: start, ..hole });
-            }
-            if end < hole.end {
-                rest.push(Hole { start: end, ..hole });
-            }
-        }
-        self.holes = rest;
         self.settle_in_order();
+    }
+
+    /// The same for all holes from that at `first` on where none is left in two pieces.
+    fn fill_from(&mut self, first: usize, start: u64, end: u64) {
+        for hole in &mut self.holes[first..] {
+            if hole.start < end && start < hole.end {
+                if hole.start < start {
+                    hole.end = start;
+                } else {
+                    hole.start = end.min(hole.end);
+                }
+            }
+        }
+        self.holes.retain(|hole| hole.start < hole.end);
     }
 
     /// Holes were filled: everything up to the first that is left was seen.
@@ -333,5 +344,46 @@ impl Trouble {
         if let Some(hole) = self.holes.first() {
             self.in_order = self.in_order.max(hole.start);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_hole(start: u64, end: u64) -> Trouble {
+        let mut trouble = Trouble::default();
+        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0 });
+        trouble
+    }
+
+    /// What is looked at with each segment is bounded by the number of holes.
+    #[test]
+    fn few_holes_are_kept_whatever_the_order_in_which_a_hole_is_filled() {
+        const SEGMENTS: u64 = 10_000;
+        let upward: Vec<u64> = (0..SEGMENTS).collect();
+        let downward: Vec<u64> = (0..SEGMENTS).rev().collect();
+        let scattered: Vec<u64> = (0..SEGMENTS).map(|index| index * 7_919 % SEGMENTS).collect();
+        for order in [upward, downward, scattered] {
+            let mut trouble = with_hole(1_000, 1_000 + 20 * SEGMENTS);
+            for index in order {
+                let start = 1_005 + 20 * index;
+                trouble.fill(start, start + 10);
+                assert!(trouble.holes.len() <= HOLES_MAX, "{}", trouble.holes.len());
+                assert!(trouble.holes.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            }
+        }
+    }
+
+    #[test]
+    fn the_larger_piece_of_a_hole_is_kept_where_there_is_room_for_one() {
+        let mut trouble = with_hole(0, 100_000);
+        for index in 1..=100_u64 {
+            trouble.fill(100_000 - 20 * index, 100_000 - 20 * index + 10);
+        }
+        assert_eq!((trouble.holes.len(), trouble.in_order), (HOLES_MAX, 0));
+        assert_eq!(trouble.holes[0].end, 98_000, "what is left of the beginning");
+        trouble.fill(0, 200_000);
+        assert!(trouble.holes.is_empty());
     }
 }

@@ -1,0 +1,60 @@
+//! Frames that were left out because they could not be read.
+
+use super::{Page, Report, counted, link_type, units};
+use crate::wire::DecodeError;
+
+/// Names of link types that are listed.
+const NAMED_MAX: usize = 3;
+
+/// Frames that are not malformed, but of a kind that is not read.
+pub(super) fn warn_of_links(page: &mut Page<'_>, report: &Report) {
+    let mut errors = report.totals.decode_errors.errors();
+    let unread = errors.find(|(kind, _)| *kind == DecodeError::LinkTypeUnsupported);
+    let Some((_, count)) = unread.filter(|(_, count)| *count > 0) else { return };
+    let named = named_links(report);
+    let frames = counted(count, "frame was", "frames were");
+    page.warning(&format!(
+        "{frames} left out, of a kind that is not read{named}: capture where packets come as \
+         Ethernet or IP"
+    ));
+}
+
+/// The link types that are not read, in brackets; only those that are read have a name.
+fn named_links(report: &Report) -> String {
+    let links = report.inputs.iter().flat_map(|input| &input.link_types);
+    let named = links.map(|&link| link_type(link));
+    let mut unread: Vec<String> = named.filter(|name| name.starts_with("linktype_")).collect();
+    unread.sort();
+    unread.dedup();
+    let more = unread.len().saturating_sub(NAMED_MAX);
+    unread.truncate(NAMED_MAX);
+    match (unread.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" ({})", unread.join(", ")),
+        (false, more) => format!(" ({} and {more} more)", unread.join(", ")),
+    }
+}
+
+/// Why nothing can be judged where no TCP connection and no look-up was read. What could not be read may
+/// have been one.
+pub(super) fn nothing_read(report: &Report) -> String {
+    let errors = report.totals.decode_errors.errors();
+    let left_out: u64 = errors.map(|(_, count)| count).sum();
+    let frames: u64 = report.inputs.iter().map(|input| input.packets).sum();
+    let named = named_links(report);
+    match left_out {
+        0 => "Nothing to judge: there is no TCP connection and no name look-up in it.".into(),
+        _ if left_out >= frames => {
+            let frames = counted(left_out, "frame", "frames");
+            format!("Nothing to judge: {frames} could not be read{named}, and there are no others.")
+        }
+        _ => {
+            let rest = units::count(frames - left_out);
+            let frames = counted(left_out, "frame", "frames");
+            format!(
+                "Nothing to judge: {frames} could not be read{named}, and none of the other {rest} \
+                 belongs to a TCP connection or a name look-up."
+            )
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Payload that came before its turn, of all the streams of a shard: kept within a common bound.
+
+use std::collections::BTreeMap;
+
+/// Most that is kept of the streams of all shards together, bytes: 64 MiB.
+const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// Of these for name look-ups over TCP.
+const NAMES_BYTES_MAX: usize = 2 << 20;
+
+/// What a piece costs beside its bytes: its place in the map and its own allocation.
+const PIECE_COST_BYTES: usize = 64;
+
+/// Which piece of [`EarlyBytes`] is meant. Pieces are numbered in the order in which they were begun.
+pub type Piece = u64;
+
+/// Pieces of streams that wait until a hole before them is filled. Beyond the bound the oldest are given
+/// up: their streams go on as if these bytes had not been captured.
+#[derive(Debug)]
+pub struct EarlyBytes {
+    pieces: BTreeMap<Piece, Vec<u8>>,
+    next: Piece,
+    /// What all of them cost, bytes.
+    cost_bytes: usize,
+    limit_bytes: usize,
+    /// Bytes that were given up.
+    pub given_up_bytes: u64,
+}
+
+impl Default for EarlyBytes {
+    /// The bound of a stand-alone user.
+    fn default() -> Self {
+        Self::limited_to(NAMES_BYTES_MAX)
+    }
+}
+
+impl EarlyBytes {
+    fn limited_to(limit_bytes: usize) -> Self {
+        let pieces = BTreeMap::new();
+        Self { pieces, next: 0, cost_bytes: 0, limit_bytes, given_up_bytes: 0 }
+    }
+
+    /// For one of so many users of the same size that keep payload of connections at the same time.
+    pub fn of_users(users: usize) -> Self {
+        Self::limited_to((ALL_BYTES_MAX - NAMES_BYTES_MAX) / users.max(1))
+    }
+
+    /// Keeps `bytes`.
+    pub fn keep(&mut self, bytes: &[u8]) -> Piece {
+        self.next += 1;
+        let kept = bytes.to_vec();
+        self.cost_bytes += cost_bytes(&kept);
+        self.pieces.insert(self.next, kept);
+        self.bound();
+        self.next
+    }
+
+    /// Keeps `bytes` behind those of `piece`; false if that was given up.
+    pub fn append(&mut self, piece: Piece, bytes: &[u8]) -> bool {
+        let Some(kept) = self.pieces.get_mut(&piece) else { return false };
+        self.cost_bytes -= cost_bytes(kept);
+        kept.extend_from_slice(bytes);
+        self.cost_bytes += cost_bytes(kept);
+        self.bound();
+        self.pieces.contains_key(&piece)
+    }
+
+    /// Takes the bytes of `piece` out; there are none where it was given up.
+    pub fn take(&mut self, piece: Piece) -> Vec<u8> {
+        let Some(bytes) = self.pieces.remove(&piece) else { return Vec::new() };
+        self.cost_bytes -= cost_bytes(&bytes);
+        bytes
+    }
+
+    fn bound(&mut self) {
+        while self.cost_bytes > self.limit_bytes
+            && let Some((_, oldest)) = self.pieces.pop_first()
+        {
+            self.cost_bytes -= cost_bytes(&oldest);
+            self.given_up_bytes += oldest.len() as u64;
+        }
+    }
+
+    /// Bytes of memory, the spare room of the pieces included.
+    pub fn heap_bytes(&self) -> usize {
+        self.cost_bytes
+    }
+}
+
+/// What keeping a piece takes, its spare room included.
+fn cost_bytes(piece: &Vec<u8>) -> usize {
+    piece.capacity() + PIECE_COST_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_the_oldest_are_given_up() {
+        let mut early = EarlyBytes::limited_to(10 * (1_000 + PIECE_COST_BYTES));
+        let pieces: Vec<_> = (0..15).map(|number| early.keep(&[number; 1_000])).collect();
+        assert_eq!(early.given_up_bytes, 5_000);
+        assert!(!early.append(pieces[4], b"more"), "given up");
+        let kept: Vec<_> = pieces.iter().map(|&piece| early.take(piece).len()).collect();
+        assert_eq!(kept, [[0; 5], [1_000; 5], [1_000; 5]].concat());
+        assert_eq!((early.cost_bytes, early.pieces.len()), (0, 0));
+    }
+
+    #[test]
+    fn all_users_together_keep_no_more_than_64_mib() {
+        let all = 16 * EarlyBytes::of_users(16).limit_bytes + EarlyBytes::default().limit_bytes;
+        assert_eq!(all, 64 << 20);
+    }
+}
