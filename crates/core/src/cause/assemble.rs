@@ -7,8 +7,9 @@ use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, legs,
-    lookup_proof, overflow, refusals, room, scans, shared_link, standing, steps, syn_flood, unblamed,
+    Cause, Class, Owner, Role, behind, confidence, costs, cut_off, delayed_ack, facts, granted,
+    legs, lookup_proof, overflow, refusals, room, scans, shared_link, standing, steps, syn_flood,
+    unblamed,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -433,7 +434,7 @@ pub(super) fn finding(
         latency: all.latency(),
         // An exchange that two parts of one cause were found in stands there twice.
         counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
-        confidence: facts::confidence(key, cause),
+        confidence: confidence::of(key.cause, cause, tally.is_flawed()),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),

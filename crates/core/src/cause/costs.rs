@@ -6,7 +6,7 @@ use super::facts::Facts;
 use super::scene::Proof;
 use super::slow::{self, Firsts, Tail};
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use super::{Cause, Class, Owner, tls_handshake};
+use super::{Cause, Class, Owner, confidence, tls_handshake};
 use crate::app::Side;
 use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
@@ -119,7 +119,7 @@ fn cost(
         finding.protocol = endpoint.protocol;
         finding.software = endpoint.software.clone().map(String::from);
         finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
-        finding.confidence = 0.95;
+        finding.confidence = confidence::of_many(cause, endpoint.all.exchanges);
         show(cause, endpoint, &mut finding);
     }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();

@@ -9,6 +9,7 @@ mod application;
 mod assemble;
 mod behind;
 mod bufferbloat;
+mod confidence;
 mod costs;
 mod culprit;
 mod cut_off;

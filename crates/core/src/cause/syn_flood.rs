@@ -2,7 +2,7 @@
 
 use super::scene::Proof;
 use super::tally::EndpointTally;
-use super::{Cause, Role};
+use super::{Cause, Role, confidence};
 use crate::app::Side;
 use crate::report::{Affected, Culprit, Evidence, Fact, Finding, RuledOut};
 use crate::tcp::{Connection, Sighting};
@@ -183,7 +183,7 @@ pub(super) fn recognise(
         share: 0.0,
         latency,
         counterfactual: latency,
-        confidence: 0.95,
+        confidence: confidence::of_many(Cause::SynFlood, flood.count),
         evidence: flood.evidence(),
         evidence_flow: None,
         evidence_exchange: 0,

@@ -399,6 +399,11 @@ impl Tally {
         2 * self.notes.one_sided() > self.connections
     }
 
+    /// Whether the capture does not show every frame just once.
+    pub(crate) fn is_flawed(&self) -> bool {
+        self.one_way() || self.notes.has_copies()
+    }
+
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let place = self.place(connection.server());
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
