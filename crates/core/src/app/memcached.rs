@@ -33,7 +33,7 @@ pub(super) fn without_reply(bytes: &[u8]) -> Option<u64> {
         let end = memmem::find(&rest[..rest.len().min(LINE_MAX)], b"\r\n")?;
         let mut words = rest[..end].split(|&byte| byte == b' ').filter(|word| !word.is_empty());
         let command = words.next()?;
-        if !COMMANDS.contains(&command) || words.clone().last() != Some(b"noreply") {
+        if !COMMANDS.contains(&command) || words.clone().next_back() != Some(b"noreply") {
             return None;
         }
         rest = &rest[end + 2..];

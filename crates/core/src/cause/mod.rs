@@ -190,8 +190,6 @@ pub fn judge(gap: &Gap) -> Slices {
             slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns));
             slices.take(bufferbloat::queueing(gap));
         }
-        // A repair takes what it takes beyond the last segment that was sent before it.
-        Turn::Continues if gap.repairs() => {}
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
     }
     for (asked, recogniser) in RECOGNISERS {

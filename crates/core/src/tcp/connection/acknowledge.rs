@@ -54,7 +54,7 @@ impl Connection {
             self.halves[peer].position(segment.ack);
         }
         if self.is_unsettled() && self.halves[peer].acked_again(segment) {
-            self.settle_counted(side);
+            self.settle_counted(side, segment.time_ns);
         }
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);

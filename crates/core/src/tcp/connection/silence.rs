@@ -131,6 +131,10 @@ impl Connection {
             let half = &self.halves[side as usize];
             gap.original = half.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+            if !gap.overtaken && self.beside_receiver(side) {
+                // The last original segment has arrived: what comes after it is the repair's.
+                gap.busy_ns = 0;
+            }
         }
         if continues && gap.busy_ns > 0 && !gap.overtaken {
             self.doubt_rate(gap, start);

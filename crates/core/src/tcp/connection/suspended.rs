@@ -85,10 +85,15 @@ impl Connection {
     }
 
     /// `side` acknowledges once more what it has acknowledged: it has got one more segment that it had before
-    /// (RFC 9293 §3.10.7.4). One ACK for each sending, and nothing was lost.
+    /// (RFC 9293 §3.10.7.4). One ACK for each sending, and nothing was lost. An ACK right behind the first may
+    /// be a window update that the window's scale hides, once the application has read.
     #[cold]
     #[inline(never)]
-    pub(super) fn settle_counted(&mut self, side: Side) {
+    pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
+        let first_ns = self.halves[side.peer() as usize].una_seen_ns();
+        if acked_ns < first_ns.saturating_add(ANSWER_NS) {
+            return;
+        }
         let Some(rare) = &mut self.rare else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
         if let Some(held) = rare.counted.take_if(of_peer) {
