@@ -7,8 +7,9 @@ use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, lookup_proof,
-    overflow, refusals, room, scans, shared_link, standing, steps, syn_flood, unblamed,
+    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, legs,
+    lookup_proof, overflow, refusals, room, scans, shared_link, standing, steps, syn_flood,
+    unblamed,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -42,6 +43,7 @@ impl Default for Floors {
 pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     tally.settle();
     tally.worst.settle();
+    legs::settle(&mut tally);
     standing::settle(&mut tally);
     steps::settle(&mut tally);
     settle_nagle(&mut tally);

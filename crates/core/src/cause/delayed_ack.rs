@@ -10,6 +10,10 @@ use crate::tcp::{Gap, Shape, Turn};
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
 pub(super) const DELAY_FLOOR_NS: u64 = 20_000_000;
 
+/// What is this late was kept back, however long the path is: the shortest timer for that is 40 ms (Linux:
+/// `TCP_DELACK_MIN`), less a tick of 4 ms.
+const KEPT_BACK_NS: u64 = 36_000_000;
+
 /// Late ACKs that ended a silence at once, after which a sender is known to wait for them.
 const KNOWN_WAITS: u32 = 3;
 
@@ -57,7 +61,7 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
         && (!gap.next_small() || gap.after_loss || gap.steps)
         && !gap.flight_free()
         && delay_ns >= DELAY_FLOOR_NS
-        && delay_ns >= held_ns / 2
+        && (delay_ns >= held_ns / 2 || delay_ns >= KEPT_BACK_NS)
 }
 
 /// Where most senders that seemed to wait for late ACKs went on without any as often, these were met by

@@ -21,6 +21,7 @@ mod forwarded;
 mod granted;
 mod http_100_continue;
 mod id;
+mod legs;
 mod lookup_proof;
 mod lookups;
 mod loss;

@@ -27,6 +27,7 @@ pub use tails::{Tails, slow_ns};
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
 use super::fallback::{self, Unanswered};
+use super::legs::Legs;
 use super::notes::Notes;
 use super::scene::Scene;
 use super::worst::Worst;
@@ -168,6 +169,8 @@ pub struct Tally {
     pub flows: Flows,
     /// Who took part in connections that were set up, visits aside.
     pub hosts: Hosts,
+    /// Ways between hosts, for connections that do not show them.
+    pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
     runs: Runs,
     /// The connections that lost most.
@@ -197,6 +200,7 @@ impl Sink for Tally {
 
     fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
         let taken = !is_lookup(connection)
+            && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
             && self.runs.take_plain(connection, plain);
         let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
@@ -228,6 +232,10 @@ impl Sink for Tally {
         self.flows.exchange(connection, exchange);
         if exchange.connects {
             self.first(connection, exchange);
+        }
+        if Legs::is_open(connection) {
+            let place = self.place(connection.server());
+            self.legs.exchange(connection, exchange, place);
         }
         if self.runs.take(connection, exchange) {
             return;
@@ -261,6 +269,7 @@ impl Sink for Tally {
         }
         self.notes.connection(connection);
         self.worst.connection(connection);
+        self.legs.connection(connection);
         self.queues.connection(connection);
         let place = self.place(connection.server());
         self.notes.crowded += u64::from(place != connection.server());
@@ -446,6 +455,7 @@ impl Tally {
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
         self.hosts.merge(&other.hosts);
+        self.legs.merge(other.legs);
         self.connections += other.connections;
         for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {
             *mine += theirs;

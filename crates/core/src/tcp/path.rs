@@ -160,9 +160,10 @@ impl Path {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
-    /// The same between client and server, as far as it is known.
+    /// The same between client and server; 0 where it is not known of both ends.
     pub fn base_way_ns(&self) -> u64 {
-        self.way_ns(Side::Client) + self.way_ns(Side::Server)
+        let settled = self.legs.iter().all(|leg| leg.is_settled());
+        if settled { self.base_rtt_ns() } else { 0 }
     }
 
     /// Whether the vantage is at `side`: what passes it arrives there.

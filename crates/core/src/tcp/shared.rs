@@ -17,6 +17,8 @@ pub struct Shared {
     pub window: Window,
     /// Everything goes the long way, which the short one has to agree with.
     pub goes_long_way: bool,
+    /// Exchanges that connections keep until their path is known.
+    pub(super) kept: usize,
     /// Room of exchanges that are over.
     pub(super) spare: Spare,
     /// Room for what few open connections have, of connections that are over.

@@ -6,6 +6,9 @@ use super::*;
 /// So many exchanges are kept for that. Where nothing has shown the path by then, they are told as they are.
 const KEPT_MAX: usize = 16;
 
+/// So many are kept of all connections of a shard: what one takes is bounded, and how many there are is not.
+const KEPT_OF_ALL_MAX: usize = 512;
+
 impl Connection {
     /// Whether there was an exchange.
     pub(super) fn has_exchanged(&self) -> bool {
@@ -26,11 +29,13 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) -> Option<Box<Exchange>> {
-        let waits = self.awaits_path() && exchange.is_of_applications();
+        let has_room = shared.kept < KEPT_OF_ALL_MAX;
+        let waits = has_room && self.awaits_path() && exchange.is_of_applications();
         if !waits {
             self.tell_kept(shared, sink);
             return Some(exchange);
         }
+        shared.kept += 1;
         let kept = &mut self.rare_mut().kept;
         kept.push(exchange);
         if kept.len() >= KEPT_MAX {
@@ -44,6 +49,11 @@ impl Connection {
         let Some(rare) = self.rare.as_mut() else { return };
         let ways_ns = Side::ALL.map(|side| self.path.way_ns(side));
         for mut exchange in std::mem::take(&mut rare.kept) {
+            shared.kept = shared.kept.saturating_sub(1);
+            if self.is_copy() {
+                shared.spare.keep(exchange);
+                continue;
+            }
             exchange.learn_ways(ways_ns);
             self.tell(exchange, shared, sink);
         }

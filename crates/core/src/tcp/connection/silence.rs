@@ -320,7 +320,9 @@ impl Connection {
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
             self.learn(gap, &slices);
         }
-        if gap.sender == Side::Server && gap.turn == Turn::Continues {
+        // What comes within a round trip of other data goes on with that: nobody could say anything to it.
+        let apart = gap.len_ns() > self.path.base_way_ns();
+        if gap.sender == Side::Server && gap.turn == Turn::Continues && apart {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
             let position = self.halves[Side::Server as usize].nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();
