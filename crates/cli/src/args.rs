@@ -26,8 +26,9 @@ Examples:
   tcpwhy compare before.json after.pcap --json | jq .sentence
   tcpwhy compare monday/ friday/ --filter 'port 5432'
 
-Exit status: 0 faster, equal, or no difference shown, and no new fault; 1 slower, or a new fault;
-2 nothing could be compared.";
+Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a new fault; 2 the runs
+are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
+exchanges cannot tell.";
 
 /// Says why it was slow, how much each cause cost, and who has to change what.
 #[derive(Debug, Parser)]

@@ -34,7 +34,7 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
         comparison::render(&compared, &terminal::look(&asked.display, asked.all))
     };
     output::print(&text)?;
-    Ok(ExitCode::from(u8::from(compared.is_worse())))
+    Ok(ExitCode::from(compared.outcome() as u8))
 }
 
 /// One side: a report as it is, captures after analysis.

@@ -6,6 +6,7 @@ use super::frames::{Frames, begins_with_beat};
 use super::http::Http;
 use super::known::KnownHeaders;
 use super::mark::{Mark, Protocol, Side};
+use super::memcached;
 use super::mysql::Mysql;
 use super::packets::Packets;
 use super::postgres::Postgres;
@@ -77,6 +78,7 @@ impl Machine {
             Self::Mysql(mysql) => mysql.gap(from, feed),
             Self::Dns(dns) => dns.gap(from, feed),
             Self::Frames(frames) => frames.gap(from),
+            Self::Tls(tls) => tls.gap(from),
             _ => Err(Lost),
         }
     }
@@ -118,6 +120,13 @@ impl Framer {
     pub fn begin_again(&mut self, server_port: u16) {
         let shows_values = self.exchanges.shows_values;
         *self = Self::new(server_port, true);
+        self.exchanges.shows_values = shows_values;
+    }
+
+    /// Forgets all: the connection is set up once more.
+    pub fn restart(&mut self) {
+        let shows_values = self.exchanges.shows_values;
+        *self = Self::new(self.server_port, false);
         self.exchanges.shows_values = shows_values;
     }
 
@@ -185,6 +194,13 @@ impl Framer {
     /// Whether what was pushed last belongs to no exchange: nobody asked for it or waits for it.
     pub fn is_set_aside(&self) -> bool {
         self.exchanges.set_aside && !self.exchanges.spoke
+    }
+
+    /// Whether `bytes`, the next of `from` and captured whole, only keep the connection going.
+    #[inline]
+    pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
+        self.skip[from as usize] == 0
+            && matches!(&self.machine, Machine::Frames(frames) if frames.keeps_going(from, bytes))
     }
 
     /// Whether some of what the server sends is known to be waited for by nobody.
@@ -324,6 +340,9 @@ impl Framer {
             if self.skip[side] > 0 || (pos >= end && skipped == 0) {
                 return;
             }
+            if pos >= end && matches!(self.machine, Machine::Turns) {
+                return;
+            }
             let exchanges = &mut self.exchanges;
             let mut feed = Feed { bytes, pos, pinned, exchanges, known, on };
             let gap = pos >= bytes.len() && pos < end;
@@ -334,6 +353,15 @@ impl Framer {
                     self.machine = Machine::Frames(Box::new(Frames::web_socket()));
                     self.last = Some(from);
                     continue;
+                }
+                Machine::Turns
+                    if from == Side::Client
+                        && self.protocol == Protocol::Turns
+                        && let Some(rest) = memcached::without_reply(feed.rest()) =>
+                {
+                    feed.aside();
+                    self.skip[side] = rest.saturating_sub(missing.into());
+                    return;
                 }
                 // The first message is always tried, later ones while a protocol is looked for.
                 Machine::Turns if may_sniff && self.last != Some(from) => {

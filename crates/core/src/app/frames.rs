@@ -19,6 +19,12 @@ const HTTP2_HEADER_BYTES: usize = 9;
 /// Greater types are not assigned.
 const TYPE_MAX: u8 = 0x20;
 
+/// Types of frames that keep a connection going (RFC 9113 §6.3, §6.5, §6.7, §6.9).
+const PRIORITY: u8 = 2;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Http2,
@@ -101,6 +107,26 @@ impl Frames {
     /// Whether a stream of messages goes on that nobody waits for.
     pub fn has_unasked(&self) -> bool {
         self.streams.has_unasked()
+    }
+
+    /// Whether `bytes`, the next of `from`, are whole frames of HTTP/2 that only keep the connection going: what is
+    /// waited for neither begins nor ends with them.
+    pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
+        let between = self.halves[from as usize].have == 0
+            && (from == Side::Client || self.reading.is_none());
+        if self.format != Format::Http2 || !self.begun || !between || bytes.is_empty() {
+            return false;
+        }
+        let mut rest = bytes;
+        while let [l1, l2, l3, kind, _, _, _, _, _, payload @ ..] = rest {
+            let payload_bytes = u32::from_be_bytes([0, *l1, *l2, *l3]) as usize;
+            let Some(next) = payload.get(payload_bytes..) else { return false };
+            if !matches!(*kind, PRIORITY | SETTINGS | PING | WINDOW_UPDATE) {
+                return false;
+            }
+            rest = next;
+        }
+        rest.is_empty()
     }
 
     /// Takes what `feed` has from one side.

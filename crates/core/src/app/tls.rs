@@ -1,14 +1,16 @@
 //! TLS records (RFC 8446 §5, RFC 5246 §6.2): handshake phases, then turns of application data.
 //!
 //! Read first: RFC 8446 §2 and appendix D.4 (what TLS 1.3 disguises as TLS 1.2), RFC 5246 §7.3.
-//! Only record headers are used: they are readable whatever the snap length, and enough.
+//! Record headers are readable whatever the snap length, and mostly enough. Beside them only the
+//! ServerHello is read, which says whether TLS 1.3 resumes a session ([`hello`]).
 //! - TLS 1.3 shows itself by encrypted server records before the client has sent its Finished.
-//! - It was resumed if these are too few bytes for a certificate; TLS 1.2, if the server
-//!   changed ciphers first.
+//! - It was resumed if its ServerHello chooses a pre-shared key; where that cannot be read, if these are too
+//!   few bytes for a certificate. TLS 1.2 was, if the server changed ciphers first.
 //! - A Finished is told by its size.
 
 use super::exchanges::{Feed, Lost};
 use super::framer::Next;
+use super::hello;
 use super::mark::Side;
 
 const HEADER_BYTES: usize = 5;
@@ -27,6 +29,8 @@ const ALERT_RECORD: u16 = 2 + 1 + 16;
 const FINISHED_RECORDS: [u16; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
 /// An encrypted TLS 1.2 Finished is shorter with every cipher suite, a ClientHello longer.
 const FINISHED_TLS12_MAX: u16 = 96;
+/// So much of a ServerHello is read: with a key share of 1,120 bytes (X25519MLKEM768) it takes 1.3 KB.
+const HELLO_MAX_BYTES: usize = 2048;
 /// EncryptedExtensions and Finished alone stay below, the smallest certificate with its
 /// CertificateVerify does not.
 const RESUMED_MAX_BYTES: u32 = 400;
@@ -61,8 +65,19 @@ pub(super) struct Tls {
     server_encrypted_bytes: u32,
     client_encrypted_records: u8,
     tickets: Tickets,
+    /// The record that begins with a ServerHello, while it is read.
+    reading: Option<Box<Reading>>,
+    /// Whether the server's TLS 1.3 ServerHello takes up a session, once it was read.
+    takes_up: Option<bool>,
     /// The server said something else before it was asked.
     greets: bool,
+}
+
+/// A record of which the first bytes are to be read.
+struct Reading {
+    bytes: Vec<u8>,
+    wanted: usize,
+    record_bytes: usize,
 }
 
 /// One direction.
@@ -104,6 +119,13 @@ impl Tls {
             self.handshake_end(feed);
         }
         loop {
+            if from == Side::Server && self.reading.is_some() {
+                match self.read(feed) {
+                    None => return Ok(Next::More),
+                    Some(0) => {}
+                    Some(rest) => return Ok(Next::Skip(rest)),
+                }
+            }
             let half = &mut self.halves[from as usize];
             while usize::from(half.have) < HEADER_BYTES {
                 let Some(byte) = feed.byte() else {
@@ -119,10 +141,34 @@ impl Tls {
                 return Err(Lost);
             }
             self.record(from, content, length, feed)?;
-            if length > 0 {
+            if length > 0 && (from == Side::Client || self.reading.is_none()) {
                 return Ok(Next::Skip(u64::from(length)));
             }
         }
+    }
+
+    /// Takes what `feed` has of the ServerHello; answers how much of its record is left once that is read.
+    fn read(&mut self, feed: &mut Feed<'_>) -> Option<u64> {
+        let reading = self.reading.as_mut()?;
+        let lacks = reading.wanted - reading.bytes.len();
+        let taken = feed.rest();
+        let taken = &taken[..taken.len().min(lacks)];
+        reading.bytes.extend_from_slice(taken);
+        feed.pos += taken.len();
+        if taken.len() < lacks {
+            return None;
+        }
+        let Reading { bytes, wanted, record_bytes } = *self.reading.take()?;
+        self.takes_up = hello::takes_up(&bytes).or(self.takes_up);
+        Some((record_bytes - wanted) as u64)
+    }
+
+    /// Bytes are missing: a ServerHello can be done without.
+    #[cold]
+    #[inline(never)]
+    pub fn gap(&mut self, from: Side) -> Result<Next, Lost> {
+        let reading = self.reading.take_if(|_| from == Side::Server).ok_or(Lost)?;
+        Ok(Next::Skip((reading.record_bytes - reading.bytes.len()) as u64))
     }
 
     fn record(
@@ -157,6 +203,11 @@ impl Tls {
         let answered = self.halves[Side::Client as usize].changed_cipher;
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
+            if self.takes_up.is_none() && length > 0 {
+                let record_bytes = usize::from(length);
+                let wanted = record_bytes.min(HELLO_MAX_BYTES);
+                self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
+            }
         }
         let half = &mut self.halves[from as usize];
         if half.changed_cipher && length <= FINISHED_TLS12_MAX {
@@ -200,7 +251,7 @@ impl Tls {
     fn handshake_end(&mut self, feed: &mut Feed<'_>) {
         self.done = true;
         let resumed = if self.tls13 {
-            self.server_encrypted_bytes < RESUMED_MAX_BYTES
+            self.takes_up.unwrap_or(self.server_encrypted_bytes < RESUMED_MAX_BYTES)
         } else {
             self.server_first
         };

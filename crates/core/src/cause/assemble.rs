@@ -7,14 +7,16 @@ use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, behind, costs, cut_off, delayed_ack, facts, granted, legs,
-    lookup_proof, overflow, refusals, room, shared_link, standing, steps, syn_flood, unblamed,
+    Cause, Class, Owner, Role, behind, confidence, costs, cut_off, delayed_ack, facts, granted,
+    legs, lookup_proof, overflow, refusals, room, scans, shared_link, standing, steps, syn_flood,
+    unblamed,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
 use crate::report::{
-    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Report, Totals, Vantage,
+    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Observation, Report, Totals,
+    Vantage,
 };
 use crate::wire::Endpoint;
 
@@ -64,12 +66,12 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.latency = latency.latency();
     report.latency_histogram = latency;
     report.endpoints = endpoints(&tally);
-    let faults: Vec<_> = tally
-        .causes
-        .iter()
-        .filter(|(key, _)| key.cause.class() == Class::Fault)
-        .filter(|(key, cause)| is_fault(key, cause, &tally, floors))
-        .collect();
+    let scans = scans::Scans::of(&tally);
+    let wrong = tally.causes.iter().filter(|(key, _)| key.cause.class() == Class::Fault);
+    let wrong = wrong.filter(|(key, cause)| is_wrong(key, cause, &tally, floors));
+    let (scanned, wrong): (Vec<_>, Vec<_>) = wrong.partition(|part| scans.explain(*part));
+    let (minor, faults): (Vec<_>, Vec<_>) =
+        wrong.into_iter().partition(|(key, cause)| is_minor(key, cause, &tally, floors));
     let wall_ns = report.totals.wall_ns;
     let mut findings: Vec<_> = by_culprit(&faults, &tally.firsts)
         .iter()
@@ -78,7 +80,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
             finding(culprit, parts, &tally, wall_ns)
         })
         .collect();
-    let floods = floods(&tally);
+    let floods = floods(&tally, &scans);
     findings.retain(|finding| {
         !matches!(finding.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)
             || floods.iter().all(|flood| flood.culprit.endpoint != finding.culprit.endpoint)
@@ -86,7 +88,10 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults));
     behind::settle(&mut findings, &tally, floors);
-    report.observations.extend(unblamed::observe(&tally, floors, wall_ns, &faults));
+    report.observations.extend(scans.observe());
+    report.observations.extend(minor_observations(&minor, wall_ns));
+    let blamed: Vec<_> = faults.iter().chain(&minor).chain(&scanned).copied().collect();
+    report.observations.extend(unblamed::observe(&tally, floors, wall_ns, &blamed));
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
@@ -96,28 +101,40 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.totals.vantage = vantage(&tally);
 }
 
-/// A fault that takes less than this share of the time, and meets less than this share of the
-/// exchanges, does not head a report …
+/// A fault that takes less than this share of the time is slight where it also takes less than a cost must,
+/// unless it met as large a share of what was asked as a cost must take of the time.
 const SLIGHT: f64 = 0.01;
 
-/// … in which a cost takes this share of the time.
-const DOMINANT: f64 = 0.5;
+/// A cost that takes this share is most of the time.
+const MOST: f64 = 0.5;
 
 /// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
-/// distance and work take; lost time within a class; faults without lost time by severity. Only
-/// where every fault is slight does the cost come first that takes most of the time.
+/// distance and work take; lost time within a class; faults without lost time by severity. Costs that
+/// have a cost's share of all the time come before faults that lost none, or hardly any.
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
-    findings.sort_by_key(order);
-    let faults = findings.iter().take_while(|it| it.cause.class() == Class::Fault).count();
-    let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
-    let slight = findings[..faults].iter().all(|fault| {
-        fault.share < SLIGHT
-            && part(fault.affected.exchanges, totals.exchanges) < SLIGHT
-            && part(fault.affected.connections, totals.connections) < SLIGHT
+    let floors = Floors::default();
+    let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
+    let dominated = costs.clone().any(|cost| cost.share >= MOST);
+    findings.sort_by_key(|finding| {
+        let rank = match finding.cause.class() {
+            Class::Fault if !is_slight(finding, totals, &floors, dominated) => 0,
+            Class::Cost if finding.share >= floors.cost_share => 1,
+            Class::Fault => 2,
+            Class::Cost => 3,
+        };
+        (rank, order(finding))
     });
-    if slight && findings.get(faults).is_some_and(|cost| cost.share >= DOMINANT) {
-        findings[..=faults].rotate_right(1);
-    }
+}
+
+/// Whether `fault` lost hardly any time, and few exchanges; `dominated`: a cost takes most of the time.
+fn is_slight(fault: &Finding, totals: &Totals, floors: &Floors, dominated: bool) -> bool {
+    let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
+    let of_exchanges = part(fault.affected.exchanges, totals.exchanges);
+    let of_connections = part(fault.affected.connections, totals.connections);
+    // Nothing is asked on half-open connections.
+    let met = if fault.cause == Cause::SynFlood { of_connections } else { of_exchanges };
+    let rare = dominated && of_exchanges < SLIGHT && of_connections < SLIGHT;
+    fault.share < SLIGHT && (rare || fault.lost_ns < floors.cost_ns && met < floors.cost_share)
 }
 
 fn order(finding: &Finding) -> impl Ord + use<> {
@@ -127,11 +144,7 @@ fn order(finding: &Finding) -> impl Ord + use<> {
         Cause::Reset | Cause::IdleReset => 2,
         _ => 3,
     };
-    // Whoever scans ports waits for none of them.
-    let scan = finding.facts.iter().any(|(name, _)| *name == "scanner");
     (
-        finding.cause.class() == Class::Cost || scan,
-        scan,
         std::cmp::Reverse(finding.lost_ns),
         severity,
         finding.cause,
@@ -284,7 +297,24 @@ pub(super) fn move_cause(tally: &mut Tally, key: &Key, to: Cause, owners: Option
     }
 }
 
-fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
+/// What is wrong, and not worth a finding: a chain that was seen once and cost less than any of TCP's timers
+/// waits (40 ms for a delayed ACK is the shortest, and half of it the floor of a cost), or one refused
+/// attempt of a stranger.
+fn is_minor(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
+    match key.cause {
+        Cause::Refused => refusals::is_of_stranger(cause, tally),
+        other => !other.is_in_vain() && cause.count <= 1 && cause.lost_ns < floors.cost_ns,
+    }
+}
+
+fn minor_observations(minor: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
+    let (refused, once): (Vec<_>, Vec<_>) =
+        minor.iter().copied().partition(|(key, _)| key.cause == Cause::Refused);
+    let strangers = refusals::observe_strangers(&refused);
+    strangers.into_iter().chain(unblamed::observe_once(&once, wall_ns)).collect()
+}
+
+fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bool {
     if matches!(key.cause, Cause::Refused | Cause::Reset | Cause::IdleReset) {
         return true;
     }
@@ -316,7 +346,10 @@ fn is_fault(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             let after_ns = tally.cost_of(Cause::CongestionWindow, key.server);
             let with_window = (cause.lost_ns + after_ns) as f64 / wall_ns as f64;
             let often = cause.count >= 3 && with_window >= 2.5 * floors.fault_share;
-            broad && (often || with_window >= 12.5 * floors.fault_share)
+            // One that takes a quarter of a transfer, and as long as a cost has to take to matter.
+            let of_one = cause.share_max >= 12.5 * floors.fault_share;
+            let felt = key.cause == Cause::FastRecovery && cause.share_max_ns >= floors.cost_ns;
+            broad && (often || felt && of_one || with_window >= 12.5 * floors.fault_share)
         }
         Cause::SendBuffer | Cause::ReceiveWindow => {
             broad && room::is_short(key, cause, endpoint, floors)
@@ -340,11 +373,11 @@ pub(super) type Part<'a> = (&'a Key, &'a CauseTally);
 /// The parts of each finding, the greatest first: one resolver holds up the exchanges of many
 /// servers, and is to be changed once.
 fn by_culprit<'a>(faults: &[Part<'a>], firsts: &[First]) -> Vec<(Culprit, Vec<Part<'a>>)> {
-    let (sweeps, cut_off) = (refusals::Sweeps::of(faults), CutOff::of(faults, firsts));
+    let cut_off = CutOff::of(faults, firsts);
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for &(key, cause) in faults {
         let part = (key, cause);
-        let culprit = cut_off.culprit(part).unwrap_or_else(|| sweeps.culprit(part));
+        let culprit = cut_off.culprit(part).unwrap_or_else(|| refusals::culprit(key));
         groups.entry((key.cause, key.sender, culprit)).or_default().push((key, cause));
     }
     let groups = groups.into_iter().map(|((_, _, culprit), parts)| (culprit, parts));
@@ -401,7 +434,7 @@ pub(super) fn finding(
         latency: all.latency(),
         // An exchange that two parts of one cause were found in stands there twice.
         counterfactual: all.exchanged(&cause.now, &cause.without).latency().at_most(&all.latency()),
-        confidence: facts::confidence(key, cause),
+        confidence: confidence::of(key.cause, cause, tally.is_flawed()),
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),
@@ -414,8 +447,12 @@ pub(super) fn finding(
     }
 }
 
-fn floods(tally: &Tally) -> Vec<Finding> {
+fn floods(tally: &Tally, scans: &scans::Scans) -> Vec<Finding> {
     let floods = tally.endpoints.iter().filter_map(|(&server, endpoint)| {
+        let source = endpoint.flood.only_source();
+        if source.is_some_and(|client| scans.is_of(client, server)) {
+            return None;
+        }
         // Whoever has to wait for a listener under a flood waits because of it.
         let waits = |(key, _): &(&Key, &CauseTally)| {
             matches!(key.cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow)

@@ -4,8 +4,9 @@ use super::assemble::{Floors, finding};
 use super::culprit::culprit;
 use super::facts::Facts;
 use super::scene::Proof;
+use super::slow::{self, Firsts, Tail};
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use super::{Cause, Class, Owner, tls_handshake};
+use super::{Cause, Class, Owner, confidence, tls_handshake};
 use crate::app::Side;
 use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
@@ -32,6 +33,7 @@ pub(super) fn costs(
     faults: &[(&Key, &CauseTally)],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let context = Context { tally, floors, wall_ns, firsts: Firsts::of(tally) };
     let mut covered: HashMap<Endpoint, Ledger> = HashMap::new();
     for (key, cause) in faults {
         covered.entry(key.server).or_default().merge(&cause.covers);
@@ -47,7 +49,7 @@ pub(super) fn costs(
             let cost_ns = owned_ns.saturating_sub(told(owners).max(late_ns));
             let sender = if cause == Cause::ClientThink { Side::Client } else { Side::Server };
             let about = (cause, sender, server);
-            findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
+            findings.extend(cost(&context, about, cost_ns, endpoint));
         }
         // Whose window it is depends on who sends: uploads open the client's.
         for (cause, sender) in [Cause::SlowStart, Cause::CongestionWindow]
@@ -59,26 +61,31 @@ pub(super) fn costs(
             let met = tally.causes.of(server).filter(of_sender);
             let cost_ns = met.map(|(_, it)| it.lost_ns).sum();
             let about = (cause, sender, server);
-            findings.extend(cost(tally, floors, wall_ns, about, cost_ns, endpoint));
+            findings.extend(cost(&context, about, cost_ns, endpoint));
         }
     }
     debug_assert!(findings.iter().all(|finding| finding.cause.class() == Class::Cost));
     findings
 }
 
-fn cost(
-    tally: &Tally,
-    floors: &Floors,
+/// What all costs are told from.
+struct Context<'a> {
+    tally: &'a Tally,
+    floors: &'a Floors,
+    /// Wall time of all exchanges, ns.
     wall_ns: u64,
+    firsts: Firsts<'a>,
+}
+
+fn cost(
+    context: &Context<'_>,
     (cause, sender, server): (Cause, Side, Endpoint),
     cost_ns: u64,
     endpoint: &EndpointTally,
 ) -> Option<Finding> {
+    let &Context { tally, floors, wall_ns, ref firsts } = context;
     let total_ns = endpoint.all.ledger.total_ns().max(1);
-    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
-    // A round trip is what every exchange costs: it is worth a word where it is a long one.
-    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
-    if (cost_ns as f64) < floors.cost_share * total_ns as f64 || mean_ns < floor_ns {
+    if (cost_ns as f64) < floors.cost_share * total_ns as f64 {
         return None;
     }
     // Of a handshake, what its ends took is only a part.
@@ -94,6 +101,15 @@ fn cost(
             (Key { cause, sender, server, culprit }, CauseTally::default())
         }
     };
+    let tail = Tail::of(cause, &tallied, endpoint);
+    let mean_ns = cost_ns / endpoint.all.exchanges.max(1);
+    // A round trip is what every exchange costs: it is worth a word where it is a long one.
+    let floor_ns = if cause == Cause::PathRtt { 5 * floors.cost_ns } else { floors.cost_ns };
+    let rows = (cause == Cause::PathRtt).then(|| firsts.rows(server, endpoint));
+    let rows = rows.filter(|rows| slow::adds_up(rows, endpoint, cost_ns, floors));
+    if mean_ns < floor_ns && !tail.is_felt(endpoint, cost_ns, floors) && rows.is_none() {
+        return None;
+    }
     let mut finding = finding(key.culprit, &[(&key, &tallied)], tally, wall_ns);
     finding.lost_ns = cost_ns;
     finding.share = cost_ns as f64 / wall_ns.max(1) as f64;
@@ -103,11 +119,23 @@ fn cost(
         finding.protocol = endpoint.protocol;
         finding.software = endpoint.software.clone().map(String::from);
         finding.counterfactual = scaled(&finding.latency, 1.0 - cost_ns as f64 / total_ns as f64);
-        finding.confidence = 0.95;
+        finding.confidence = confidence::of_many(cause, endpoint.all.exchanges);
         show(cause, endpoint, &mut finding);
     }
     let mut facts: Facts = std::mem::take(&mut finding.facts).into_iter().collect();
     facts.extend(endpoint_facts(cause, endpoint));
+    facts.extend(rows.as_ref().map(slow::sequence_facts).unwrap_or_default());
+    let of_few = tail.facts(endpoint, cost_ns);
+    if rows.is_none() && !of_few.is_empty() {
+        finding.affected.exchanges = tail.count;
+        if tallied.exchanges == 0
+            && let Some(tail) = endpoint.tails.of(cause)
+        {
+            let without = endpoint.all.latency.exchanged(&tail.now, &tail.without).latency();
+            finding.counterfactual = without.at_most(&finding.latency);
+        }
+        facts.extend(of_few);
+    }
     if cause == Cause::TlsHandshake {
         facts.extend(tls_handshake::tell(&mut finding, server, endpoint, tally));
     }

@@ -1,11 +1,11 @@
-//! The values that go into a finding's words, and how sure it is.
+//! The values that go into a finding's words.
 
 use super::scene::AMID;
 use super::tally::{CauseTally, EndpointTally, Key};
 use super::{Cause, fallback, overflow, room};
 use crate::app::Side;
 use crate::histogram::Histogram;
-use crate::report::{Fact, RuledOut, Vantage};
+use crate::report::{Fact, RuledOut};
 use std::collections::BTreeMap;
 
 /// Values by name.
@@ -16,6 +16,8 @@ pub fn facts(key: &Key, cause: &CauseTally, endpoint: Option<&EndpointTally>) ->
     // An attempt is one, however often it was repeated.
     let count = match key.cause {
         Cause::SynRetransmit | Cause::AcceptQueueOverflow => cause.exchanges,
+        // Segments are lost, and several of them are repaired in one silence.
+        Cause::FastRecovery => cause.count.max(cause.repaired),
         _ => cause.count,
     };
     let mut facts = Facts::from([
@@ -92,7 +94,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
 }
 
 /// What most of the time is said to be of.
-const MOST: f64 = 0.8;
+pub(super) const MOST: f64 = 0.8;
 
 /// Where a tenth of the waits have most of the time, the usual one tells little.
 fn few_long(waits: &Histogram) -> Facts {
@@ -135,20 +137,6 @@ pub fn perhaps_distance(
     let least_ns = endpoint.server_leg_max_ns.map_or(least_ns, |max_ns| max_ns.min(least_ns));
     let matters = 2 * least_ns >= cause.waits.quantile_ns(0.5);
     (!endpoint.server_leg_known && matters).then_some(("distance_max_ns", Fact::Ns(least_ns)))
-}
-
-/// How sure the finding is, 0 to 1: more cases and a vantage at the silent side help, a trace
-/// that shows one link of the chain only by inference does not.
-pub fn confidence(key: &Key, cause: &CauseTally) -> f64 {
-    let cases = cause.exchanges.max(1) as f64;
-    let repeated = 1.0 - 0.3 / cases;
-    let place = match (cause.worst.as_ref().map(|instance| instance.vantage), key.sender) {
-        (Some(Vantage::Server), Side::Server) | (Some(Vantage::Client), Side::Client) => 0.99,
-        (Some(Vantage::Local), _) => 0.98,
-        (Some(Vantage::Unknown), _) => 0.7,
-        _ => 0.95,
-    };
-    (repeated * place * 100.0).round() / 100.0
 }
 
 /// Look-alikes that the clearest instance excludes, and those that only all cases together do.

@@ -195,6 +195,42 @@ impl Cause {
         matches!(self, Self::Refused | Self::Reset | Self::IdleReset | Self::DnsFailure)
     }
 
+    /// The owners in whose time its cost lies. Where it makes exchanges come to nothing, that is any.
+    pub fn owners(self) -> &'static [Owner] {
+        match self {
+            Self::NagleDelayedAck => &[Owner::NagleDelayedAck],
+            Self::DelayedAck => &[Owner::DelayedAck],
+            Self::SendBuffer => &[Owner::SendBuffer],
+            Self::ReceiveWindow => &[Owner::ReceiveWindow],
+            Self::ZeroWindow => &[Owner::ZeroWindow],
+            Self::SlowStart | Self::CongestionWindow => &[Owner::CongestionWindow],
+            Self::RetransmissionTimeout | Self::MtuBlackHole => &[Owner::RetransmissionTimeout],
+            Self::FastRecovery | Self::Reordering => &[Owner::FastRecovery],
+            Self::SpuriousRetransmission => &[Owner::FastRecovery, Owner::RetransmissionTimeout],
+            Self::SynRetransmit => &[Owner::SynRetransmit],
+            Self::PathRtt => &[Owner::Path, Owner::Connect],
+            Self::Bandwidth => &[Owner::Bandwidth, Owner::Queueing],
+            Self::Bufferbloat => &[Owner::Queueing],
+            Self::AcceptQueueOverflow => &[Owner::Connect],
+            Self::SynFlood => &[Owner::SynRetransmit, Owner::Connect],
+            Self::TlsHandshake => &[Owner::Tls],
+            Self::Http100Continue => &[Owner::Http100Continue],
+            Self::DnsSlow
+            | Self::DnsTimeout
+            | Self::DnsFailure
+            | Self::DnsSearch
+            | Self::ReverseDnsTimeout => &[Owner::Dns],
+            Self::ServerThink => &[Owner::Server],
+            Self::ClientThink => &[Owner::Client],
+            Self::Refused
+            | Self::Reset
+            | Self::IdleReset
+            | Self::ConntrackFull
+            | Self::ConntrackRace
+            | Self::PortExhaustion => &[],
+        }
+    }
+
     /// Whether it is a fault or a cost.
     pub fn class(self) -> Class {
         match self {

@@ -4,10 +4,10 @@
 use super::scene::{Proof, Scene, window_open};
 use super::{Cause, Owner, Slice, set_up};
 use crate::report::Fact;
-use crate::tcp::{Gap, RTO_MIN_NS, Recovery, Turn};
+use crate::tcp::{Gap, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, Recovery, Turn};
 
-/// Least silence before unseen packets count as repaired by timer: two delayed round trips of a
-/// tail-loss probe are longer, and so is every RTO.
+/// Least silence before a sender that went on with the answer to a repetition had waited for it: two
+/// delayed round trips of a tail-loss probe are longer, and so is every RTO.
 const UNSEEN_FLOOR_NS: u64 = 10_000_000;
 
 /// The same where the beginning of an answer is missing: nothing of it came, so that its sender
@@ -35,10 +35,13 @@ pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
-        Turn::Continues => UNSEEN_FLOOR_NS,
+        // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
+        Turn::Continues if gap.missing_packets == 1 => UNSEEN_FLOOR_NS,
+        Turn::Continues => RTO_MIN_NS,
     };
     let waited = |floor_ns: u64| rest_ns >= floor_ns.max(2 * gap.rtt_base_ns);
     let missing = gap.missing_packets > 0
+        && rest_ns >= timer_min_ns(gap)
         && (gap.turn == Turn::Answers || !gap.ack_triggered())
         && waited(floor_ns);
     if missing {
@@ -51,6 +54,14 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| timed_out(rest_ns))
 }
 
+/// The least time in which the timer can have repeated what is missing, ns: what is more than a flight are
+/// retransmissions that were lost as well, and each of them doubles the RTO (RFC 6298 §5.5).
+fn timer_min_ns(gap: &Gap) -> u64 {
+    let flight = (gap.flight_reached / gap.smss.max(1)).max(INITIAL_WINDOW_SEGMENTS);
+    let lost_again = u64::from(gap.missing_packets).saturating_sub(flight).min(16);
+    RTO_MIN_NS * ((1 << lost_again) - 1)
+}
+
 /// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
 /// (RFC 6298 §5.5). Before that the sender had nothing to send.
 fn timer_max_ns(gap: &Gap) -> u64 {
@@ -58,15 +69,16 @@ fn timer_max_ns(gap: &Gap) -> u64 {
     first_ns.saturating_mul((1 << gap.missing_packets.min(16)) - 1)
 }
 
-/// The sender had more in its buffer (its last segment was full and not pushed, RFC 9293
-/// §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open. So it
-/// did send it, and it never came here. What comes in its place sooner than by an RTO is the probe for a
-/// lost tail (RFC 8985 §7.3), the last segment that there was: what goes on in the midst of a message was
-/// held up on its way, behind what others had sent.
+/// The sender had more of a message that it has announced in its buffer (its last segment was full and not
+/// pushed, RFC 9293 §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open.
+/// So it did send it, and it never came here, over IPv6, which has no identification that could say so. What
+/// comes in its place sooner than by an RTO is the probe for a lost tail (RFC 8985 §7.3), the last segment that
+/// there was: what goes on in the midst of a message was held up on its way, behind what others had sent.
 fn withheld(gap: &Gap) -> bool {
     let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
     let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
     gap.more_queued
+        && gap.owes
         && by_timer
         && !gap.holed
         && gap.turn == Turn::Continues

@@ -85,6 +85,11 @@ impl Notes {
         }
     }
 
+    /// Whether frames were captured twice.
+    pub fn has_copies(&self) -> bool {
+        self.duplicates > 0
+    }
+
     /// Takes what a connection that is over shows.
     pub fn connection(&mut self, connection: &Connection) {
         let faults = connection.faults();

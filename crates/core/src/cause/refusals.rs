@@ -1,15 +1,15 @@
-//! Connection attempts that were refused, taken together: by something on the path, or on many ports
-//! of one host.
+//! Connection attempts that were refused, taken together: by something on the path, on many ports of one
+//! host, or of strangers.
 
 use super::assemble::Part;
-use super::tally::{CauseTally, Key, Tally};
+use super::tally::{CauseTally, First, Key, Tally};
 use super::{Cause, Role};
-use crate::report::{Culprit, Fact};
+use crate::report::{Culprit, Fact, Observation};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
 /// No client has so many services to reach at one host.
-const SCANNED_PORTS: usize = 16;
+pub(super) const SCANNED_PORTS: u64 = 16;
 
 /// A RST that comes from elsewhere than its host's other packets, by its time to live, is not the
 /// host's: something on the path sent it.
@@ -39,28 +39,35 @@ pub(super) fn settle(tally: &mut Tally) {
 }
 
 /// No client has so many hosts to reach of which none takes it.
-const SCANNED_HOSTS: usize = 64;
+pub(super) const SCANNED_HOSTS: usize = 64;
 
-/// Clients that try one host after the other, and are refused by all of them.
-pub(super) struct Sweeps(HashSet<[u8; 16]>);
+/// Whether `cause`, one refused attempt, is of a client that has nothing else to do with the hosts of this
+/// capture, while others do: a stranger's probe tells nothing of the service that is asked about. Where
+/// the attempt is all there is, it is what the capture was made for.
+pub(super) fn is_of_stranger(cause: &CauseTally, tally: &Tally) -> bool {
+    let is_known = |address: [u8; 16]| {
+        let of_client = |first: &First| first.established && first.client == address;
+        tally.hosts.may_know(address) || tally.firsts.iter().any(of_client)
+    };
+    let others = tally.endpoints.values().any(|endpoint| endpoint.established > 0);
+    let busy = others || !tally.hosts.are_none();
+    busy && cause.exchanges == 1 && client(cause).is_some_and(|address| !is_known(address))
+}
 
-impl Sweeps {
-    /// Those among `faults`.
-    pub(super) fn of(faults: &[Part<'_>]) -> Self {
-        let refused = faults.iter().filter(|(key, _)| key.cause == Cause::Refused);
-        Self(clients_of_many(refused, SCANNED_HOSTS))
+/// What refused attempts of strangers are told as, if there were any.
+pub(super) fn observe_strangers(strangers: &[Part<'_>]) -> Option<Observation> {
+    let ((key, first), others) = strangers.split_first()?;
+    let mut facts = vec![("count", Fact::Count(strangers.len() as u64))];
+    if others.is_empty()
+        && let Some(address) = client(first)
+    {
+        let stranger = Endpoint { address, port: 0 };
+        facts.push(("client", Fact::Text(stranger.ip().to_string())));
+        facts.push(("server", Fact::Text(key.server.to_string())));
     }
-
-    /// Whom a finding about this part blames.
-    pub(super) fn culprit(&self, (key, cause): Part<'_>) -> Culprit {
-        let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
-        match client(cause).filter(|client| by_host && self.0.contains(client)) {
-            Some(address) => {
-                Culprit { role: Role::Client, endpoint: Endpoint { address, port: 0 } }
-            }
-            None => culprit(key),
-        }
-    }
+    let evidence = first.worst.as_ref().map(|instance| instance.proof.evidence());
+    let frames = evidence.unwrap_or_default().iter().map(|it| it.frame).collect();
+    Some(Observation { id: "refused_strangers", facts, frames })
 }
 
 /// The addresses of clients that met what `parts` tell at so many hosts or more.
@@ -84,36 +91,27 @@ pub(super) fn client(cause: &CauseTally) -> Option<[u8; 16]> {
 }
 
 /// Whom a finding about `key` blames: a host refuses on all its ports at once.
-fn culprit(key: &Key) -> Culprit {
+pub(super) fn culprit(key: &Key) -> Culprit {
     let by_host = key.cause == Cause::Refused && key.culprit.role == Role::Server;
     let port = if by_host { 0 } else { key.culprit.endpoint.port };
     Culprit { endpoint: Endpoint { port, ..key.culprit.endpoint }, ..key.culprit }
 }
 
-/// What the parts of a finding have in common: on how many ports, and who tried them all.
+/// What the parts of a finding have in common: on how many ports, or at how many hosts.
 pub(super) fn facts(parts: &[Part<'_>]) -> Vec<(&'static str, Fact)> {
-    let Some(((key, first), others)) = parts.split_first() else { return Vec::new() };
+    let Some(((key, _), others)) = parts.split_first() else { return Vec::new() };
     if key.cause != Cause::Refused || others.is_empty() {
         return Vec::new();
     }
     let hosts: HashSet<_> = parts.iter().map(|(key, _)| key.server.address).collect();
     // Those that are told together may be one port or many.
     let apart = parts.iter().filter(|(key, _)| key.server.port > 0).count();
-    let of = match hosts.len() {
+    let (name, count) = match hosts.len() {
         1 if apart == parts.len() => ("ports", apart),
         1 => ("ports_least", apart),
         hosts => ("hosts", hosts),
     };
-    let mut facts = vec![(of.0, Fact::Count(of.1 as u64))];
-    let scanner = client(first).filter(|scanner| {
-        let same = |(_, cause): &Part<'_>| client(cause) == Some(*scanner);
-        parts.len() >= SCANNED_PORTS && others.iter().all(same)
-    });
-    facts.extend(scanner.map(|address| {
-        let scanner = Endpoint { address, port: 0 };
-        ("scanner", Fact::Text(scanner.ip().to_string()))
-    }));
-    facts
+    vec![(name, Fact::Count(count as u64))]
 }
 
 #[cfg(test)]
@@ -140,43 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn one_client_that_tries_many_ports_scans_them() {
-        assert_eq!(names(&refused(100, |_| 1)), ["ports", "scanner"]);
-        assert_eq!(names(&refused(100, |port| port as u8)), ["ports"]);
-        assert_eq!(names(&refused(2, |_| 1)), ["ports"]);
-        assert!(names(&refused(1, |_| 1)).is_empty());
-    }
-
-    #[test]
     fn ports_that_are_told_together_are_not_counted() {
-        let mut parts = refused(100, |_| 1);
+        assert_eq!(names(&refused(12, |_| 1)), ["ports"]);
+        assert!(names(&refused(1, |_| 1)).is_empty());
+        let mut parts = refused(12, |port| port as u8);
         parts[0].0.server.port = 0;
-        assert_eq!(names(&parts), ["ports_least", "scanner"]);
+        assert_eq!(names(&parts), ["ports_least"]);
         let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
-        assert_eq!(facts(&parts)[0].1, Fact::Count(99));
-    }
-
-    #[test]
-    fn one_client_that_every_host_refuses_sweeps_the_network() {
-        let parts = refused(100, |_| 1).into_iter().zip(0..).map(|((mut key, cause), host)| {
-            key.server.address[15] = host;
-            key.culprit.endpoint = key.server;
-            (key, cause)
-        });
-        let parts: Vec<_> = parts.collect();
-        let parts: Vec<_> = parts.iter().map(|(key, cause)| (key, cause)).collect();
-        let whole = Sweeps::of(&parts);
-        let culprits: Vec<_> = parts.iter().map(|&part| whole.culprit(part)).collect();
-        let scanner = Endpoint { address: [1; 16], port: 0 };
-        assert!(culprits.iter().all(|it| (it.role, it.endpoint) == (Role::Client, scanner)));
-        let names: Vec<_> = facts(&parts).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["hosts", "scanner"]);
-        let mut shared = parts[0].1.clone();
-        shared.callers.add([2; 16], 1);
-        assert_eq!(whole.culprit((parts[0].0, &shared)).role, Role::Server);
-        let few = &parts[..20];
-        let part = Sweeps::of(few);
-        assert!(few.iter().all(|&one| part.culprit(one).role == Role::Server));
+        assert_eq!(facts(&parts)[0].1, Fact::Count(11));
     }
 
     #[test]

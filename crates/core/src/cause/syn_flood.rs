@@ -2,7 +2,7 @@
 
 use super::scene::Proof;
 use super::tally::EndpointTally;
-use super::{Cause, Role};
+use super::{Cause, Role, confidence};
 use crate::app::Side;
 use crate::report::{Affected, Culprit, Evidence, Fact, Finding, RuledOut};
 use crate::tcp::{Connection, Sighting};
@@ -24,7 +24,9 @@ pub struct Flood {
     /// How many.
     pub count: u64,
     /// Of them answered with SYN-ACK.
-    answered: u64,
+    pub answered: u64,
+    /// Of them those of which only the SYN-ACK was captured.
+    answers_alone: u64,
     first_ns: Option<u64>,
     last_ns: u64,
     sources: BTreeSet<[u8; 16]>,
@@ -46,15 +48,17 @@ impl Flood {
     pub fn add(&mut self, connection: &Connection) {
         self.count += 1;
         self.answered += u64::from(connection.setup.syn_acks > 0);
+        self.answers_alone += u64::from(connection.setup.answers_alone());
         let at_ns = connection.first_ns;
         self.first_ns = Some(self.first_ns.map_or(at_ns, |first_ns| first_ns.min(at_ns)));
         self.last_ns = self.last_ns.max(at_ns);
         if self.sources.len() < SOURCES_MAX {
             self.sources.insert(connection.client().address);
         }
-        if let Some(syn) = connection.setup.frames().syn {
-            let (first, last) = self.frames.unwrap_or((syn, syn));
-            self.frames = Some((earlier(first, syn), later(last, syn)));
+        let frames = connection.setup.frames();
+        if let Some(seen) = frames.syn.or(frames.syn_ack) {
+            let (first, last) = self.frames.unwrap_or((seen, seen));
+            self.frames = Some((earlier(first, seen), later(last, seen)));
         }
     }
 
@@ -62,6 +66,7 @@ impl Flood {
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.answered += other.answered;
+        self.answers_alone += other.answers_alone;
         self.first_ns = match (self.first_ns, other.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),
@@ -79,9 +84,26 @@ impl Flood {
     fn evidence(&self) -> Vec<Evidence> {
         let Some((first, last)) = self.frames else { return Vec::new() };
         let mut proof = Proof::default();
-        proof.see("syn", first);
-        proof.see("syn", last);
+        for seen in [first, last] {
+            proof.see(if seen.from == Side::Client { "syn" } else { "syn_ack" }, seen);
+        }
         proof.evidence()
+    }
+
+    /// Whether the capture shows the server's answers only, as one of a single direction does.
+    fn is_of_answers(&self) -> bool {
+        2 * self.answers_alone > self.count
+    }
+
+    /// The only client of all of them, if there is one.
+    pub(super) fn only_source(&self) -> Option<[u8; 16]> {
+        let mut sources = self.sources.iter();
+        sources.next().copied().filter(|_| sources.next().is_none())
+    }
+
+    /// Its first and its last frame.
+    pub(super) fn ends(&self) -> Option<(Sighting, Sighting)> {
+        self.frames
     }
 
     fn ruled_out(&self) -> Vec<RuledOut> {
@@ -114,7 +136,17 @@ impl Flood {
 pub(super) fn is_flooded(endpoint: &EndpointTally) -> bool {
     let flood = &endpoint.flood;
     let many = flood.count >= HALF_OPEN_FLOOR && flood.per_second() >= RATE_FLOOR;
-    many && endpoint.established < flood.count / 4
+    many && completed(endpoint) < flood.count / 4
+}
+
+/// Handshakes that were completed. Where the clients' half was not captured, those are taken for such
+/// behind which the server sent anything at all.
+fn completed(endpoint: &EndpointTally) -> u64 {
+    if endpoint.flood.is_of_answers() {
+        endpoint.connections.saturating_sub(endpoint.flood.count)
+    } else {
+        endpoint.established
+    }
 }
 
 /// A flood, if there is one. `repeated` exchanges of others had
@@ -131,10 +163,10 @@ pub(super) fn recognise(
     }
     let latency = endpoint.all.latency.latency();
     let facts = vec![
-        ("syns", Fact::Count(flood.count)),
+        (if flood.is_of_answers() { "answers" } else { "syns" }, Fact::Count(flood.count)),
         ("duration_ns", Fact::Ns(flood.duration_ns())),
         ("sources", Fact::Count(flood.sources.len() as u64)),
-        ("completed", Fact::Count(endpoint.established)),
+        ("completed", Fact::Count(completed(endpoint))),
         ("rate", Fact::Count(flood.rate())),
         ("rate_bps", Fact::BitsPerSecond(flood.rate().saturating_mul(60 * 8))),
     ];
@@ -151,7 +183,7 @@ pub(super) fn recognise(
         share: 0.0,
         latency,
         counterfactual: latency,
-        confidence: 0.95,
+        confidence: confidence::of_many(Cause::SynFlood, flood.count),
         evidence: flood.evidence(),
         evidence_flow: None,
         evidence_exchange: 0,

@@ -7,8 +7,11 @@ mod endings;
 mod endpoint;
 mod flows;
 mod heard;
+mod hosts;
 mod queues;
+mod rows;
 mod runs;
+mod tails;
 mod waits;
 
 pub use callers::Callers;
@@ -18,8 +21,11 @@ use endings::closed_on;
 pub use endpoint::{EndpointTally, Group, KIND_OTHER, Sample};
 pub use flows::{Flow, Flows};
 pub use heard::Heard;
+pub use hosts::Hosts;
 pub use queues::{Queues, Small, Transfer};
+pub use rows::{Rows, SEQUENCE_MIN};
 use runs::Runs;
+pub use tails::{Tails, slow_ns};
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
 use super::fallback::{self, Unanswered};
@@ -165,6 +171,8 @@ pub struct Tally {
     pub queues: Queues,
     /// Who sent much.
     pub flows: Flows,
+    /// Who took part in connections that were set up, visits aside.
+    pub hosts: Hosts,
     /// Ways between hosts, for connections that do not show them.
     pub(super) legs: Legs,
     /// Exchanges that are counted together, see [`Tally::settle`].
@@ -182,6 +190,9 @@ impl Sink for Tally {
         if !self.worst.passes_over(visited) || !self.runs.take_visit(visited) {
             return false;
         }
+        if visited.wall_ns() >= WAIT_MIN_NS {
+            self.at(visited.server).tails.visit(visited);
+        }
         self.queues.visit(visited);
         self.worst.pass_over();
         self.connections += 1;
@@ -192,10 +203,19 @@ impl Sink for Tally {
     }
 
     fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
-        !is_lookup(connection)
+        let taken = !is_lookup(connection)
             && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
-            && self.runs.take_plain(connection, plain)
+            && self.runs.take_plain(connection, plain);
+        let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
+            || plain.path_ns >= slow_ns(Cause::PathRtt);
+        if taken && is_slow {
+            self.at(connection.server()).tails.plain(plain);
+        }
+        if taken && plain.row.count >= SEQUENCE_MIN {
+            self.at(connection.server()).rows.add(&plain.row, plain.path_ns);
+        }
+        taken
     }
 
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
@@ -203,6 +223,14 @@ impl Sink for Tally {
             // It is counted with what waited for it, or else as a look-up.
             self.spoken(connection, exchange);
             return;
+        }
+        if exchange.wall_ns() >= WAIT_MIN_NS {
+            self.at(connection.server()).tails.exchange(exchange);
+        }
+        let row = connection.totals.row();
+        if row.count >= SEQUENCE_MIN {
+            let path_ns = exchange.ledger.of(Owner::Path);
+            self.at(connection.server()).rows.add(&row, path_ns);
         }
         self.queues.exchange(connection, exchange);
         self.flows.exchange(connection, exchange);
@@ -245,6 +273,10 @@ impl Sink for Tally {
             fallback::bound(&mut self.unanswered);
         }
         self.vantages[connection.vantage() as usize] += 1;
+        if connection.setup.is_established() || connection.setup.confirmed && connection.mid_stream
+        {
+            self.hosts.add([connection.client().address, connection.server().address]);
+        }
         self.notes.connection(connection);
         self.worst.connection(connection);
         self.legs.connection(connection);
@@ -267,6 +299,13 @@ impl Sink for Tally {
 }
 
 impl Tally {
+    /// What is added up about `server`.
+    #[inline(never)]
+    fn at(&mut self, server: Endpoint) -> &mut EndpointTally {
+        let place = self.place(server);
+        self.endpoints.entry(place).or_default()
+    }
+
     /// Keeps an exchange that is a look-up.
     #[cold]
     #[inline(never)]
@@ -360,6 +399,11 @@ impl Tally {
         2 * self.notes.one_sided() > self.connections
     }
 
+    /// Whether the capture does not show every frame just once.
+    pub(crate) fn is_flawed(&self) -> bool {
+        self.one_way() || self.notes.has_copies()
+    }
+
     fn cause(&mut self, connection: &Connection, exchange: &Exchange, chain: &Chain) {
         let place = self.place(connection.server());
         let key = Key::of(chain.cause, chain.sender, connection).within(place);
@@ -426,6 +470,7 @@ impl Tally {
         self.worst.merge(other.worst);
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
+        self.hosts.merge(&other.hosts);
         self.legs.merge(other.legs);
         self.connections += other.connections;
         for (mine, theirs) in self.vantages.iter_mut().zip(other.vantages) {

@@ -8,7 +8,7 @@ use super::facts::facts;
 use super::room::{self, Bearable};
 use super::tally::Tally;
 use super::{Cause, Class};
-use crate::report::{Fact, Observation};
+use crate::report::{Fact, Observation, phrases};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 
@@ -31,6 +31,25 @@ pub(super) fn observe(
         groups.values().filter_map(|parts| observation(parts, tally, floors, wall_ns)).collect();
     all.sort_by_key(|(lost_ns, _)| std::cmp::Reverse(*lost_ns));
     all.into_iter().map(|(_, observation)| observation).collect()
+}
+
+/// What would be a fault, if it had been met more than once or had cost more.
+pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
+    let mut once = once.to_vec();
+    once.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), (*key).clone()));
+    let observation = |(key, cause): &Part<'_>| {
+        let share = cause.lost_ns as f64 / wall_ns.max(1) as f64;
+        let facts = vec![
+            ("cause", Fact::Text(key.cause.id().into())),
+            ("lost_ns", Fact::Ns(cause.lost_ns)),
+            ("share", Fact::Share(share)),
+            ("server", Fact::Text(phrases::place(&key.server))),
+        ];
+        let evidence = cause.worst.as_ref().map(|instance| instance.proof.evidence());
+        let frames = evidence.unwrap_or_default().iter().map(|it| it.frame).collect();
+        Observation { id: "seen_once", facts, frames }
+    };
+    once.iter().map(observation).collect()
 }
 
 /// What was waited for of all these culprits, ns, and how that is told.

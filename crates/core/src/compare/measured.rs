@@ -1,6 +1,6 @@
 //! What of a report is compared, whether it comes from an analysis or as JSON.
 
-use super::Sample;
+use super::{Load, Sample};
 use crate::report::{Latency, Report, SCHEMA_VERSION, vantage_id};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,8 @@ pub struct Measured {
     pub findings: Vec<Found>,
     /// Where it was captured, an id of the report.
     pub vantage: String,
+    /// What was asked in it.
+    pub load: Load,
 }
 
 /// A finding, as far as it is compared: those of the same cause and role count as one.
@@ -58,6 +60,21 @@ struct View {
     latency: Latency,
     latency_histogram: Option<Vec<(u64, u64)>>,
     findings: Vec<Finding>,
+    #[serde(default)]
+    endpoints: Vec<Place>,
+}
+
+#[derive(serde::Deserialize)]
+struct Place {
+    endpoint: String,
+    exchanges: u64,
+    kinds: Vec<Kind>,
+}
+
+#[derive(serde::Deserialize)]
+struct Kind {
+    kind: String,
+    exchanges: u64,
 }
 
 #[derive(serde::Deserialize)]
@@ -105,6 +122,7 @@ impl Measured {
             ledger: report.ledger.iter().map(|(owner, ns)| (owner.id().into(), ns)).collect(),
             findings: joined(findings),
             vantage: vantage_id(report.totals.vantage).into(),
+            load: Load::of(report),
         }
     }
 
@@ -132,6 +150,7 @@ impl Measured {
             ledger: view.ledger.into_iter().filter(|(_, ns)| *ns > 0).collect(),
             findings: joined(findings),
             vantage: view.totals.vantage,
+            load: load(&view.endpoints),
         })
     }
 
@@ -176,6 +195,17 @@ impl Measured {
     pub fn found(&self, like: &Found) -> Option<&Found> {
         self.findings.iter().find(|found| found.is_same(like))
     }
+}
+
+/// What was asked at `places`.
+fn load(places: &[Place]) -> Load {
+    let mut load = Load::default();
+    for place in places {
+        let port = place.endpoint.rsplit(':').next().and_then(|port| port.parse().ok());
+        let kinds = place.kinds.iter().map(|kind| (kind.kind.as_str(), kind.exchanges));
+        load.add(port.unwrap_or(0), place.exchanges, kinds);
+    }
+    load
 }
 
 /// One for each cause and role, in the order in which they come.

@@ -14,12 +14,16 @@
 //! compares ranks, the shift is the median of all differences, and the tails are counts. All of
 //! it is computed from counted durations, whose number does not matter, and none of it by chance.
 
+mod load;
+mod looks;
 mod measured;
 mod normal;
 mod ranks;
 mod sample;
 mod tails;
 
+pub use load::{Load, OnlyIn};
+pub use looks::Look;
 pub use measured::{Found, Measured, ReportError};
 pub use ranks::Ranks;
 pub use sample::Sample;
@@ -66,6 +70,21 @@ pub enum Verdict {
     Equal,
     /// So many exchanges could not show a difference; there may be one.
     NoDifferenceShown,
+    /// One run has requests that the other has not: their latencies are not comparable.
+    OtherLoad,
+}
+
+/// What a comparison comes to, as the exit status of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Shown to be faster, or equal, without a new fault.
+    NotWorse = 0,
+    /// Slower at either end, or a new fault.
+    Worse = 1,
+    /// The runs are not comparable.
+    NotComparable = 2,
+    /// So many exchanges cannot tell.
+    NotShown = 3,
 }
 
 /// Nothing can be compared.
@@ -95,6 +114,13 @@ pub struct Comparison {
     pub ranks: Option<Ranks>,
     /// The slow end, at 90 and 99 %.
     pub tails: Vec<Tail>,
+    /// Percentiles that look different, the most different first, where the verdict does not rest on
+    /// a test of them; empty where the latency is shown to have changed, or not to have.
+    pub looks: Vec<Look>,
+    /// Exchanges in each run that would settle what is not shown, if the figures stay as they are.
+    pub exchanges_needed: Option<u64>,
+    /// Requests that only one of the runs has.
+    pub only_in: Vec<OnlyIn>,
     /// Faults that are found after, and were not before.
     pub new_faults: Vec<Found>,
     /// Faults that were found before, and are not after.
@@ -104,7 +130,21 @@ pub struct Comparison {
 impl Comparison {
     /// Whether the change did harm: slower at either end, or a new fault.
     pub fn is_worse(&self) -> bool {
-        matches!(self.verdict, Verdict::Slower | Verdict::Mixed) || !self.new_faults.is_empty()
+        self.outcome() == Outcome::Worse
+    }
+
+    /// What it comes to. Faster by percentiles that nothing tests, or faster while the slow end looks
+    /// slower, is not shown.
+    pub fn outcome(&self) -> Outcome {
+        match self.verdict {
+            Verdict::OtherLoad => Outcome::NotComparable,
+            Verdict::Slower | Verdict::Mixed => Outcome::Worse,
+            _ if !self.new_faults.is_empty() => Outcome::Worse,
+            Verdict::NoDifferenceShown => Outcome::NotShown,
+            Verdict::Faster | Verdict::Equal if self.ranks.is_none() => Outcome::NotShown,
+            Verdict::Faster | Verdict::Equal if !self.looks.is_empty() => Outcome::NotShown,
+            Verdict::Faster | Verdict::Equal => Outcome::NotWorse,
+        }
     }
 
     /// Ids of all owners and of all causes of findings on either side, most time before first.
@@ -135,22 +175,64 @@ pub fn compare(
             return Err(CompareError::NoExchange { name: run.name.clone() });
         }
     }
+    let only_in = load::differences(&before.load, &after.load);
     let samples = before.sample.as_ref().zip(after.sample.as_ref());
-    let ranks = samples.map(|(before, after)| Ranks::of(before, after));
-    let tails: Vec<Tail> = match samples {
-        Some((before, after)) => {
-            TAILS.iter().map(|&quantile| Tail::of(before, after, quantile)).collect()
+    let (ranks, tails) = match samples.map(|(before, after)| looks::judged(before, after)) {
+        Some((ranks, tails)) => (Some(ranks), tails),
+        None => (None, Vec::new()),
+    };
+    let (mut verdict, is_settled) = judge(&before, &after, (ranks.as_ref(), &tails), options);
+    let (mut looks, mut exchanges_needed) = (Vec::new(), None);
+    if let Some((one, other)) = samples.filter(|_| !is_settled) {
+        looks = looks::looks(one, other, options);
+        if verdict == Verdict::Faster {
+            looks.retain(Look::is_slower);
         }
-        None => Vec::new(),
-    };
-    let changes = match &ranks {
-        Some(ranks) => tested(&before, ranks, &tails, options),
-        None => untested(&before.latency, &after.latency, options),
-    };
-    let verdict = verdict(&changes, ranks.as_ref(), &before, options);
+        exchanges_needed = looks::needed([one, other], |one, other| {
+            let (ranks, tails) = looks::judged(one, other);
+            judge(&before, &after, (Some(&ranks), &tails), options).1
+        });
+    }
+    if load::is_another(&only_in) {
+        (verdict, looks, exchanges_needed) = (Verdict::OtherLoad, Vec::new(), None);
+    }
     let new_faults = faults_only_in(&after, &before);
     let gone_faults = faults_only_in(&before, &after);
-    Ok(Comparison { before, after, options, verdict, ranks, tails, new_faults, gone_faults })
+    Ok(Comparison {
+        before,
+        after,
+        options,
+        verdict,
+        ranks,
+        tails,
+        looks,
+        exchanges_needed,
+        only_in,
+        new_faults,
+        gone_faults,
+    })
+}
+
+/// The verdict, and whether chance is excluded: that a change that matters is behind a verdict of none, or
+/// behind faster exchanges a slow end that makes the mean exchange slower.
+fn judge(
+    before: &Measured,
+    after: &Measured,
+    (ranks, tails): (Option<&Ranks>, &[Tail]),
+    options: Options,
+) -> (Verdict, bool) {
+    let changes = match ranks {
+        Some(ranks) => tested(before, ranks, tails, options),
+        None => untested(&before.latency, &after.latency, options),
+    };
+    let [least, most] = looks::weights(before, after, tails);
+    let matters = |weight: f64| ranks.is_some() && weight > 0.0 && weight >= options.min_change;
+    match verdict(&changes, ranks, before, options) {
+        Verdict::Equal if matters(most) || matters(-least) => (Verdict::NoDifferenceShown, false),
+        Verdict::Faster if matters(most) => (Verdict::Faster, false),
+        Verdict::NoDifferenceShown => (Verdict::NoDifferenceShown, false),
+        verdict => (verdict, true),
+    }
 }
 
 /// A change that is both sure and large enough to matter.

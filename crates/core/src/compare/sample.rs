@@ -64,6 +64,11 @@ impl Sample {
         self.points[first..].iter().fold(0, |sum: u64, &(_, count)| sum.saturating_add(count))
     }
 
+    /// Each duration so many times as often.
+    pub fn times(&self, times: u64) -> Self {
+        self.points.iter().map(|&(ns, count)| (ns, count.saturating_mul(times))).collect()
+    }
+
     /// Those of both.
     pub fn pooled(&self, other: &Self) -> Self {
         self.points.iter().chain(&other.points).copied().collect()

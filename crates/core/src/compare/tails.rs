@@ -40,7 +40,7 @@ impl Tail {
 }
 
 /// Of `[some, all]` on either side: the chance of counts at least as uneven as these.
-fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -> f64 {
+pub(super) fn fisher([some, all]: [u64; 2], [other_some, other_all]: [u64; 2]) -> f64 {
     let both = some + other_some;
     let ln_whole = ln_choose(all + other_all, both);
     let chance =

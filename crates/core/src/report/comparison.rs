@@ -10,7 +10,7 @@ pub use sentence::sentence;
 use super::layout::{Page, columns_of, left, right};
 use super::style::{Look, Paint};
 use super::units::{self, counted};
-use crate::compare::{Comparison, Found, Measured, Ranks, Tail, Verdict};
+use crate::compare::{Comparison, Found, Measured, Outcome, Ranks, Tail, Verdict};
 
 /// Owners of less of a mean exchange, on either side, are left out unless all are asked for.
 const OWNER_SHARE_MIN: f64 = 0.001;
@@ -22,7 +22,7 @@ pub fn render(comparison: &Comparison, look: &Look) -> String {
     page.gap();
     let paint = match comparison.verdict {
         _ if comparison.is_worse() => Paint::Fault,
-        Verdict::Faster => Paint::Good,
+        Verdict::Faster if comparison.outcome() == Outcome::NotWorse => Paint::Good,
         _ => Paint::Bold,
     };
     page.paragraph(Some(paint), &sentence(comparison), 0);
@@ -61,6 +61,10 @@ fn runs(page: &mut Page<'_>, comparison: &Comparison) {
             "captured at different places ({} and {}): what one of them cannot see differs too",
             before.vantage, after.vantage
         ));
+    }
+    if !comparison.only_in.is_empty() && comparison.verdict != Verdict::OtherLoad {
+        let what = sentence::differences(&comparison.only_in);
+        page.warning(&format!("{what}: less than 1 % of the exchanges, which are compared too"));
     }
     if comparison.ranks.is_none() {
         page.warning(

@@ -14,7 +14,7 @@ mod ladder;
 mod layout;
 mod manual;
 mod model;
-mod phrases;
+pub(crate) mod phrases;
 mod shares;
 mod style;
 pub mod template;

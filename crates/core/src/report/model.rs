@@ -31,8 +31,8 @@ pub struct Report {
     pub endpoints: Vec<EndpointReport>,
     /// How many were left out of `endpoints`.
     pub endpoints_omitted: u64,
-    /// Faults, then costs, each by lost time; before them a cost that takes most of the time where
-    /// every fault is slight.
+    /// Faults, then costs, each by lost time; a fault that lost hardly any time stands behind a cost
+    /// that is one by its share of all the time.
     pub findings: Vec<Finding>,
     /// What was noticed and cost nobody anything, or limits what could be said.
     pub observations: Vec<Observation>,

@@ -2,6 +2,7 @@
 
 mod finding;
 mod join;
+mod sums;
 mod timing;
 mod unread;
 
@@ -10,8 +11,8 @@ use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
 use super::units::counted;
-use super::{Finding, Report, Vantage, units};
-use crate::cause::Owner;
+use super::{Finding, Observation, Report, Vantage, units};
+use crate::cause::{Cause, Owner};
 use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 
@@ -154,19 +155,50 @@ fn limits(page: &mut Page<'_>, report: &Report) {
 /// The answer in one sentence, and the first thing to do.
 fn headline(page: &mut Page<'_>, report: &Report, findings: &[Said<'_>]) {
     let fault = findings.iter().find(|(finding, _)| is_fault(finding));
-    let (Some((first, phrases)), Some((_, of_fault))) = (findings.first(), fault) else {
-        return healthy(page, report, findings.first());
-    };
-    let mut text = format!("{}.", phrases.headline);
-    if is_fault(first) {
-        text += &prediction(report, first);
-    } else {
-        text += &format!(" A fault that takes little beside it: {}.", of_fault.headline);
+    let cost = findings.iter().find(|(finding, _)| !is_fault(finding));
+    let Some((fault, of_fault)) = fault else { return healthy(page, report, cost) };
+    let about_fault = format!("{}.{}", of_fault.headline, prediction(report, fault));
+    let leads = findings.first().is_some_and(|(first, _)| is_fault(first));
+    let outweighs = |(cost, _): &&Said<'_>| !leads || cost.lost_ns > fault.lost_ns;
+    match cost.filter(outweighs) {
+        Some((_, of_cost)) if leads => {
+            answer(page, Paint::Bold, &about_fault, of_fault);
+            answer(
+                page,
+                Paint::Bold,
+                &format!("Beside it: {}.", continued(&of_cost.headline)),
+                of_cost,
+            );
+        }
+        Some((_, of_cost)) => {
+            answer(page, Paint::Bold, &format!("{}.", of_cost.headline), of_cost);
+            let beside =
+                format!("A fault that takes little beside it: {}", continued(&about_fault));
+            answer(page, Paint::Bold, &beside, of_fault);
+        }
+        None => answer(page, Paint::Bold, &about_fault, of_fault),
     }
-    page.paragraph(Some(Paint::Bold), &text, 0);
+}
+
+/// A part of the answer, and the first thing to do about it.
+fn answer(page: &mut Page<'_>, paint: Paint, text: &str, phrases: &Phrases) {
+    page.paragraph(Some(paint), text, 0);
     if let Some(fix) = phrases.fixes.first() {
         page.labelled("do", &format!("{}: {}", fix.place, fix.change));
     }
+}
+
+/// A sentence as it goes on behind a colon: its first word begins small, unless it is a name
+/// (`Nagle's`, `TLS`, an address).
+fn continued(sentence: &str) -> String {
+    let first = sentence.split(' ').next().unwrap_or_default();
+    let mut letters = first.chars();
+    let begins = letters.next().is_some_and(|letter| letter.is_ascii_uppercase());
+    if begins && letters.all(|letter| letter.is_ascii_lowercase()) {
+        let rest = sentence.get(first.len()..).unwrap_or_default();
+        return first.to_ascii_lowercase() + rest;
+    }
+    sentence.to_owned()
 }
 
 /// What the latency would be without a fault, where it can be told: of the exchanges that it could
@@ -202,13 +234,19 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
             0 => unread::nothing_read(report),
             _ => format!("No fault found, but no complete exchange either in {connections}."),
         };
-        return page.paragraph(Some(Paint::Bold), &text, 0);
+        return page.paragraph(Some(Paint::Bold), &format!("{}{text}", scans(report)), 0);
     }
     let exchanges = counted(totals.exchanges, "exchange", "exchanges");
     let (p50, p99) = (report.latency.p50_ns, report.latency.p99_ns);
     let (p50, p99) = (units::duration(p50), units::duration(p99));
     let unknown_ns = report.ledger.of(Owner::Unknown);
-    let mut text = if !report.only.is_empty() {
+    let text = if let Some((finding, phrases)) = cost
+        && let Some(not) = ruled_out(finding)
+        && report.only.is_empty()
+    {
+        let headline = continued(&phrases.headline);
+        format!("{not}: {headline} ({exchanges}: p50 {p50}, p99 {p99}).")
+    } else if !report.only.is_empty() {
         let asked: Vec<_> = report.only.iter().map(|cause| cause.id()).collect();
         match cost {
             Some(_) => format!("{exchanges}: p50 {p50}, p99 {p99}."),
@@ -220,10 +258,37 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
     } else {
         format!("No fault in {exchanges}: p50 {p50}, p99 {p99}.")
     };
-    if let Some((_, phrases)) = cost {
-        text += &format!(" {}.", phrases.headline);
+    let Some((finding, phrases)) = cost else {
+        return page.paragraph(Some(Paint::Good), &format!("{}{text}", scans(report)), 0);
+    };
+    let named = report.only.is_empty() && ruled_out(finding).is_some();
+    let text = if named { text } else { format!("{text} {}.", phrases.headline) };
+    answer(page, Paint::Good, &format!("{}{text}", scans(report)), phrases);
+}
+
+/// What a cost without a fault beside it answers, where it has most of the time: whose delay it is not.
+fn ruled_out(cost: &Finding) -> Option<&'static str> {
+    let is_either_or = cost.facts.iter().any(|(name, _)| *name == "distance_max_ns");
+    match cost.cause {
+        _ if cost.share < 0.5 || is_either_or => None,
+        Cause::ServerThink => Some("Not the network"),
+        Cause::ClientThink => Some("Neither the network nor the server"),
+        _ => None,
     }
-    page.paragraph(Some(Paint::Good), &text, 0);
+}
+
+/// The scans that a capture shows, in front of what else there is to say.
+fn scans(report: &Report) -> String {
+    let is_scan = |it: &&Observation| matches!(it.id, "port_scan" | "network_scan");
+    let Some(scan) = report.observations.iter().find(is_scan) else { return String::new() };
+    let fact = |name: &str| {
+        let known = scan.facts.iter().find(|(of, _)| *of == name);
+        known.map_or_else(String::new, |(_, fact)| super::template::show(fact))
+    };
+    match scan.id {
+        "port_scan" => format!("{} scans the ports of {}. ", fact("scanner"), fact("host")),
+        _ => format!("{} scans the network. ", fact("scanner")),
+    }
 }
 
 /// With several findings, a line each before the details.

@@ -26,9 +26,12 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
-use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp, too_early};
+use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp};
+use crate::tcp::half::{is_among, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
+use crate::tcp::pipe::serialise_ns;
 use crate::tcp::reassembly::Reassembly;
+use crate::tcp::row::Row;
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::{Numbers, ORIGIN};
 use crate::tcp::setup::Setup;
@@ -113,7 +116,7 @@ pub struct Connection {
 
 /// A connection that is open and calm costs this and its place in the table: 1 KiB is promised.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Connection>() <= 1040);
+const _: () = assert!(size_of::<Connection>() <= 1048);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
@@ -126,6 +129,24 @@ pub struct Totals {
     pub lost_ns: u64,
     /// Causes that had a part in them, one bit each, by who was silent.
     pub causes: [u64; 2],
+    /// The last of them that followed each other back to back, on a path on which that matters.
+    row: Option<Box<Row>>,
+}
+
+impl Totals {
+    /// The last exchanges that followed each other back to back.
+    pub fn row(&self) -> Row {
+        self.row.as_deref().copied().unwrap_or_default()
+    }
+
+    /// They are these now.
+    fn set_row(&mut self, row: Row) {
+        match &mut self.row {
+            Some(known) => **known = row,
+            None if row.count > 0 => self.row = Some(Box::new(row)),
+            None => {}
+        }
+    }
 }
 
 impl Connection {
@@ -193,6 +214,9 @@ impl Connection {
             return;
         }
         self.last = Sighting::of(side, segment);
+        if self.halves[side as usize].take_late() {
+            self.settle_late(side, segment.ip_id);
+        }
         if self.rare(|rare| &rare.queued).is_some() {
             self.settle_queued(side);
         }
@@ -202,6 +226,9 @@ impl Connection {
             self.note_facts(side, segment);
         }
         if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) != 0 || !self.setup.confirmed {
+            if side == Side::Client && self.repeats_syn(segment) {
+                self.begin_once_more();
+            }
             if self.is_of_another(side, segment) {
                 self.setup.meet_another();
                 return;
@@ -335,7 +362,8 @@ impl Connection {
         if side == Side::Client && kind == Kind::New {
             self.goes_on_asking(segment);
         }
-        let moves = self.moves_cursor(side, kind, arrived, start);
+        let keeps_going = kind == Kind::New && self.keeps_going(side, (start, segment), payload);
+        let moves = !keeps_going && self.moves_cursor(side, kind, arrived, start);
         let waits = moves && self.timeline.accrues();
         let explains =
             waits && self.silence(side, start, segment, kind, &since, &mut shared.silence);
@@ -344,6 +372,7 @@ impl Connection {
             && kind == Kind::New
             && (silence.is_none() || self.timeline.all_answered());
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
+        let spoken_ns = self.halves[0].last.time_ns.max(self.halves[1].last.time_ns);
         if self.timeline.active == Some(side.peer()) {
             self.halves[side.peer() as usize].end_message();
         }
@@ -390,6 +419,7 @@ impl Connection {
             || maybe_idle && side == Side::Client && kind == Kind::New && self.speaks_amid(segment);
         if moves {
             self.move_cursor(side, segment.time_ns);
+            self.timeline.spoke_at(spoken_ns, segment.time_ns);
         }
         if side == Side::Client && kind == Kind::New {
             self.timeline.go_on();

@@ -48,11 +48,22 @@ pub struct Chain {
     pub longest_ns: u64,
     /// Those that ended with a repetition of the last data there was.
     pub tails: u32,
+    /// Segments that were sent again, where it is a repair and that is known.
+    pub segments: u32,
+    /// What the bytes of its sender take at the rate that was observed, where it is a loss, ns: the exchange
+    /// takes no less without it.
+    pub least_ns: u64,
     /// The longest one, in full.
     pub gap: Gap,
 }
 
 impl Chain {
+    /// One silence of `sender`, and nothing else of it.
+    pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
+        let (count, tails, segments, least_ns) = (1, 0, 0, 0);
+        Self { cause, sender, ns, count, longest_ns: ns, tails, segments, least_ns, gap }
+    }
+
     /// How clearly its longest silence shows the cause: of losses, those whose repair and whose
     /// original were seen say most; of holds, those least that no ACK ended.
     pub fn clarity(&self) -> (bool, bool, u64) {
@@ -246,6 +257,7 @@ impl Exchange {
         self.response_seen && self.outcome == Outcome::Complete
             || self.is_complete()
             || waited && (self.request_seen || self.response_seen || self.handshake.is_some())
+            || waited && self.repeated_setup_ns > 0
     }
 
     /// By how much its set-up took longer than the way there and back, `rtt_base_ns`, explains: a SYN-ACK
@@ -331,15 +343,7 @@ impl Exchange {
     pub fn set_up_cost(&mut self, cause: Cause, syn: Sighting) {
         let ns = self.repeated_setup_ns;
         let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, syn, syn);
-        self.join(Chain {
-            cause,
-            sender: Side::Client,
-            ns,
-            count: 1,
-            longest_ns: ns,
-            tails: 0,
-            gap,
-        });
+        self.join(Chain::of(cause, Side::Client, ns, gap));
     }
 
     /// Adds what of a silence lies after its beginning: what was before is others'.
@@ -398,17 +402,9 @@ impl Exchange {
             if cause == Cause::ServerThink { std::mem::take(&mut self.waited_ns) } else { 0 };
         let (sender, ns, tails) = (gap.sender, slice.ns + waited_ns, u32::from(gap.tail));
         if !self.chains.iter().any(|chain| chain.cause == cause && chain.sender == sender) {
-            return self.link(Chain {
-                cause,
-                sender,
-                ns,
-                count: 1,
-                longest_ns: ns,
-                tails,
-                gap: *gap,
-            });
+            return self.link(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
         }
-        self.join(Chain { cause, sender, ns, count: 1, longest_ns: ns, tails, gap: *gap });
+        self.join(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
     }
 
     /// Adds the first that it has of a cause and sender.
@@ -458,8 +454,7 @@ impl Exchange {
             self.provisional_ns = self.provisional_ns.saturating_sub(was.ns);
         }
         let Some(cause) = is.cause else { return };
-        let (ns, longest_ns) = (was.ns, was.ns);
-        self.join(Chain { cause, sender, ns, count: 1, longest_ns, tails: 0, gap });
+        self.join(Chain::of(cause, sender, was.ns, gap));
     }
 
     /// What `sender` lost by `was` is nobody's as yet; answers whether it had been so.

@@ -147,6 +147,8 @@ pub struct Gap {
     /// Packets of the sender that were sent in it and never came here, by the IP identification
     /// counter.
     pub missing_packets: u32,
+    /// The identification of the first of them.
+    pub missing_from: u16,
     /// The sender had nothing more buffered after its last departure, as far as PSH tells.
     pub drained: bool,
     /// The capture has a hole in it: what was sent last may not have been seen.
@@ -218,6 +220,11 @@ impl Gap {
         self.next = Sighting::of(self.sender, segment);
         self.next_len = u64::from(segment.payload_len);
         self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
+    }
+
+    /// Whether what was lost ended it, sent again.
+    pub fn repairs(&self) -> bool {
+        self.retransmission.is_some() && !self.overtaken
     }
 
     /// Its length, ns.

@@ -23,7 +23,7 @@ mod unread;
 mod waits;
 mod window;
 
-pub(super) use losses::{Stamp, too_early};
+pub(super) use losses::{Stamp, is_among, too_early};
 pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use restart::INITIAL_WINDOW_SEGMENTS;
@@ -162,6 +162,12 @@ impl Half {
     /// The direction of what `side` sends.
     pub fn of(side: Side) -> Self {
         Self { side, ..Self::default() }
+    }
+
+    /// Its connection is set up once more: what it had sent counts nothing, but as packets.
+    pub fn begin_again(&mut self) {
+        let Self { side, packets, packet_count, last_packet, .. } = std::mem::take(self);
+        *self = Self { side, packets, packet_count, last_packet, ..Self::default() };
     }
 
     /// What is kept of the time since the last departure, to be added to.

@@ -27,6 +27,7 @@ mod path;
 mod pause;
 mod pipe;
 mod reassembly;
+mod row;
 mod sent;
 mod sequence;
 mod setup;
@@ -47,6 +48,7 @@ pub use half::{Half, Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};
 pub use path::Path;
 
 pub(crate) use reassembly::Reassembly;
+pub use row::{Link, Row};
 pub use sent::Sighting;
 pub(crate) use sequence::{ORIGIN, Sequence};
 pub use setup::Setup;

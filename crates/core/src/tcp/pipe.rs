@@ -180,7 +180,7 @@ impl Pipe {
     }
 }
 
-fn serialise_ns(bytes: u64, rate: u64) -> u64 {
+pub fn serialise_ns(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64
 }
 

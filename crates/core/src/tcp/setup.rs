@@ -231,6 +231,17 @@ impl Setup {
         self.again.is_some()
     }
 
+    /// What answered the SYN was rejected by its client.
+    pub fn reject_answer(&mut self) {
+        self.steps.forget_answer();
+        (self.syn_acks, self.refused, self.confirmed) = (0, false, false);
+        if let Some(again) = &mut self.again {
+            again.syn_acks_ns.clear();
+            again.after_ack_ns.clear();
+            (again.syn_ack, again.acks_earlier) = (Sighting::default(), false);
+        }
+    }
+
     /// The server spoke of an older connection of the same ports.
     pub fn meet_another(&mut self) {
         self.again.get_or_insert_default().others += 1;
@@ -244,6 +255,11 @@ impl Setup {
     /// The handshake has not been completed by the client.
     pub fn half_open(&self) -> bool {
         self.syns > 0 && self.established_ns().is_none()
+    }
+
+    /// Only the server's half of the handshake was captured: SYN-ACKs, and nothing behind them.
+    pub fn answers_alone(&self) -> bool {
+        self.syns == 0 && self.syn_acks > 0 && !self.is_established() && !self.confirmed
     }
 
     /// The listener ignored the client's ACK: its queue of completed connections was full. Were it

@@ -132,6 +132,14 @@ impl Timeline {
         self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
+    /// What belongs to no exchange was sent at `spoken_ns` as well (0: nothing was): that was no idleness.
+    #[inline]
+    pub fn spoke_at(&mut self, spoken_ns: u64, now_ns: u64) {
+        if spoken_ns > 0 {
+            self.paused_ns = self.paused_ns.min(now_ns.saturating_sub(spoken_ns));
+        }
+    }
+
     /// Gives a short stretch to one owner.
     #[inline]
     pub fn own_plain(&mut self, owner: Owner, ns: u64) {

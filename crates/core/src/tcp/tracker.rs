@@ -9,6 +9,7 @@ use crate::filter::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
+use crate::tcp::row::Row;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::shared::Shared;
 use crate::tcp::visit::{Visit, Visited};
@@ -33,6 +34,8 @@ pub struct Plain<'a> {
     pub path_ns: u64,
     /// Its server's, ns.
     pub server_ns: u64,
+    /// The row that it is the last of.
+    pub row: Row,
 }
 
 impl Plain<'_> {
@@ -195,10 +198,8 @@ impl Tracker {
         if connection.goes_on_steadily(segment, payload, &mut self.shared, sink) {
             return;
         }
-        let over_ns = connection.over_ns();
-        let forgotten =
-            over_ns.is_some_and(|over_ns| closed::is_forgotten(over_ns, segment.time_ns));
-        let is_another = over_ns.is_some() && connection.is_before(segment);
+        let forgotten = closed::is_past(connection, segment.time_ns);
+        let is_another = connection.over_ns().is_some() && connection.is_before(segment);
         if !forgotten && !is_another && !connection.reused_by(segment) {
             let was_over = connection.is_over();
             connection.segment(segment, payload, &mut self.shared, sink);
@@ -210,7 +211,7 @@ impl Tracker {
         }
         self.port_reuses += u64::from(!forgotten);
         self.remove(hash, &segment.flow, sink);
-        if segment.may_begin() {
+        if segment.may_begin() && !segment.only_ends() {
             self.begin(segment, payload, sink);
         }
     }
@@ -309,6 +310,10 @@ impl Tracker {
                 connection.show_values();
             }
             connection.segment(segment, payload, &mut self.shared, sink);
+            if connection.is_over() {
+                connection.set_over(segment.time_ns);
+                self.closed.add(Over::of(&connection, hash, segment.time_ns));
+            }
             self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
         }
         if syn {
@@ -343,10 +348,13 @@ impl Tracker {
             let found = self.table.find(over.hash, |it| over.is(it));
             let Some(connection) = found else { continue };
             let (is_clean, numbers) = (connection.left_cleanly(), connection.numbers());
-            if is_clean || matches!(due, Due::Forgotten(_)) {
-                self.remove(over.hash, &over.key, sink);
-            } else {
-                self.closed.keep(over);
+            let is_waiting = connection.is_unacknowledged() && !closed::is_past(connection, now_ns);
+            match due {
+                Due::Forgotten(_) if is_waiting && self.closed.has_room() => {
+                    self.closed.keep(Over { over_ns: now_ns, ..over });
+                }
+                Due::Settled(_) if !is_clean => self.closed.keep(over),
+                _ => self.remove(over.hash, &over.key, sink),
             }
             if is_clean {
                 self.closed.remember(&over, numbers, now_ns);

@@ -203,7 +203,17 @@ impl Segment {
 
     /// Whether a connection is followed from it on, if none is known.
     pub fn may_begin(&self) -> bool {
-        self.flags.has(TcpFlags::SYN) || self.payload_len > 0 || self.closes_window()
+        self.flags.has(TcpFlags::SYN)
+            || self.payload_len > 0
+            || self.closes_window()
+            || self.only_ends()
+    }
+
+    /// Whether it ends a connection, and says nothing else.
+    pub fn only_ends(&self) -> bool {
+        self.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0
+            && !self.flags.has(TcpFlags::SYN)
+            && self.payload_len == 0
     }
 
     /// The timestamp that it echoes, if it does: of the last segment in order that had come to its sender

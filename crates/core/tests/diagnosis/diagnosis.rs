@@ -104,7 +104,7 @@ fn ledger(ledger: &Ledger) -> String {
 fn finding(text: &mut String, finding: &Finding) {
     let _ = writeln!(
         text,
-        "{} {} by {}: lost {} ms in {} of {} exchanges, {} connections, confidence {}",
+        "{} {} by {}: lost {} ms in {} of {} exchanges, {} connections",
         finding.cause.class().id(),
         finding.cause.id(),
         finding.culprit.role.id(),
@@ -112,7 +112,6 @@ fn finding(text: &mut String, finding: &Finding) {
         finding.affected.exchanges,
         finding.affected.of_exchanges,
         finding.affected.connections,
-        finding.confidence,
     );
     let _ = writeln!(
         text,

@@ -12,6 +12,7 @@ mod flood;
 mod frames;
 mod invariants;
 mod language;
+mod many;
 mod memory;
 mod names;
 mod network;

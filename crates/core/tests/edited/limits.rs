@@ -18,7 +18,6 @@ const KNOWN: &[&str] = &[
     "ipv6_python snap_54: misses nagle_delayed_ack",
     "vlan snap_54: misses nagle_delayed_ack",
     // Without D-SACKs a needless repetition looks like a needed one.
-    "ipv6_python-healthy snap_68: invents retransmission_timeout",
     "reordering snap_54: invents fast_recovery",
     "reordering snap_54: misses reordering",
     // A query, a SYN-ACK or an ACK that was not captured may as well have been lost.

@@ -13,7 +13,6 @@ const KNOWN: &[&str] = &[
     "reordering exchanged: misses reordering by network",
     // Frames are taken in the order in which a file has them.
     "both_ends-client written_late: misses retransmission_timeout by network",
-    "receive_window_lan written_late: invents retransmission_timeout by network",
     "reordering written_late: invents fast_recovery by network",
     "reordering written_late: misses reordering by network",
     "zero_window-healthy written_late: invents reordering by network",

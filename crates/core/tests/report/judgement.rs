@@ -1,8 +1,8 @@
 //! What heads a report, and what is left unsaid because it would not be true.
 
 use super::{fixtures, look};
-use tcpwhy_core::cause::{Cause, Owner, arrange};
-use tcpwhy_core::report::{Report, json, text};
+use tcpwhy_core::cause::{Cause, Owner, Role, arrange};
+use tcpwhy_core::report::{Fact, Observation, Report, json, text};
 
 /// A fault that is next to nothing beside what the server takes.
 fn slight() -> Report {
@@ -42,6 +42,93 @@ fn a_fault_that_meets_many_stands_first() {
     assert_eq!(report.findings[0].cause, Cause::Refused);
     let text = text::render(&report, &look(100));
     assert!(!text.contains("would be"), "nobody was answered: {text}");
+}
+
+/// Nothing but the server's work, with this share of the time.
+fn slow_server(share: f64) -> Report {
+    let mut report = fixtures::nagle();
+    report.ledger.transfer(Owner::NagleDelayedAck, Owner::Server, u64::MAX);
+    let cost = &mut report.findings[0];
+    (cost.cause, cost.share) = (Cause::ServerThink, share);
+    cost.lost_ns = (share * report.totals.wall_ns as f64) as u64;
+    cost.ruled_out.clear();
+    report
+}
+
+#[test]
+fn a_slow_server_is_an_answer_with_something_to_do() {
+    let said = unwrapped(&slow_server(0.95));
+    let answer = "Not the network: the server's own work at 10.200.0.2:8080 takes 95 % of response \
+                  time (940 exchanges: p50 43.9 ms, p99 48.2 ms). do nginx: log";
+    assert!(said.contains(answer), "{said}");
+    assert!(!said.contains("No fault"), "{said}");
+}
+
+#[test]
+fn a_server_with_less_than_half_of_the_time_does_not_rule_out_the_network() {
+    let said = unwrapped(&slow_server(0.4));
+    assert!(said.contains("No fault in 940 exchanges"), "{said}");
+    assert!(said.contains("takes 40 % of response time. do nginx: log"), "{said}");
+    let mut either = slow_server(0.95);
+    either.findings[0].facts.push(("distance_max_ns", Fact::Ns(1_000_000)));
+    assert!(!unwrapped(&either).contains("Not the network"), "it may be the distance");
+}
+
+#[test]
+fn a_cost_that_outweighs_the_fault_stands_beside_it_with_its_own_advice() {
+    let mut report = fixtures::nagle();
+    let mut cost = report.findings[0].clone();
+    (cost.cause, cost.share, cost.lost_ns) = (Cause::PathRtt, 0.7, 27_000_000_000);
+    cost.culprit.role = Role::Network;
+    let fault = &mut report.findings[0];
+    (fault.share, fault.lost_ns) = (0.28, 11_000_000_000);
+    report.findings.push(cost);
+    arrange(&mut report.findings, &report.totals);
+    assert_eq!(report.findings[0].cause, Cause::NagleDelayedAck);
+    let text = text::render(&report, &look(100));
+    assert!(text.contains("Beside it: distance to 10.200.0.2:8080 takes 70 %"), "{text}");
+    let head = text.split("FAULT").next().expect("a head");
+    assert_eq!(head.matches("\n  do ").count(), 2, "{text}");
+    report.findings[1].lost_ns = 1_000_000;
+    let text = text::render(&report, &look(100));
+    assert!(!text.contains("Beside it"), "{text}");
+}
+
+#[test]
+fn the_figures_of_findings_follow_from_those_of_the_bar() {
+    let mut report = fixtures::nagle();
+    report.ledger.transfer(Owner::NagleDelayedAck, Owner::Connect, u64::MAX);
+    let whole_ns = report.ledger.total_ns();
+    let finding = &mut report.findings[0];
+    finding.cause = Cause::AcceptQueueOverflow;
+    (finding.share, finding.lost_ns) = (0.52, whole_ns / 100 * 52);
+    let line = "connect 98 % = accept_queue_overflow 52 % + 46 % outside the findings";
+    let text = text::render(&report, &look(100));
+    assert!(text.contains(line), "{text}");
+    report.findings[0].lost_ns = report.ledger.of(Owner::Connect);
+    let text = text::render(&report, &look(100));
+    assert!(text.contains("connect 98 % = accept_queue_overflow 98 %\n"), "{text}");
+    // The same name and the same figure need no line.
+    assert!(!text::render(&fixtures::nagle(), &look(100)).contains(" = "), "one vocabulary");
+    assert!(!text::render(&slow_server(0.999), &look(100)).contains(" = "), "one word for it");
+}
+
+#[test]
+fn a_scan_is_said_first() {
+    let mut report = fixtures::healthy();
+    let text = |text: &str| Fact::Text(text.into());
+    let facts = vec![
+        ("scanner", text("192.0.2.9")),
+        ("host", text("10.0.0.2")),
+        ("ports", Fact::Count(40)),
+        ("answered", Fact::Count(4)),
+        ("refused", Fact::Count(8)),
+        ("silent", Fact::Count(28)),
+    ];
+    report.observations.push(Observation { id: "port_scan", facts, frames: Vec::new() });
+    let said = unwrapped(&report);
+    assert!(said.contains("192.0.2.9 scans the ports of 10.0.0.2. No fault in 300"), "{said}");
+    assert!(said.contains("4 answered, 8 refused, 28 stayed silent"), "{said}");
 }
 
 #[test]

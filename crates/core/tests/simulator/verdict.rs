@@ -171,7 +171,14 @@ impl Verdict {
 
     /// The first fault is the costliest; none is named where none costs anything.
     fn cause(&self, report: &Report, wall_ns: u64, costs: &[Cost]) -> Option<String> {
-        let first = faults(report).next();
+        let slack_ns = 200_000 * self.requests as u64;
+        // A quick repair is named where it takes much of its exchange, and else observed.
+        let repair = |finding: &&Finding| {
+            let injected = self.costs.iter().filter(|cost| cost.injected.cause == finding.cause);
+            finding.cause == Cause::FastRecovery
+                && injected.into_iter().any(|cost| cost.fits(finding.lost_ns, slack_ns))
+        };
+        let first = faults(report).find(|finding| !repair(finding));
         if costs.iter().all(|cost| cost.ns == 0) {
             let lost = self.config.loss != Loss::None;
             let real = |finding: &&Finding| !(lost && finding.culprit.role == Role::Network);
@@ -191,7 +198,6 @@ impl Verdict {
         // Any fault that may cost as much as any other costs at least is as good an answer.
         let least_ns = |cost: &Cost| cost.bounds_ns.0;
         let least_ns = costs.iter().filter(shows).map(least_ns).max().unwrap_or(0);
-        let slack_ns = 200_000 * self.requests as u64;
         let fits = |one: &&Cost| {
             one.injected.cause == finding.cause
                 && one.injected.role == finding.culprit.role

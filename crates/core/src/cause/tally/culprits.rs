@@ -98,6 +98,8 @@ pub struct CauseTally {
     pub share_max_ns: u64,
     /// Exchanges in which it held back a request rather than a response.
     pub requests: u64,
+    /// Segments that were sent again, where it is a repair.
+    pub repaired: u64,
     /// What its instances have in common.
     pub shown: Shown,
     /// Whose they are, of causes of connection attempts.
@@ -135,7 +137,8 @@ impl CauseTally {
         self.count += u64::from(chain.count);
         self.lost_ns = self.lost_ns.saturating_add(chain.ns);
         self.now.record(wall_ns);
-        self.without.record(wall_ns.saturating_sub(chain.ns));
+        self.without.record(wall_ns.saturating_sub(chain.ns).max(chain.least_ns).min(wall_ns));
+        self.repaired += u64::from(chain.segments);
         self.waits.record(chain.longest_ns);
         self.requests += u64::from(chain.sender == Side::Client);
         match chain.cause {
@@ -176,6 +179,7 @@ impl CauseTally {
         self.without.merge(&other.without);
         self.waits.merge(&other.waits);
         self.requests += other.requests;
+        self.repaired += other.repaired;
         self.shown.merge(&other.shown);
         self.callers.merge(&other.callers);
         self.covers.merge(&other.covers);

@@ -39,6 +39,19 @@ fn is_http(connection: &Connection, exchange: &Exchange) -> bool {
     connection.protocol() == Protocol::Http1 && !exchange.kind.is_empty()
 }
 
+/// The largest record in which a client says goodbye: header, explicit nonce and tag (RFC 5288), and a GOAWAY of
+/// HTTP/2 (RFC 9113 §6.8).
+const GOODBYE_RECORD_BYTES: u32 = 5 + 8 + 16 + 17;
+
+/// Whether what was asked is known to be a request: it can be read, or is longer than a goodbye.
+fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
+    match connection.protocol() {
+        Protocol::Turns => false,
+        Protocol::Tls => exchange.first.payload_bytes > GOODBYE_RECORD_BYTES,
+        _ => !exchange.kind.is_empty() && !exchange.kind.eq_ignore_ascii_case("QUIT"),
+    }
+}
+
 /// Whether the response had told where it ends, and ended before that. Of a body that is counted no byte
 /// has to be read.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
@@ -123,7 +136,7 @@ impl Tally {
         // Nor one that answered its server's goodbye, which had reached it, with its own.
         let rtt_client_ns = connection.path.rtt_ns(Side::Client);
         let knew = server_fin_ns.is_some_and(|at_ns| at_ns + rtt_client_ns <= exchange.start_ns);
-        let readable = is_http(connection, exchange);
+        let readable = is_request(connection, exchange);
         if knew && client_fin_ns.is_some() && !exchange.response_seen && !readable {
             return;
         }
@@ -158,7 +171,7 @@ impl Tally {
         let gap = crate::tcp::Gap::between(by, from_ns, at_ns, exchange.first, reset);
         // What was waited for was for nothing: it has to be asked again.
         let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
-        let chain = Chain { cause, sender: by, ns, count: 1, longest_ns: ns, tails: 0, gap };
+        let chain = Chain::of(cause, by, ns, gap);
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, by, connection).within(self.place(connection.server()));
         let tally = self.causes.at(&key);

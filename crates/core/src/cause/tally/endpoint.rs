@@ -1,6 +1,6 @@
 //! What is added up about one server endpoint.
 
-use super::Waits;
+use super::{Rows, Tails, Waits};
 use crate::app::{Label, Protocol, Side};
 use crate::cause::Cause;
 use crate::cause::Owner;
@@ -139,6 +139,10 @@ pub struct EndpointTally {
     pub window_stands: [[u32; 2]; 2],
     /// When exchanges with it took their time.
     pub waits: Waits,
+    /// Exchanges that costs made slow.
+    pub tails: Tails,
+    /// Exchanges that followed each other back to back.
+    pub rows: Rows,
 }
 
 /// Whether `exchange` met no queue, and one before it on its connection did.
@@ -169,7 +173,8 @@ impl EndpointTally {
     /// Counts a connection to the endpoint.
     pub(super) fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
-        if connection.setup.half_open() && !connection.setup.refused {
+        let setup = &connection.setup;
+        if setup.half_open() && !setup.refused || setup.answers_alone() {
             self.flood.add(connection);
         }
         self.established += u64::from(connection.setup.established_ns().is_some());
@@ -336,6 +341,8 @@ impl EndpointTally {
         self.granted += other.granted;
         self.protocol = self.protocol.max(other.protocol);
         self.waits.merge(&other.waits);
+        self.tails.merge(other.tails);
+        self.rows.merge(&other.rows);
         for index in 0..2 {
             self.handshakes[index] += other.handshakes[index];
             self.rates[index].merge(&other.rates[index]);

@@ -1,12 +1,13 @@
 //! The verdict in one sentence.
 
 use super::signed;
-use crate::compare::{Comparison, Found, Ranks, Tail, Verdict};
+use crate::compare::{Comparison, Found, Look, OnlyIn, Ranks, Tail, Verdict};
 use crate::report::units;
 
 /// What became of the latency and of the faults.
 pub fn sentence(comparison: &Comparison) -> String {
     let mut clauses = vec![latency(comparison)];
+    clauses.extend(unshown(comparison));
     let gone = names(&comparison.gone_faults);
     if !gone.is_empty() {
         clauses.push(format!("{gone} {} gone", is(&comparison.gone_faults)));
@@ -51,6 +52,7 @@ fn latency(comparison: &Comparison) -> String {
             )
         }
         (Verdict::NoDifferenceShown, _) => nothing_shown(comparison, &p50),
+        (Verdict::OtherLoad, _) => other_load(comparison, &p50),
     }
 }
 
@@ -102,12 +104,88 @@ fn nothing_shown(comparison: &Comparison, p50: &str) -> String {
         (units::count(comparison.before.exchanges), units::count(comparison.after.exchanges));
     let bounds = comparison.ranks.as_ref().and_then(|ranks| ranks.shift_interval_ns);
     let within = match bounds {
+        Some([0, 0]) | None => String::new(),
         Some([low, high]) => {
-            format!("; it is between {} and {}, if any (95 %)", signed(low), signed(high))
+            format!("; the typical difference is between {} and {}", signed(low), signed(high))
         }
-        None => String::new(),
     };
-    format!("No difference that {before} and {after} exchanges could show ({p50}){within}")
+    format!(
+        "Not shown: {before} and {after} exchanges are too few to tell whether it is faster, slower or \
+         equal ({p50}{within})"
+    )
+}
+
+/// What the figures look like where they show nothing, and how many exchanges would.
+fn unshown(comparison: &Comparison) -> Vec<String> {
+    let looks = match comparison.looks.first() {
+        Some(look) => Some(format!("{} looks {}", name(look), difference(look))),
+        None if comparison.verdict == Verdict::NoDifferenceShown => {
+            Some("no percentile looks different".into())
+        }
+        None => None,
+    };
+    let needed = comparison.exchanges_needed.map(|needed| {
+        let count = units::count(rounded(needed));
+        format!("capture about {count} exchanges in each run to settle it")
+    });
+    looks.into_iter().chain(needed).collect()
+}
+
+fn name(look: &Look) -> String {
+    format!("p{:.0}", look.quantile * 100.0)
+}
+
+/// `10 times slower (1.20 ms → 12.0 ms)`.
+fn difference(look: &Look) -> String {
+    let word = if look.is_slower() { "slower" } else { "faster" };
+    let factor = look.factor();
+    let by = match factor {
+        ..1.95 => format!("{:.0} % {word}", (factor - 1.0) * 100.0),
+        ..9.95 => format!("{factor:.1} times {word}"),
+        _ => format!("{factor:.0} times {word}"),
+    };
+    let (before, after) = (units::duration(look.before_ns), units::duration(look.after_ns));
+    format!("{by} ({before} → {after})")
+}
+
+/// Up to two digits that count.
+fn rounded(count: u64) -> u64 {
+    let digits = count.checked_ilog10().unwrap_or(0).saturating_sub(1);
+    let unit = 10u64.saturating_pow(digits);
+    count.div_ceil(unit).saturating_mul(unit)
+}
+
+/// Differences of load that are named.
+const ONLY_NAMED: usize = 3;
+
+fn other_load(comparison: &Comparison, p50: &str) -> String {
+    format!(
+        "Not comparable: {}, so the latencies ({p50}) are those of different requests",
+        differences(&comparison.only_in)
+    )
+}
+
+/// What only one of the runs has.
+pub(super) fn differences(only_in: &[OnlyIn]) -> String {
+    let named = |it: &OnlyIn| {
+        let what = match &it.kind {
+            Some(kind) => format!("`{}` on port {}", units::printable(kind), it.port),
+            None => format!("port {}", it.port),
+        };
+        let (some, all) = (units::count(it.exchanges), units::count(it.of_exchanges));
+        format!("{what} ({some} of {all} exchanges)")
+    };
+    let of = |run: &str, words: &str| {
+        let here: Vec<_> = only_in.iter().filter(|it| it.run == run).collect();
+        let mut listed: Vec<_> = here.iter().take(ONLY_NAMED).map(|it| named(it)).collect();
+        let more = here.len().saturating_sub(ONLY_NAMED);
+        if more > 0 {
+            listed.push(format!("{more} more"));
+        }
+        (!here.is_empty()).then(|| format!("only {words} has {}", listed.join(", ")))
+    };
+    let both = [of("after", "AFTER"), of("before", "BEFORE")];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -2,6 +2,7 @@
 
 use super::counted;
 use super::is_predicted;
+use super::sums;
 use crate::cause::Owner;
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::{place, share_of};
@@ -42,6 +43,9 @@ pub(super) fn where_the_time_went(page: &mut Page<'_>, report: &Report) {
         legend.push((usize::MAX, " ".into(), format!("others {}", share_of(small_ns, whole_ns))));
     }
     self::legend(page, &legend);
+    for line in sums::lines(report) {
+        page.paragraph(None, &line, 2);
+    }
 }
 
 /// Owners by time; `unknown` last, even if it has none.

@@ -75,11 +75,24 @@ impl Connection {
         }
         let over = self.ended().is_some();
         let repeated = self.syn_sequence() == Some(segment.seq);
-        // Some try again after a RST, with the same number.
-        let reset = self.ending().reset;
+        // Some try again after a RST, with the same number. Behind a RST of its own, which was about an older
+        // connection, a client repeats its SYN.
+        let reset = self.ending().reset.filter(|_| !self.repeats_syn(segment));
         let again = reset.is_some_and(|reset| segment.time_ns > reset.time_ns + TRIES_AGAIN_NS);
         let another = over || self.setup.established_ns().is_some() || self.mid_stream;
         again || !repeated && another
+    }
+
+    /// Whether this SYN repeats that of a client which has only sent a RST meanwhile: a client that gives up
+    /// its attempt sends none (RFC 9293 §3.10.4), it rejects what is no answer to its SYN (§3.10.7.3).
+    pub(super) fn repeats_syn(&self, segment: &Segment) -> bool {
+        let by_client = |reset: Sighting| reset.from == Side::Client;
+        let [client, server] = &self.halves;
+        segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
+            && self.ending().reset.is_some_and(by_client)
+            && self.syn_sequence() == Some(segment.seq)
+            && client.last.time_ns == 0
+            && server.last.time_ns == 0
     }
 
     /// The number of its SYN, where that was captured.
@@ -101,6 +114,12 @@ impl Connection {
         self.ending().reset.is_none() && self.halves.iter().all(both)
     }
 
+    /// Whether both sides have closed and what one of them sent, its FIN included, is not acknowledged.
+    pub fn is_unacknowledged(&self) -> bool {
+        let ending = self.ending();
+        ending.reset.is_none() && ending.fin_ns.iter().all(Option::is_some) && !self.left_cleanly()
+    }
+
     /// The numbers of both sides, those of `key.high` second.
     pub fn numbers(&self) -> [Numbers; 2] {
         let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
@@ -112,7 +131,10 @@ impl Connection {
     pub fn is_before(&self, segment: &Segment) -> bool {
         let is_late =
             |numbers: [Numbers; 2]| numbers[segment.from_high() as usize].holds(segment.seq);
-        segment.may_begin() && self.left_cleanly() && !is_late(self.numbers())
+        segment.may_begin()
+            && !segment.only_ends()
+            && self.left_cleanly()
+            && !is_late(self.numbers())
     }
 
     /// Whether the RST that ended it has come another way than its sender's other packets: its time

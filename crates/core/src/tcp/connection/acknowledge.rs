@@ -53,6 +53,9 @@ impl Connection {
             // Who faces a closed window sends nothing that would show where its stream stands.
             self.halves[peer].position(segment.ack);
         }
+        if self.is_unsettled() && self.halves[peer].acked_again(segment) {
+            self.settle_counted(side, segment.time_ns);
+        }
         let dsacks = self.halves[peer].trouble().dsacks;
         let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
         let una_ns = self.halves[peer].una_seen_ns();
@@ -74,6 +77,7 @@ impl Connection {
         self.settle_suspended(side, segment, [dsack, una_now > una]);
         let missing = self.halves[peer].skip_unseen();
         if let Some(missing) = missing {
+            self.arrived_unseen(side.peer());
             self.miss(missing, side.peer(), segment, shared);
         }
         if side == Side::Client && una_now >= self.timeline.retire_at {

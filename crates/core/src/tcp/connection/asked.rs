@@ -19,6 +19,22 @@ impl Connection {
             && self.faults().missing_bytes == 0
     }
 
+    /// Whether the server sends frames that only keep the connection going, while its client waits for an answer:
+    /// that wait goes on.
+    pub(super) fn keeps_going(
+        &self,
+        side: Side,
+        (start, segment): (u64, &Segment),
+        payload: &[u8],
+    ) -> bool {
+        side == Side::Server
+            && self.framer.protocol() == Protocol::Http2
+            && self.timeline.all_asked()
+            && payload.len() == segment.payload_len as usize
+            && self.halves[side as usize].in_order() == start
+            && self.framer.keeps_going(side, payload)
+    }
+
     /// The server has spoken first, by what it acknowledges, and nothing of that has come.
     #[inline(never)]
     pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {

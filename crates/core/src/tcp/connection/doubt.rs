@@ -20,13 +20,28 @@ pub(super) struct Doubted {
     skips: bool,
     /// What ended it may be the probe for a lost tail.
     probes: bool,
+    /// Packets that were left out in it, and the identification of the first.
+    missing: (u32, u16),
+    /// Data that was sent in it was not seen.
+    unseen: bool,
 }
 
 impl Doubted {
     /// Of a server with which nothing was ever wrong: the answer in `frame`, which took `own_ns` of it.
     pub fn of_answer(frame: FrameId, own_ns: u64) -> Self {
         let slice = busy(Side::Server, own_ns);
-        Self { sender: Side::Server, frame, slice, first_loss: true, skips: false, probes: false }
+        let [skips, probes] = [false; 2];
+        let sender = Side::Server;
+        Self {
+            sender,
+            frame,
+            slice,
+            first_loss: true,
+            skips,
+            probes,
+            missing: (0, 0),
+            unseen: false,
+        }
     }
 
     /// Whether it is about the silence that `segment` ended.
@@ -49,10 +64,10 @@ impl Connection {
     }
 
     /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
-    /// would not show otherwise.
+    /// would not show otherwise: its packets have no identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let half = &self.halves[side as usize];
-        continues && half.has_unsent() && !half.counts_packets() && !self.path.ends_here(side)
+        continues && half.has_unsent() && half.number() == 0 && !self.path.ends_here(side)
     }
 
     /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
@@ -75,8 +90,10 @@ impl Connection {
 
     /// Keeps what may have to be judged again.
     pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
-        let doubted = slices.iter().last().filter(|_| may_be_timer(gap));
         let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
+        // Before what the timer can have taken the application was busy.
+        let by_timer = slices.iter().find(|slice| slice.cause == lost);
+        let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
@@ -93,13 +110,16 @@ impl Connection {
         // Once the capture's clock was set, how long a silence was tells of no timer.
         let timed = self.stepped_ns() == 0;
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
+        let count = if slice.cause == lost { gap.missing_packets } else { 0 };
+        let missing = (count, gap.missing_from);
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
-        if seen && !probes {
+        if seen && !probes && count == 0 {
             self.rare.iter_mut().for_each(|rare| rare.doubted = None);
             return;
         }
-        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes };
+        let unseen = gap.unseen;
+        let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
         self.rare_mut().doubted = Some(Box::new(doubted));
     }
 
@@ -117,7 +137,7 @@ impl Connection {
         let Some(doubted) = doubted else { return };
         let whole = self.faults().missing_bytes == 0;
         let half = &mut self.halves[side as usize];
-        if half.last.frame != doubted.frame {
+        if half.last.frame != doubted.frame || doubted.missing.0 > 0 {
             return;
         }
         let (was, ns) = (doubted.slice, doubted.slice.ns);
@@ -148,6 +168,45 @@ impl Connection {
             half.lost_unseen(packets.min(u64::from(u32::MAX)) as u32);
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
         }
+    }
+
+    /// A packet of `side` that was left out before has come after all: where those were all that spoke
+    /// for a loss, none was lost, and its sender was busy.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_late(&mut self, side: Side, number: u16) {
+        let doubted = self.rare.as_mut().and_then(|rare| rare.doubted.as_mut());
+        let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
+        let (count, from) = doubted.missing;
+        if is_among(number, from, count) {
+            doubted.missing.0 -= 1;
+            if count == 1 {
+                self.find_again(side);
+            }
+        }
+    }
+
+    /// The receiver of what `side` seemed to have lost has it: only the capture misses it.
+    pub(super) fn arrived_unseen(&mut self, side: Side) {
+        let doubted = self.rare.as_ref().and_then(|rare| rare.doubted.as_deref());
+        if doubted.is_some_and(|doubted| doubted.unseen) {
+            self.find_again(side);
+        }
+    }
+
+    /// What `side` seemed to have lost was not lost, and it was busy.
+    #[cold]
+    #[inline(never)]
+    fn find_again(&mut self, side: Side) {
+        let lost = timed_out(0).cause;
+        let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
+        let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side))
+        else {
+            return;
+        };
+        self.halves[side as usize].found_again(doubted.first_loss);
+        let busy = busy(side, doubted.slice.ns);
+        self.timeline.revise(side, doubted.frame, doubted.slice, busy);
     }
 
     /// `side` repeats what was skipped, a round trip after a lone segment that ended such a silence: that

@@ -5,6 +5,7 @@ use crate::cause::Class;
 use crate::tcp::exchange::Chain;
 use crate::tcp::half::RTO_MIN_NS;
 use crate::tcp::pause::PAUSE_MIN_NS;
+use crate::tcp::row::Link;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
@@ -106,12 +107,32 @@ impl Connection {
             let waits = ends || !exchange.response_seen;
             exchange.request_seen && waits && !exchange.is_complete()
         });
-        let closed = self.ending().fin_ns[Side::Client as usize].is_some();
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        if waiting && closed_ns.is_some_and(|at_ns| self.answers_fin_only(at_ns, segment.time_ns)) {
+            self.timeline.expect_nothing();
+        }
+        let closed = closed_ns.is_some();
+        let waiting = waiting && self.timeline.front().is_some_and(|it| it.request_seen);
         if waiting && !(closed && self.is_one_way()) {
             self.resume();
             self.accrue_to(Side::Server, segment.time_ns, Sighting::of(Side::Server, segment));
             self.cut_off = true;
         }
+    }
+
+    /// Whether the server's FIN at `fin_ns` answers that of the client, at `closed_ns`, and nothing that was said before:
+    /// it comes at once, so its program was not at work on what its client had said last, had acknowledged
+    /// all of it and waited for more. In protocols that nobody can read, on a connection on which other messages
+    /// were answered, that was a command without a reply.
+    fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
+        let client = &self.halves[Side::Client as usize];
+        let rtt_ns = self.path.rtt_ns(Side::Server);
+        let heard = closed_ns > client.last.time_ns + rtt_ns + PAUSE_MIN_NS;
+        self.framer.protocol() == Protocol::Turns
+            && self.totals.exchanges > 0
+            && heard
+            && client.una_seen() >= client.nxt
+            && fin_ns.saturating_sub(closed_ns) < rtt_ns + PAUSE_MIN_NS
     }
 
     /// Whether the server's first FIN, behind all that it has sent, ends the response under way, for
@@ -205,6 +226,7 @@ impl Connection {
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }
+        Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !exchange.counts() || !told || self.is_copy() {
             return shared.spare.keep(exchange);
@@ -235,8 +257,40 @@ impl Connection {
                 self.halves[chain.sender as usize].trouble_mut().held.add(chain);
             }
         }
+        let row = self.totals.row().with(Link {
+            asked_ns: exchange.first.time_ns,
+            ended_ns: exchange.end_ns,
+            path_ns: exchange.ledger.of(Owner::Path),
+            round_trip_ns: self.path.base_rtt_ns(),
+            rtt_client_ns: self.path.way_ns(Side::Client),
+        });
+        self.totals.set_row(row);
         sink.exchange(self, &exchange);
         shared.spare.keep(exchange);
+    }
+
+    /// Adds to what `side` lost in `exchange` how many segments that were, and what its bytes take anyhow.
+    fn count_repairs(&mut self, side: Side, exchange: &mut Exchange) {
+        let half = &mut self.halves[side as usize];
+        if !half.is_troubled() {
+            return;
+        }
+        let began = exchange.began_at[side as usize];
+        let bytes = half.nxt.saturating_sub(began.max(ORIGIN));
+        let rate = half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known());
+        let least_ns = rate.map_or(0, |rate| serialise_ns(bytes, rate));
+        let trouble = half.trouble_mut();
+        let segments = trouble.fast_retransmissions.saturating_sub(trouble.fast_counted);
+        trouble.fast_counted = trouble.fast_retransmissions;
+        let of_loss = [Cause::FastRecovery, Cause::RetransmissionTimeout];
+        for chain in exchange.chains.iter_mut().filter(|chain| chain.sender == side) {
+            if of_loss.contains(&chain.cause) {
+                chain.least_ns = least_ns;
+            }
+            if chain.cause == Cause::FastRecovery {
+                chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
+            }
+        }
     }
 
     /// What only the end of an exchange can tell.

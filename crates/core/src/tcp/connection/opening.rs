@@ -34,7 +34,8 @@ impl Connection {
     }
 
     /// Whether `segment` is about an older connection of the same ports that the server still keeps: it
-    /// answers the SYN with the ACK of that, which the client resets (RFC 9293 §3.10.7.4, RFC 5961 §4.2).
+    /// answers the SYN with the ACK of that, or with a SYN-ACK to an earlier SYN, which the client resets
+    /// (RFC 9293 §3.10.7.3 and §3.10.7.4, RFC 5961 §4.2).
     pub(super) fn is_of_another(&self, side: Side, segment: &Segment) -> bool {
         if self.mid_stream || self.setup.syns == 0 || self.setup.syn_acks > 0 {
             return false;
@@ -42,14 +43,25 @@ impl Connection {
         let reset = segment.flags.has(TcpFlags::RST);
         match side {
             Side::Server => {
-                let acknowledges =
-                    segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::ACK;
                 !reset
-                    && acknowledges
+                    && segment.flags.has(TcpFlags::ACK)
                     && !self.halves[Side::Client as usize].may_have_sent(segment.ack)
             }
             Side::Client => reset && self.setup.met_others() > 0,
         }
+    }
+
+    /// The client sends its SYN again, behind a RST of its own: what had answered the first one was rejected.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin_once_more(&mut self) {
+        self.halves.iter_mut().for_each(Half::begin_again);
+        self.streams = Default::default();
+        self.framer.restart();
+        self.timeline = Timeline::new();
+        self.setup.reject_answer();
+        let rare = self.rare_mut();
+        (rare.ending, rare.faults) = (None, None);
     }
 
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {

@@ -27,6 +27,9 @@ pub(super) struct Rare {
     pub suspended: Option<Box<Suspended>>,
     /// One after which its sender went on before it was known.
     pub contested: Option<Box<Suspended>>,
+    /// One that seems to have been needed, until its sender goes on: a second ACK would say that its receiver
+    /// has got both sendings.
+    pub counted: Option<Box<Suspended>>,
     /// Repetitions by timer that only told of lost ACKs, until it is known who waited.
     pub told_late: Option<Box<ToldLate>>,
     /// The last silence that may turn out to be another's.
@@ -63,6 +66,7 @@ impl Rare {
             echoes: _,
             suspended,
             contested,
+            counted,
             told_late,
             doubted,
             queued,
@@ -74,8 +78,8 @@ impl Rare {
             kept,
             is_copy: _,
         } = self;
-        let repeated = suspended.is_some() || contested.is_some() || told_late.is_some();
-        let repeated = repeated || !kept.is_empty();
+        let held = suspended.is_some() || contested.is_some() || counted.is_some();
+        let repeated = held || told_late.is_some() || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || standing.is_some();
         let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
@@ -85,7 +89,8 @@ impl Rare {
     /// Whether there is a silence that is not settled.
     #[inline]
     fn is_unsettled(&self) -> bool {
-        let repeated = self.suspended.is_some() || self.contested.is_some();
+        let held = self.suspended.is_some() || self.contested.is_some();
+        let repeated = held || self.counted.is_some();
         let doubted = self.doubted.is_some() || self.blocked.is_some();
         repeated || self.told_late.is_some() || doubted
     }

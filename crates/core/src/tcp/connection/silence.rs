@@ -52,11 +52,22 @@ impl Connection {
             // Nobody waited for it to come again.
             return false;
         }
-        if self.speaks_aside(side, kind) {
+        if self.speaks_aside(side, kind) || self.repairs_goodbye(side, kind, start) {
             return false;
         }
         matches!(kind, Kind::New | Kind::Fill(_))
             || self.timeline.active.is_none_or(|active| active == side)
+    }
+
+    /// Whether the server repairs what it had sent after its client had closed amid the answer: nobody
+    /// waits for that.
+    fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
+        let closed_ns = self.ending().fin_ns[Side::Client as usize];
+        let noticed_ns = self.halves[side as usize].noticed_ns(start);
+        side == Side::Server
+            && matches!(kind, Kind::Fill(_))
+            && self.timeline.active == Some(Side::Server)
+            && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
     }
 
     /// Whether what `side` sends has arrived when it is seen here.
@@ -120,6 +131,10 @@ impl Connection {
             let half = &self.halves[side as usize];
             gap.original = half.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+            if !gap.overtaken && self.beside_receiver(side) {
+                // The last original segment has arrived: what comes after it is the repair's.
+                gap.busy_ns = 0;
+            }
         }
         if continues && gap.busy_ns > 0 && !gap.overtaken {
             self.doubt_rate(gap, start);
@@ -184,6 +199,11 @@ impl Connection {
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
             bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
+        // What its peer sent meanwhile it may have acknowledged.
+        let peer_ns = self.halves[side.peer() as usize].last.time_ns;
+        let may_be_ack = continues && peer_ns > start_ns;
+        let missing_packets = since.missing_packets.saturating_sub(may_be_ack.into());
+        let missing_packets = if self.pure_acks && !since.holed { missing_packets } else { 0 };
         *gap = Gap {
             sender: side,
             turn: if continues { Turn::Continues } else { Turn::Answers },
@@ -218,7 +238,8 @@ impl Connection {
             flight_reached: half.flight_reached(),
             // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
             // been seen was captured no more than its packets.
-            missing_packets: if self.pure_acks && !since.holed { since.missing_packets } else { 0 },
+            missing_packets,
+            missing_from: since.missing_from,
             drained,
             holed: since.holed,
             repeated_ns: since.repeated_ns,
@@ -427,6 +448,7 @@ impl Connection {
         half.keep_since(since);
         let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
+        gap.unseen |= unseen > 0;
         if forgotten {
             // A host that knows of no connection any more waits for nothing: what comes reaches nobody.
             gap.ack = None;

@@ -11,6 +11,7 @@ use super::doubt::Doubted;
 use super::*;
 use crate::app::Label;
 use crate::tcp::half::Alone;
+use crate::tcp::row::Link;
 use crate::tcp::shared::Spare;
 use crate::tcp::tracker::Plain;
 
@@ -249,13 +250,22 @@ impl Connection {
         };
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
         let way_ns = self.path.way_ns(Side::Server).min(waited_ns);
+        let rtt_client_ns = self.path.way_ns(Side::Client);
+        let link = Link {
+            asked_ns: steady.asked.time_ns,
+            ended_ns: steady.answer.time_ns,
+            path_ns: way_ns + rtt_client_ns,
+            round_trip_ns: self.path.base_rtt_ns(),
+            rtt_client_ns,
+        };
         let plain = Plain {
             kind: &steady.kind,
             asked: (steady.asked.time_ns, steady.asked.frame),
             answered: (steady.answer.time_ns, steady.answer.frame),
             arrived_ns: segment.time_ns,
-            path_ns: way_ns + self.path.way_ns(Side::Client),
+            path_ns: link.path_ns,
             server_ns: waited_ns - way_ns,
+            row: self.totals.row().with(link),
         };
         if self.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
             return true;
@@ -263,7 +273,8 @@ impl Connection {
         if !sink.plain(self, &plain) {
             return false;
         }
-        let (path_ns, server_ns) = (plain.path_ns, plain.server_ns);
+        let (path_ns, server_ns, row) = (plain.path_ns, plain.server_ns, plain.row);
+        self.totals.set_row(row);
         self.totals.exchanges += 1;
         self.totals.ledger.add(Owner::Path, path_ns);
         self.totals.ledger.add(Owner::Server, server_ns);

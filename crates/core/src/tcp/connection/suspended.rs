@@ -66,8 +66,39 @@ impl Connection {
                 self.rare_mut().suspended = Some(held);
             }
             if needed == Some(true) {
+                self.count_acks(side);
                 self.resume();
             }
+        }
+    }
+
+    /// `side` has acknowledged what its peer had repeated once by timer, and has neither timestamps nor D-SACK to
+    /// say which sending that was.
+    fn count_acks(&mut self, side: Side) {
+        let Some(rare) = &mut self.rare else { return };
+        let half = &self.halves[side.peer() as usize];
+        let all_acked = half.una_seen() >= half.nxt;
+        let once = |held: &Suspended| {
+            held.gap.original.is_some() && !held.gap.in_recovery && held.stamp.is_unstamped()
+        };
+        rare.counted = rare.suspended.clone().filter(|held| all_acked && once(held));
+    }
+
+    /// `side` acknowledges once more what it has acknowledged: it has got one more segment that it had before
+    /// (RFC 9293 §3.10.7.4). One ACK for each sending, and nothing was lost. An ACK right behind the first may
+    /// be a window update that the window's scale hides, once the application has read.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
+        let first_ns = self.halves[side.peer() as usize].una_seen_ns();
+        if acked_ns < first_ns.saturating_add(ANSWER_NS) {
+            return;
+        }
+        let Some(rare) = &mut self.rare else { return };
+        let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
+        if let Some(held) = rare.counted.take_if(of_peer) {
+            self.halves[side.peer() as usize].trouble_mut().dsacks += 1;
+            self.take_back(&held.gap);
         }
     }
 
@@ -76,6 +107,9 @@ impl Connection {
     /// the repetition is settled.
     #[inline(never)]
     pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
+        if let Some(rare) = &mut self.rare {
+            rare.counted.take_if(|held| held.gap.sender == side);
+        }
         let Some(held) = self.rare(|rare| &rare.suspended) else { return false };
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {

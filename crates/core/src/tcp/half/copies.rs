@@ -1,5 +1,6 @@
 //! Packets captured more than once: on a bridge, on `-i any`, from a mirror port.
 
+use super::RTO_MIN_NS;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,21 +11,26 @@ const COPIES_MAX: usize = 64;
 /// How late a copy is recognised by its header alone, ns: retransmissions take longer.
 const COPY_NS: u64 = 2_000_000;
 
-/// No SYN with a number is repeated sooner, ns (RFC 6298 §2.1: a second).
-const SYN_AGAIN_NS: u64 = 400_000_000;
+/// The same where its identification is equal as well, ns: both sides of a switch are not further apart. Some
+/// middleboxes give retransmissions the same number.
+const NUMBERED_COPY_NS: u64 = 20_000_000;
+
+/// The same of a SYN, or where a router lies between both, which has taken one off the time to live, ns: no
+/// timer of TCP is shorter (Linux: TCP_RTO_MIN).
+const ROUTED_COPY_NS: u64 = RTO_MIN_NS;
 
 /// The last packets of a direction of which some were captured twice.
 #[derive(Debug)]
 pub struct Copies {
-    /// Fingerprint and time, µs; the oldest is at `next`.
-    seen: [(u32, u32); COPIES_MAX],
+    /// Fingerprint, time, µs, and time to live; the oldest is at `next`.
+    seen: [(u32, u32, u8); COPIES_MAX],
     next: usize,
 }
 
 impl Copies {
     /// Those after `first`, which was captured twice.
     pub fn after(first: &Segment) -> Box<Self> {
-        let mut copies = Box::new(Self { seen: [(0, 0); COPIES_MAX], next: 0 });
+        let mut copies = Box::new(Self { seen: [(0, 0, 0); COPIES_MAX], next: 0 });
         copies.is_copy(first, true);
         copies
     }
@@ -32,14 +38,14 @@ impl Copies {
     /// Whether `segment` was seen before; it is remembered. `numbers`: identifications tell packets apart.
     pub fn is_copy(&mut self, segment: &Segment, numbers: bool) -> bool {
         let (print, now_us) = (fingerprint(segment), (segment.time_ns / 1_000) as u32);
-        let in_time = |then_us: u32| {
-            numbers && is_numbered(segment)
-                || u64::from(now_us.wrapping_sub(then_us)) * 1_000 < COPY_NS
-        };
-        if self.seen.iter().any(|&(seen, then_us)| seen == print && in_time(then_us)) {
+        let late_ns = |ttl: u8| late_max_ns(segment, numbers, ttl != segment.ttl);
+        let in_time =
+            |then_us: u32, ttl: u8| u64::from(now_us.wrapping_sub(then_us)) * 1_000 < late_ns(ttl);
+        let same = |&(seen, then_us, ttl): &_| seen == print && in_time(then_us, ttl);
+        if self.seen.iter().any(same) {
             return true;
         }
-        self.seen[self.next] = (print, now_us);
+        self.seen[self.next] = (print, now_us, segment.ttl);
         self.next = (self.next + 1) % COPIES_MAX;
         false
     }
@@ -49,6 +55,16 @@ impl Copies {
 /// it out of what is not to be fragmented).
 pub(super) fn is_numbered(segment: &Segment) -> bool {
     segment.facts.has(SegmentFlags::IPV4) && segment.ip_id != 0
+}
+
+/// How much later than `segment` a copy of it is still recognised, ns. `numbers`: identifications tell
+/// packets apart; `routed`: both differ in their time to live.
+fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
+    match numbers && is_numbered(segment) {
+        true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_NS,
+        true => NUMBERED_COPY_NS,
+        false => COPY_NS,
+    }
 }
 
 /// Of what a copy has in common with its original: routers between them change other fields.
@@ -108,22 +124,15 @@ impl LastPacket {
         (self.seq, self.ack, self.tsval) == (segment.seq, segment.ack, segment.tsval)
             && (self.len, self.ip_id, self.flags)
                 == (segment.payload_len, segment.ip_id, segment.flags.0)
-            && self.is_near(segment)
+            && self.age_ns(segment) < late_max_ns(segment, numbers, self.ttl != segment.ttl)
             && (numbers && is_numbered(segment) || segment.seg_len() > 0)
-    }
-
-    /// Whether `segment` follows sooner than anything is repeated. Of a SYN, which is repeated after
-    /// a second (RFC 6298 §2), that is enough to know a copy.
-    #[inline]
-    pub fn is_near(&self, segment: &Segment) -> bool {
-        self.age_ns(segment) < COPY_NS
     }
 
     /// Whether the SYN `segment` is this one captured again: at once, or with the same number where
     /// SYNs have one, as on both sides of a slow link.
     pub fn is_same_syn(&self, segment: &Segment) -> bool {
-        let same = is_numbered(segment) && self.ip_id == segment.ip_id;
-        self.is_near(segment) || same && self.age_ns(segment) < SYN_AGAIN_NS
+        let same = self.ip_id == segment.ip_id;
+        self.age_ns(segment) < late_max_ns(segment, same, false)
     }
 
     /// How long before `segment` it passed, ns, up to an hour.

@@ -346,6 +346,11 @@ impl Half {
                 paced,
                 tsval,
             };
+            if let Some(trouble) = &mut self.trouble {
+                trouble.reported |= ack.duplicate;
+            } else if ack.duplicate && segment.sack_count > 0 {
+                self.trouble_mut().reported = true;
+            }
             let again = una == una_seen || self.marks.has(Marks::FINISHED);
             if !(again && self.changes_nothing(&ack)) {
                 self.pending.push(&ack);

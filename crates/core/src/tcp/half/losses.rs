@@ -13,6 +13,11 @@ const INITIAL_WINDOW: u64 = 10;
 /// A segment is repeated so often within a minute: its timer doubles (RFC 6298 §5.5).
 const REPETITIONS_MAX: u64 = 8;
 
+/// Whether identification `number` is one of the `count` from `from` on.
+pub fn is_among(number: u16, from: u16, count: u32) -> bool {
+    u32::from(number.wrapping_sub(from)) < count
+}
+
 /// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
 /// trip is known to within a little.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
@@ -40,6 +45,11 @@ impl Stamp {
         }
     }
 
+    /// Whether it has none, so that an ACK does not tell which sending it is for.
+    pub fn is_unstamped(self) -> bool {
+        self.tsval.is_none()
+    }
+
     /// How much later the timestamp is that `ack` echoes, in ticks.
     fn age(self, ack: &Segment) -> Option<i32> {
         self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
@@ -51,6 +61,17 @@ impl Half {
     pub fn last_seen(&self) -> Sighting {
         let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;
         Sighting { frame, time_ns, payload_bytes, from: self.side }
+    }
+
+    /// Whether `ack`, about to be taken in, only repeats that all has arrived.
+    pub fn acked_again(&self, ack: &Segment) -> bool {
+        let una = self.sequence.position(ack.ack, self.nxt);
+        ack.payload_len == 0
+            && ack.flags.0 == TcpFlags::ACK
+            && ack.sack_count == 0
+            && ack.window == self.acked_window
+            && una == self.nxt
+            && self.una_seen() == una
     }
 
     /// The frame that carried position `start` before, if remembered.
@@ -88,17 +109,54 @@ impl Half {
         let lossless = jump != 0 && self.nothing_lost_before(segment, jump.into());
         let missing = self.packet_count.follow(segment, packets as u16, self.packets, lossless);
         if missing > 0 {
-            self.since_mut().missing_packets += u32::from(missing);
+            let since = self.since_mut();
+            if since.missing_packets == 0 {
+                since.missing_from = segment.ip_id.wrapping_sub(missing);
+            }
+            since.missing_packets += u32::from(missing);
+        } else if self.packet_count.came_late()
+            && let Some(since) = &mut self.since
+            && is_among(segment.ip_id, since.missing_from, since.missing_packets)
+        {
+            since.missing_packets -= 1;
         }
     }
 
-    /// Whether no `packets` of this connection can have been lost before `segment`: it continues the
-    /// stream, too soon after the one before for a repetition, or after more than one flight.
+    /// Whether a packet that its identification showed to be missing has just come after all.
+    #[inline]
+    pub fn take_late(&mut self) -> bool {
+        self.packet_count.take_late()
+    }
+
+    /// Whether none of the `packets` that `segment` leaves out can have carried data that was lost: it
+    /// continues the stream, and comes too soon after the packet before for a retransmission, or leaves
+    /// out more than a flight.
     fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
         let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
         let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW);
-        let at_once = self.last_packet.age_ns(segment) < REPAIR_MIN_NS;
-        in_order && (at_once || packets > flight + REPETITIONS_MAX)
+        let too_soon = self.last_packet.age_ns(segment) < self.repair_min_ns(segment, packets);
+        in_order && (too_soon || packets > flight + REPETITIONS_MAX)
+    }
+
+    /// How long after the packet before `segment`, which continues the stream and leaves out `packets`, at
+    /// least one of these can have carried data that was lost, ns.
+    fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
+        let all_acked = self.una_seen() >= self.nxt;
+        let trouble = self.trouble();
+        let reported = trouble.duplicate_acks_now > 0 || self.in_recovery() || trouble.told;
+        let rtt_ns = self.rtt_recent_ns();
+        let probe_ns = (2 * rtt_ns).clamp(REPAIR_MIN_NS, RTO_MIN_NS);
+        match segment.seg_len() {
+            // There was no data before it but what is acknowledged.
+            0 if all_acked => u64::MAX,
+            _ if reported => REPAIR_MIN_NS,
+            0 if rtt_ns == 0 => RTO_MIN_NS,
+            0 => probe_ns,
+            // Of a lost flight the probe repeats the last segment: what continues the stream is its only one.
+            _ if all_acked && packets > 1 => RTO_MIN_NS,
+            _ if all_acked => probe_ns,
+            _ => REPAIR_MIN_NS,
+        }
     }
 
     /// Greatest flight since its last loss, or ever where nothing was lost, bytes: that much
@@ -149,7 +207,11 @@ impl Half {
     pub fn sizes_stop_short(&self) -> bool {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
-        let seen_lost = lost > self.acked_len_max() && lost >= 500 && trouble.rto_count >= 2;
+        let seen_lost = lost > self.acked_len_max()
+            && lost >= 500
+            && trouble.rto_count >= 2
+            && self.size_is_known(lost.into())
+            && !self.misses_small_ones(lost.into());
         // Beyond the loss only the repetitions are seen: all of them shorter than the segments were
         // before it, after packets that never came.
         let longest = u64::from(self.acked_len_max);
@@ -158,6 +220,24 @@ impl Half {
         let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
         let cut_down = (vanished || trouble.cut_down) && never_full && much;
         seen_lost || cut_down
+    }
+
+    /// Whether `lost` bytes were one packet, and what was acknowledged before is known by its size: where
+    /// the capture joins segments (receive offload), they are several of a size that gets through.
+    fn size_is_known(&self, lost: u64) -> bool {
+        let passed = u64::from(self.acked_len_max);
+        let joined = passed >= 500 && lost.is_multiple_of(passed);
+        let acked_unsized = passed == 0 && self.una_seen() > ORIGIN + 1;
+        !joined && !acked_unsized
+    }
+
+    /// Whether something shorter than the `lost` bytes was sent behind them, and its receiver reported
+    /// nothing of it: then it is not the size that keeps packets from arriving.
+    fn misses_small_ones(&self, lost: u64) -> bool {
+        let behind = self.una_seen() + lost;
+        let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
+        let closes = self.fin().is_some_and(|fin| fin >= behind);
+        (small || closes) && !self.trouble().reported
     }
 
     /// Something is missing for the first time: so long is a full segment.
@@ -184,9 +264,7 @@ impl Half {
 
     /// How long ago by `now_ns` the first packet passed that had overtaken what begins at `start`, ns.
     pub fn overtaken_ns(&self, start: u64, now_ns: u64) -> u64 {
-        let mut holes = self.trouble().holes.iter();
-        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
-        hole.map_or(0, |hole| now_ns.saturating_sub(hole.noticed_ns))
+        self.noticed_ns(start).map_or(0, |at_ns| now_ns.saturating_sub(at_ns))
     }
 
     /// Whether `start` is where the stream goes on here, and only segments without data have overtaken
@@ -206,6 +284,13 @@ impl Half {
     /// Bytes that were sent and have never been seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
+    }
+
+    /// When it showed that what begins at `start` is missing, if it is, ns.
+    pub fn noticed_ns(&self, start: u64) -> Option<u64> {
+        let mut holes = self.trouble().holes.iter();
+        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
+        hole.map(|hole| hole.noticed_ns)
     }
 
     /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.

@@ -32,11 +32,37 @@ pub(in crate::tcp) struct PacketCount {
     next: u16,
     /// Matches less mismatches; [`OF_HOST`] or [`ALL_ALIKE`] once it is known to say nothing.
     trust: i8,
-    /// The handshake's answer carried a number. That of Linux carries none.
-    answer_numbered: bool,
+    /// What was [`NUMBERED`], and whether one [`CAME_LATE`].
+    noted: u8,
 }
 
+/// The handshake's answer carried a number. That of Linux carries none.
+const NUMBERED: u8 = 1;
+
+/// A packet that was left out has just come after all.
+const CAME_LATE: u8 = 2;
+
 impl PacketCount {
+    fn note(&mut self, what: u8, holds: bool) {
+        self.noted = self.noted & !what | if holds { what } else { 0 };
+    }
+
+    /// Whether a packet that was left out has just come after all.
+    #[inline]
+    pub fn came_late(self) -> bool {
+        self.noted & CAME_LATE != 0
+    }
+
+    /// The same, once.
+    #[inline]
+    pub fn take_late(&mut self) -> bool {
+        let late = self.came_late();
+        if late {
+            self.note(CAME_LATE, false);
+        }
+        late
+    }
+
     /// Whether it has proved to count this connection's packets.
     pub fn is_proven(self) -> bool {
         self.trust >= 2
@@ -81,7 +107,7 @@ impl PacketCount {
         let is_next = segment.ip_id == self.next
             && segment.ttl <= TTL_LINUX
             && self.trust > OF_HOST
-            && !self.answer_numbered
+            && self.noted & NUMBERED == 0
             && !segment.flags.has(TcpFlags::SYN);
         if is_next {
             self.trust = (self.trust + 1).min(TRUST_MAX);
@@ -99,6 +125,12 @@ impl PacketCount {
         if self.trust <= OF_HOST || self.is_of_host(segment, jump) {
             self.trust = self.trust.min(OF_HOST);
         } else if number > 1 && !segment.flags.has(TcpFlags::SYN) {
+            if (1..=JUMP_MAX).contains(&jump.wrapping_neg()) {
+                // It was overtaken, and what overtook it refutes nothing.
+                self.trust = (self.trust + REFUTED).min(TRUST_MAX);
+                self.note(CAME_LATE, true);
+                return 0;
+            }
             if jump == 0 {
                 self.trust = self.trust.saturating_add(1).min(TRUST_MAX);
             } else if lossless && number > 2 {
@@ -119,11 +151,12 @@ impl PacketCount {
     /// Whether `segment`, `jump` beyond what the count expects, shows it to be the host's.
     fn is_of_host(&mut self, segment: &Segment, jump: u16) -> bool {
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
-            self.answer_numbered = segment.ip_id != 0;
+            self.note(NUMBERED, segment.ip_id != 0);
             return segment.ttl > TTL_LINUX;
         }
         // The number goes on where the handshake left it.
-        let goes_on = std::mem::take(&mut self.answer_numbered) && jump <= JUMP_MAX;
+        let goes_on = self.noted & NUMBERED != 0 && jump <= JUMP_MAX;
+        self.note(NUMBERED, false);
         goes_on || segment.ttl > TTL_LINUX
     }
 }

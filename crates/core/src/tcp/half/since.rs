@@ -29,6 +29,8 @@ pub struct SinceDeparture {
     pub probe: Option<Sighting>,
     /// Packets of this sender missing by the IP identification counter.
     pub missing_packets: u32,
+    /// The identification of the first of them.
+    pub missing_from: u16,
     /// The capture has a hole here.
     pub holed: bool,
     /// When its timer last repeated what had been acknowledged, ns; 0 if it did not.

@@ -15,6 +15,10 @@ pub struct Rtts {
 /// less a little, ns.
 pub const RTO_MIN_NS: u64 = 180_000_000;
 
+/// Identifications no further apart are of one count, which tells which packet was sent first: random
+/// ones are so near by chance once in 32 times.
+const NUMBERS_NEAR: u16 = 1024;
+
 /// After this at the earliest Linux probes for the loss of a single segment, ns: two round trips and the
 /// longest that its receiver may keep the ACK back (RFC 8985 §7.2).
 pub fn tail_probe_ns(rtt_ns: u64) -> u64 {
@@ -35,6 +39,15 @@ impl Half {
         if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
         }
+        let (probed_from, probed_to) = self.trouble().probed;
+        let was_probe = probed_from <= start && start < probed_to;
+        if self.is_beyond_closed_window(start) || was_probe && end <= probed_to {
+            return Kind::Probe;
+        }
+        if was_probe && self.nxt <= probed_to {
+            // What a probe carried was not accepted, and is sent again with what follows it.
+            return Kind::New;
+        }
         if end > self.nxt && start >= self.in_order() {
             // Partly new (the sender put segments together): new data counts.
             return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
@@ -46,6 +59,22 @@ impl Half {
         }
     }
 
+    /// Whether what begins at `start` is sent although its receiver has closed the window: a window probe
+    /// (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
+    fn is_beyond_closed_window(&self, start: u64) -> bool {
+        self.closed() && self.offered_nothing() && start >= self.una()
+    }
+
+    /// What is sent from `start` to `end` may be a window probe, of which nothing is lost.
+    #[inline]
+    fn note_probe(&mut self, start: u64, end: u64) {
+        if self.trouble.is_some() && self.is_beyond_closed_window(start) {
+            let trouble = self.trouble_mut();
+            let from = if trouble.probed.1 >= start { trouble.probed.0 } else { start };
+            trouble.probed = (from, trouble.probed.1.max(end));
+        }
+    }
+
     pub(super) fn retransmits(&self, start: u64) -> bool {
         let within = |hole: &Hole| hole.start <= start && start < hole.end;
         start < self.nxt && !self.trouble().holes.iter().any(within)
@@ -54,18 +83,30 @@ impl Half {
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
         let rtt_base_ns = rtts.base_ns;
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
-        let ipv4 = segment.facts.has(SegmentFlags::IPV4);
-        let overtaken = if ipv4 && self.counts_packets() && segment.ip_id != hole.ip_id {
-            segment.ip_id.wrapping_sub(hole.ip_id) > 0x8000
-        } else {
-            // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
-            waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000)
-        };
+        // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
+        let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000);
+        let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
         if overtaken {
             Kind::Reordered
         } else {
             Kind::Fill(self.recovery_kind(segment.time_ns, rtts))
         }
+    }
+
+    /// Whether the sender sent `segment` before the packet that showed `hole`; `None` where neither
+    /// timestamps (RFC 7323 §5.4) nor identifications tell.
+    fn sent_before_hole(&self, hole: &Hole, segment: &Segment) -> Option<bool> {
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let age = hole.tsval.filter(|_| stamped).map(|at| segment.tsval.wrapping_sub(at) as i32);
+        if let Some(age) = age.filter(|&age| age != 0) {
+            return Some(age < 0);
+        }
+        let number = segment.ip_id.wrapping_sub(hole.ip_id) as i16;
+        let numbered = segment.facts.has(SegmentFlags::IPV4)
+            && number != 0
+            && self.packet_count.tells_apart()
+            && (self.counts_packets() || number.unsigned_abs() <= NUMBERS_NEAR);
+        numbered.then_some(number < 0)
     }
 
     /// Whether the sender sent `segment` earlier than what it sent again last: its timestamps do
@@ -102,6 +143,8 @@ impl Half {
             }
             _ if reported && silent_ns < rto_ns => Recovery::Fast,
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
+            // Where no round trip is known, no timer is shorter than the RTO.
+            _ if rtts.base_ns == 0 && silent_ns < RTO_MIN_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
     }
@@ -119,6 +162,9 @@ impl Half {
         let len = u64::from(segment.payload_len);
         let end = start + len;
         let small = self.small(len);
+        if matches!(kind, Kind::New | Kind::Probe) {
+            self.note_probe(start, end);
+        }
         if kind == Kind::New {
             self.count(len, end - start.max(self.nxt), end);
             self.extend(segment, start, end);
@@ -292,8 +338,10 @@ impl Half {
     #[cold]
     #[inline(never)]
     fn notice_hole(&mut self, segment: &Segment, end: u64) {
-        let (start, ip_id) = (self.nxt, segment.ip_id);
-        let hole = Hole { start, end, noticed_ns: segment.time_ns, ip_id };
+        let (start, ip_id, noticed_ns) = (self.nxt, segment.ip_id, segment.time_ns);
+        let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
+        let tsval = stamped.then_some(segment.tsval);
+        let hole = Hole { start, end, noticed_ns, ip_id, tsval };
         self.note_full_segment();
         self.trouble_mut().notice(hole);
     }

@@ -16,6 +16,8 @@ pub struct Hole {
     pub noticed_ns: u64,
     /// IP identification of the packet that showed the hole.
     pub ip_id: u16,
+    /// Timestamp of that packet, if it had one.
+    pub tsval: Option<u32>,
 }
 
 /// The first segment of a repetition.
@@ -204,16 +206,22 @@ pub struct Trouble {
     pub rto_count: u64,
     /// Of them by duplicate ACKs or SACK.
     pub fast_retransmissions: u64,
+    /// How many of these belong to exchanges that are over.
+    pub fast_counted: u64,
     /// Of them for nothing.
     pub spurious_retransmissions: u64,
     /// Segments out of order.
     pub out_of_order_packets: u64,
     /// Duplicate ACKs for what was sent.
     pub duplicate_acks: u64,
+    /// Its receiver has reported that something is missing.
+    pub reported: bool,
     /// Zero windows offered to it.
     pub zero_window_advertisements: u64,
     /// Window probes sent.
     pub zero_window_probes: u64,
+    /// Where the data begins and ends that was sent beyond a closed window.
+    pub probed: (u64, u64),
     /// The last packets, where some were captured twice.
     pub copies: Option<Box<Copies>>,
 }
@@ -273,11 +281,14 @@ impl Trouble {
         rexmt_data_packets: 0,
         rto_count: 0,
         fast_retransmissions: 0,
+        fast_counted: 0,
         spurious_retransmissions: 0,
         out_of_order_packets: 0,
         duplicate_acks: 0,
+        reported: false,
         zero_window_advertisements: 0,
         zero_window_probes: 0,
+        probed: (0, 0),
         copies: None,
     };
 
@@ -353,7 +364,7 @@ mod tests {
 
     fn with_hole(start: u64, end: u64) -> Trouble {
         let mut trouble = Trouble::default();
-        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0 });
+        trouble.notice(Hole { start, end, noticed_ns: 1, ip_id: 0, tsval: None });
         trouble
     }
 

@@ -49,6 +49,15 @@ impl Steps {
         self.frames[step as usize] != FrameId::default()
     }
 
+    /// Only the SYN was seen.
+    pub fn forget_answer(&mut self) {
+        for step in [Step::SynAck, Step::Ack] {
+            let place = step as usize;
+            self.frames[place] = FrameId::default();
+            (self.times_ns[place], self.payload_bytes[place]) = (0, 0);
+        }
+    }
+
     /// It was seen `here`, unless it was seen before.
     pub fn note(&mut self, step: Step, here: Sighting) {
         if !self.has(step) {

@@ -51,6 +51,13 @@ impl Timeline {
         }
     }
 
+    /// The client has closed, and its server with it: what it had said last asked for nothing.
+    pub fn expect_nothing(&mut self) {
+        if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
+            exchange.request_seen = false;
+        }
+    }
+
     /// A TLS server closes, long after the client's last data, which took `last_bytes`; the streams stand at
     /// `positions`. Where neither has said more than control frames take since the last exchange,
     /// nobody has asked for anything, nor answered: the connection was idle.

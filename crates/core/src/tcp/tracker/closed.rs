@@ -17,6 +17,20 @@ const SETTLE_NS: u64 = 10 * STEP_NS;
 const WHOLE_MAX: usize = 1 << 11;
 const PAST_MAX: usize = 1 << 14;
 
+/// How long the next repetition of what is not acknowledged may take, ns: the greatest timer that RFC 6298 §2.5
+/// asks for.
+const REPEATED_WITHIN_NS: u64 = 60_000_000_000;
+
+/// Whether what passes at `now_ns` is nothing to `connection`. One lives until both FINs are acknowledged: until
+/// then what is missing is sent again.
+pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
+    let Some(over_ns) = connection.over_ns() else { return false };
+    if connection.is_unacknowledged() {
+        return now_ns >= connection.last.time_ns.saturating_add(REPEATED_WITHIN_NS);
+    }
+    is_forgotten(over_ns, now_ns)
+}
+
 /// Whether what passes at `now_ns` is nothing to a connection that was over at `over_ns`.
 pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
     now_ns >= over_ns.saturating_add(LINGER_NS)
@@ -103,6 +117,11 @@ impl Closed {
         self.doubtful.push_back(over);
     }
 
+    /// Whether another may be kept whole.
+    pub fn has_room(&self) -> bool {
+        self.doubtful.len() < WHOLE_MAX
+    }
+
     /// How many are kept whole.
     pub fn whole(&self) -> usize {
         self.fresh.len() + self.doubtful.len()
@@ -151,8 +170,9 @@ impl Closed {
         let begins = segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let forgotten = is_forgotten(past.over_ns, segment.time_ns);
         let sender = &past.numbers[segment.from_high() as usize];
+        // What only ends a connection follows the one that was.
         let late = if begins { sender.began_with(segment.seq) } else { sender.holds(segment.seq) };
-        if !forgotten && late {
+        if !forgotten && late || segment.only_ends() {
             return Meeting::Late;
         }
         entry.remove();

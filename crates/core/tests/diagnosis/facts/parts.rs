@@ -209,7 +209,7 @@ fn sent_again(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     Ok(())
 }
 
-/// Who ended the silence had not said anything since, nor had the sender of what is named last.
+/// The sender of the data that ends the silence sent no data since, nor did that of the segment named.
 fn last_before(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer {
     let seg = &flow.segs[index];
     let evidence = &case.finding.evidence;
@@ -223,7 +223,7 @@ fn last_before(case: &Case<'_>, flow: &Flow, at: usize, index: usize) -> Answer 
     };
     // New data: repetitions of a timer end no silence of the application.
     let new = |it: &&Seg| it.end() > flow.sent(it.from, index + 1);
-    let mut spoke = between.iter().filter(|it| it.takes_space() && !probe(it) && new(it));
+    let mut spoke = between.iter().filter(|it| it.len > 0 && !probe(it) && new(it));
     let silent = if next.from == seg.from {
         !spoke.any(|it| it.from == seg.from)
     } else {

@@ -1,0 +1,84 @@
+//! The ServerHello of TLS (RFC 8446 §4.1.3), as far as it says whether a session is resumed.
+
+const SERVER_HELLO: u8 = 2;
+/// Type and length of a handshake message, the version, the random value.
+const RANDOM_AT: usize = 4 + 2;
+const RANDOM_BYTES: usize = 32;
+/// How the random value of a HelloRetryRequest begins: the SHA-256 of its name.
+const RETRY: [u8; 8] = [0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11];
+/// Cipher suite and compression method.
+const CHOICE_BYTES: usize = 2 + 1;
+const PRE_SHARED_KEY: u16 = 41;
+const SUPPORTED_VERSIONS: u16 = 43;
+
+/// Whether the TLS 1.3 ServerHello at the beginning of `message` chooses a pre-shared key (§4.2.11): then it
+/// resumes a session. `None` where `message` does not say so: it is of an earlier version, a
+/// HelloRetryRequest, or not all of it is there.
+pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
+    let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
+    let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
+    let message = message.get(..end)?;
+    let random = message.get(RANDOM_AT..RANDOM_AT + RANDOM_BYTES)?;
+    if kind != SERVER_HELLO || random.starts_with(&RETRY) {
+        return None;
+    }
+    let rest = &message[RANDOM_AT + RANDOM_BYTES..];
+    let (&session_bytes, rest) = rest.split_first()?;
+    let rest = rest.get(usize::from(session_bytes) + CHOICE_BYTES..)?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let mut rest = rest.get(..usize::from(u16::from_be_bytes(*length)))?;
+    let (mut is_tls13, mut has_key) = (false, false);
+    while let Some((&[t1, t2, l1, l2], behind)) = rest.split_first_chunk() {
+        let kind = u16::from_be_bytes([t1, t2]);
+        is_tls13 |= kind == SUPPORTED_VERSIONS;
+        has_key |= kind == PRE_SHARED_KEY;
+        rest = behind.get(usize::from(u16::from_be_bytes([l1, l2]))..)?;
+    }
+    is_tls13.then_some(has_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(random: &[u8], extensions: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend_from_slice(random);
+        body.resize(2 + RANDOM_BYTES, 7);
+        body.extend_from_slice(&[2, 9, 9, 0x13, 1, 0]);
+        let all: Vec<u8> = extensions
+            .iter()
+            .flat_map(|(kind, value)| {
+                let head = [kind.to_be_bytes(), (value.len() as u16).to_be_bytes()].concat();
+                [&head[..], value].concat()
+            })
+            .collect();
+        body.extend_from_slice(&(all.len() as u16).to_be_bytes());
+        body.extend_from_slice(&all);
+        let length = (body.len() as u32).to_be_bytes();
+        [&[SERVER_HELLO], &length[1..], &body].concat()
+    }
+
+    #[test]
+    fn pre_shared_key_is_a_resumption() {
+        let full = hello(&[], &[(43, &[3, 4]), (51, &[0; 1124])]);
+        let resumed = hello(&[], &[(43, &[3, 4]), (51, &[0; 36]), (41, &[0, 0])]);
+        assert_eq!((takes_up(&full), takes_up(&resumed)), (Some(false), Some(true)));
+    }
+
+    #[test]
+    fn earlier_versions_and_retries_say_nothing() {
+        assert_eq!(takes_up(&hello(&[], &[(41, &[0, 0])])), None);
+        assert_eq!(takes_up(&hello(&RETRY, &[(43, &[3, 4])])), None);
+    }
+
+    #[test]
+    fn a_hello_that_is_cut_or_broken_says_nothing() {
+        let whole = hello(&[], &[(43, &[3, 4]), (41, &[0, 0])]);
+        assert!((0..whole.len()).all(|end| takes_up(&whole[..end]).is_none()));
+        let mut longer = hello(&[], &[(43, &[3, 4]), (41, &[0, 0])]);
+        let last = longer.len() - 3;
+        longer[last] = 200;
+        assert_eq!(takes_up(&longer), None);
+    }
+}

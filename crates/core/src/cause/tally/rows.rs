@@ -1,0 +1,47 @@
+//! Exchanges with one server that followed each other back to back, whose round trips add up.
+
+use crate::tcp::Row;
+use std::cmp::Reverse;
+
+/// Exchanges from which on a row is a sequence: made as one, they would cost a tenth of their round trips.
+pub const SEQUENCE_MIN: u32 = 10;
+
+/// The sequences of one endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// How many.
+    pub count: u64,
+    /// The path's part of the time of all their exchanges, ns.
+    pub path_ns: u64,
+    /// The longest.
+    pub longest: Row,
+}
+
+impl Rows {
+    /// Counts the last exchange of `row`, of whose time the path had `path_ns`, if the row is a sequence.
+    pub fn add(&mut self, row: &Row, path_ns: u64) {
+        if row.count == SEQUENCE_MIN {
+            self.count += 1;
+            self.path_ns = self.path_ns.saturating_add(row.path_ns);
+        } else if row.count > SEQUENCE_MIN {
+            self.path_ns = self.path_ns.saturating_add(path_ns);
+        }
+        self.offer(row);
+    }
+
+    /// Keeps the longest row; the first of equals.
+    fn offer(&mut self, row: &Row) {
+        let rank =
+            |row: &Row| (row.count, Reverse(row.began_ns), row.path_ns, Reverse(row.ended_ns));
+        if rank(row) > rank(&self.longest) {
+            self.longest = *row;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.path_ns = self.path_ns.saturating_add(other.path_ns);
+        self.offer(&other.longest);
+    }
+}

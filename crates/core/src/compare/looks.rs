@@ -1,0 +1,169 @@
+//! What the figures look like where chance is not excluded, and how many exchanges would exclude it.
+
+use super::tails::fisher;
+use super::{Change, Measured, Options, Ranks, SIGNIFICANCE, Sample, TAILS, Tail};
+
+/// A run of more exchanges is not asked for.
+const NEEDED_MAX: u64 = 1_000_000;
+
+/// A percentile that differs, though so many exchanges do not show that it does.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Look {
+    /// The point of the distribution, 0 to 1.
+    pub quantile: f64,
+    /// It before, ns.
+    pub before_ns: u64,
+    /// It after, ns.
+    pub after_ns: u64,
+}
+
+impl Look {
+    /// By which factor the greater of both exceeds the other.
+    pub fn factor(&self) -> f64 {
+        let (less, more) = (self.before_ns.min(self.after_ns), self.before_ns.max(self.after_ns));
+        more as f64 / less.max(1) as f64
+    }
+
+    /// Whether it is greater after.
+    pub fn is_slower(&self) -> bool {
+        self.after_ns > self.before_ns
+    }
+}
+
+/// The percentiles that differ by a change that matters, the most different first.
+pub fn looks(before: &Sample, after: &Sample, options: Options) -> Vec<Look> {
+    let points = std::iter::once(0.5).chain(TAILS);
+    let mut all: Vec<Look> = points
+        .map(|quantile| Look {
+            quantile,
+            before_ns: before.quantile_ns(quantile),
+            after_ns: after.quantile_ns(quantile),
+        })
+        .filter(|it| Change::between(it.before_ns, it.after_ns, options).is_some())
+        .collect();
+    all.sort_by(|one, other| other.factor().total_cmp(&one.factor()));
+    all
+}
+
+/// What the slow end changes of the mean exchange, as shares of that before: the least and the most of what
+/// the mean exchange takes more, and what the slow tenth and hundredth add to it at least.
+pub fn weights(before: &Measured, after: &Measured, tails: &[Tail]) -> [f64; 2] {
+    let mean_ns = before.mean_ns().max(1) as f64;
+    let all = tails.iter().map(|tail| {
+        (tail.after_ns as f64 - tail.before_ns as f64) * (1.0 - tail.quantile) / mean_ns
+    });
+    let whole = after.mean_ns() as f64 / mean_ns - 1.0;
+    all.fold([whole; 2], |[least, most], weight| [least.min(weight), most.max(weight)])
+}
+
+/// The number of exchanges in each run that would settle it, if the figures stay as they are: the
+/// least multiple of both samples for which `is_settled`.
+pub fn needed(samples: [&Sample; 2], is_settled: impl Fn(&Sample, &Sample) -> bool) -> Option<u64> {
+    let [before, after] = samples;
+    let largest = before.count().max(after.count()).max(1);
+    let most = NEEDED_MAX / largest;
+    let settles = |times: u64| is_settled(&before.times(times), &after.times(times));
+    let mut high = 2;
+    while high <= most && !settles(high) {
+        high *= 2;
+    }
+    if high > most {
+        return outliers(before, after, most).map(|times| times * largest);
+    }
+    let mut low = high / 2;
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if settles(middle) { high = middle } else { low = middle }
+    }
+    Some(high * largest)
+}
+
+/// The multiple at which the exchanges of one run that are longer than all of the other are too many for
+/// chance, by the test of the slow end.
+fn outliers(before: &Sample, after: &Sample, most: u64) -> Option<u64> {
+    let longest = |sample: &Sample| sample.points().last().map_or(0, |&(ns, _)| ns);
+    let threshold_ns = longest(before).min(longest(after)).saturating_add(1);
+    let counts = [before, after].map(|run| [run.at_least(threshold_ns), run.count()]);
+    let times = std::iter::successors(Some(2u64), |times| times.checked_mul(2));
+    times.take_while(|&times| times <= most).find(|&times| {
+        let [before, after] = counts.map(|pair| pair.map(|count| count.saturating_mul(times)));
+        fisher(before, after) < SIGNIFICANCE
+    })
+}
+
+/// Whether both ranks and tails can be judged at all: some exchanges of each.
+pub fn judged(before: &Sample, after: &Sample) -> (Ranks, Vec<Tail>) {
+    let tails = TAILS.iter().map(|&quantile| Tail::of(before, after, quantile)).collect();
+    (Ranks::of(before, after), tails)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Comparison, Outcome, Verdict, compare};
+    use crate::report::comparison::sentence;
+
+    /// Runs of so many exchanges of so many µs each.
+    fn compared(before: &[(u64, u64)], after: &[(u64, u64)]) -> Comparison {
+        let run = |points: &[(u64, u64)]| {
+            let durations =
+                points.iter().flat_map(|&(count, us)| (0..count).map(move |_| us * 1000));
+            Measured::of_durations("run", durations)
+        };
+        compare(run(before), run(after), Options::default()).expect("exchanges on both sides")
+    }
+
+    #[test]
+    fn slow_end_of_few_exchanges_is_not_shown() {
+        let compared = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
+        assert_eq!(compared.verdict, Verdict::NoDifferenceShown);
+        assert_eq!(compared.outcome(), Outcome::NotShown);
+        let text = sentence(&compared);
+        assert!(text.contains("p90 looks 10 times slower (1 ms → 10 ms)"), "{text}");
+        assert!(text.contains("capture about"), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_exchanges_that_is_asked_for_shows_it() {
+        let few = compared(&[(20, 1_000)], &[(17, 1_000), (3, 10_000)]);
+        let needed = few.exchanges_needed.expect("a number");
+        let times = needed / 20;
+        assert!((2..=10).contains(&times), "{needed}");
+        let many = compared(&[(needed, 1_000)], &[(17 * times, 1_000), (3 * times, 10_000)]);
+        assert_eq!((many.verdict, many.outcome()), (Verdict::Slower, Outcome::Worse));
+        let less = times - 1;
+        let fewer = compared(&[(20 * less, 1_000)], &[(17 * less, 1_000), (3 * less, 10_000)]);
+        assert_eq!(fewer.outcome(), Outcome::NotShown);
+    }
+
+    #[test]
+    fn many_equal_exchanges_are_equal() {
+        let compared = compared(&[(180, 1_000), (20, 1_020)], &[(181, 1_000), (19, 1_020)]);
+        assert_eq!((compared.verdict, compared.outcome()), (Verdict::Equal, Outcome::NotWorse));
+        assert!(compared.looks.is_empty() && compared.exchanges_needed.is_none());
+    }
+
+    #[test]
+    fn faster_exchanges_with_a_slow_end_that_is_not_shown_do_not_reassure() {
+        let compared = compared(&[(20, 1_000)], &[(17, 500), (3, 10_000)]);
+        assert_eq!((compared.verdict, compared.outcome()), (Verdict::Faster, Outcome::NotShown));
+        let text = sentence(&compared);
+        assert!(text.contains("p90 looks 10 times slower"), "{text}");
+        let without = super::tests::compared(&[(20, 1_000)], &[(20, 500)]);
+        assert_eq!(without.outcome(), Outcome::NotWorse);
+    }
+
+    #[test]
+    fn one_long_exchange_in_a_thousand_is_not_shown_to_be_nothing() {
+        let compared = compared(&[(1000, 1_000)], &[(999, 1_000), (1, 1_000_000)]);
+        assert_eq!(compared.outcome(), Outcome::NotShown);
+        assert!(compared.exchanges_needed.is_some_and(|count| count >= 4000));
+    }
+
+    #[test]
+    fn one_exchange_each_asks_for_more() {
+        let compared = compared(&[(1, 1_000)], &[(1, 5_000)]);
+        assert_eq!(compared.outcome(), Outcome::NotShown);
+        assert!(compared.exchanges_needed.is_some_and(|count| (4..50).contains(&count)));
+    }
+}

@@ -1,0 +1,77 @@
+//! How the findings' figures follow from those of the bar: whose time each finding's cost is part of.
+
+use crate::cause::{Cause, Owner};
+use crate::report::phrases::share_of;
+use crate::report::{Finding, Report};
+
+/// Owners whose time the same findings are part of, and what each of these causes has of it, ns.
+#[derive(Debug, Default)]
+struct Sum {
+    owners: Vec<Owner>,
+    causes: Vec<(Cause, u64)>,
+}
+
+impl Sum {
+    fn add(&mut self, cause: Cause, ns: u64) {
+        match self.causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, sum_ns)) => *sum_ns += ns,
+            None => self.causes.push((cause, ns)),
+        }
+    }
+}
+
+/// A line for each owner of the bar that the findings call by another name, or have another part of:
+/// `connect 87 % = accept_queue_overflow 52 % + 35 % outside the findings`.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let whole_ns = report.ledger.total_ns();
+    sums(&report.findings).iter().filter_map(|sum| line(sum, report, whole_ns)).collect()
+}
+
+/// The findings by the owners of their time.
+fn sums(findings: &[Finding]) -> Vec<Sum> {
+    let mut sums: Vec<Sum> = Vec::new();
+    let told = findings.iter().filter(|it| it.lost_ns > 0 && !it.cause.owners().is_empty());
+    for finding in told {
+        let owners = finding.cause.owners();
+        let shared = |sum: &Sum| sum.owners.iter().any(|owner| owners.contains(owner));
+        let mut joined = Sum { owners: owners.to_vec(), causes: Vec::new() };
+        for sum in sums.extract_if(.., |sum| shared(sum)) {
+            joined.owners.extend(sum.owners);
+            sum.causes.into_iter().for_each(|(cause, ns)| joined.add(cause, ns));
+        }
+        joined.add(finding.cause, finding.lost_ns);
+        joined.owners.sort_unstable();
+        joined.owners.dedup();
+        sums.push(joined);
+    }
+    sums
+}
+
+fn line(sum: &Sum, report: &Report, whole_ns: u64) -> Option<String> {
+    let owners: Vec<_> = sum.owners.iter().filter(|it| report.ledger.of(**it) > 0).collect();
+    let owned_ns: u64 = owners.iter().map(|owner| report.ledger.of(**owner)).sum();
+    let told_ns: u64 = sum.causes.iter().map(|(_, ns)| ns).sum();
+    let names: Vec<_> = owners.iter().map(|owner| owner.id()).collect();
+    let mut left = format!("{} {}", names.join(" + "), share_of(owned_ns, whole_ns));
+    let shown = |(cause, ns): &(Cause, u64)| format!("{} {}", cause.id(), share_of(*ns, whole_ns));
+    let mut right: Vec<String> = sum.causes.iter().map(shown).collect();
+    // What rounds to nothing needs no word.
+    let differs = |ns: u64| ns as f64 >= DIFFERENCE_MIN * whole_ns as f64;
+    let (rest_ns, more_ns) = (owned_ns.saturating_sub(told_ns), told_ns.saturating_sub(owned_ns));
+    if differs(rest_ns) {
+        right.push(format!("{} outside the findings", share_of(rest_ns, whole_ns)));
+    }
+    if differs(more_ns) {
+        left += &format!(" + {} of others that follow from it", share_of(more_ns, whole_ns));
+    }
+    // `server` and `server_think`, `tls` and `tls_handshake` are one word for the same time.
+    let alike = match (names.as_slice(), sum.causes.as_slice()) {
+        ([name], [(cause, _)]) => cause.id().starts_with(name),
+        _ => false,
+    };
+    let same = alike && !differs(rest_ns) && !differs(more_ns);
+    (!names.is_empty() && !same).then(|| format!("{left} = {}", right.join(" + ")))
+}
+
+/// Half a per cent is the least that changes a figure.
+const DIFFERENCE_MIN: f64 = 0.005;
