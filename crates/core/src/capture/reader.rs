@@ -174,11 +174,7 @@ impl Reader {
         let (filled, last) = self.read(buffer, carried);
         let (read, offset) = (&block.bytes[start..start + filled], self.offset);
         let chunk = Chunk { bytes: read, offset, start, file: self.file };
-        let steps = self.tally.steps();
         let (walked, halt) = self.format.walk(chunk, &mut block.entries, &mut self.tally);
-        if self.tally.steps() > steps {
-            level_out(&mut block.entries);
-        }
         self.offset += walked as u64;
         self.carry.clear();
         match halt {
@@ -246,21 +242,6 @@ impl Reader {
     fn end(&mut self, ending: Option<Problem>) {
         self.ended = true;
         self.ending = ending;
-    }
-}
-
-/// A single frame that seems so much later than those before and behind it, which agree, was not captured then, ns:
-/// what different processors of one host see is in disorder by far less.
-const ASTRAY_NS: u64 = 1_000_000_000;
-
-/// The clock went backward among `entries`: a single frame whose time is astray takes that of the frame before it.
-fn level_out(entries: &mut [FrameEntry]) {
-    for at in 1..entries.len() {
-        let [before_ns, behind_ns] = [at.saturating_sub(1), at + 1]
-            .map(|at| entries.get(at).map_or(u64::MAX, |it| it.time_ns));
-        if before_ns <= behind_ns && entries[at].time_ns > behind_ns.saturating_add(ASTRAY_NS) {
-            entries[at].time_ns = before_ns;
-        }
     }
 }
 

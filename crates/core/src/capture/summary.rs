@@ -181,11 +181,6 @@ impl Tally {
         if self.number == 0 { LATEST_NS } else { self.previous_ns }
     }
 
-    /// How often the clock went backward so far.
-    pub(super) fn steps(&self) -> u64 {
-        self.steps
-    }
-
     /// The next frame came without a time; returns its number.
     pub(super) fn untimed_frame(&mut self) -> u64 {
         self.packets += 1;

@@ -159,7 +159,8 @@ pub struct Lookup {
     pub by_resolver: bool,
     /// How much of its last wait lies behind the end of the capture, by the wait before, nanoseconds.
     pub unseen_ns: u64,
-    /// Its client, which asks again after a while, did not: it gave up before, or was ended.
+    /// Its client, which asks again after a while, was not seen to: it gave up before, or was ended, or the
+    /// capture was.
     pub is_abandoned: bool,
     /// Of an A and an AAAA query sent together from one port exactly one was answered: the
     /// mark of two packets racing in connection tracking.

@@ -295,7 +295,11 @@ impl Tracker {
         let went_on_ns = open.went_on_ns.filter(|_| unrepeated);
         let superseded_ns = open.superseded_ns.filter(|_| lookup.was_asked_once(0, now_ns));
         let too_early = |at_ns: u64| at_ns.saturating_sub(lookup.start_ns) < TIMEOUT_MIN_NS;
-        lookup.is_abandoned = unrepeated || superseded_ns.is_some_and(too_early);
+        // Where the capture ends before the client would have asked again, no timeout was seen.
+        let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
+        let cut_short = lookup.was_asked_once(0, now_ns)
+            && now_ns.saturating_sub(asked_ns) < timeout_ns.unwrap_or(TIMEOUT_NS);
+        lookup.is_abandoned = unrepeated || cut_short || superseded_ns.is_some_and(too_early);
         let is_silent = |query: &Query| !self.baselines_ns.contains_key(&query.server.address);
         lookup.conclude(&Known {
             seen_ns: now_ns,

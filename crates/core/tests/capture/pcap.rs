@@ -87,22 +87,6 @@ fn a_clock_that_steps_back_is_said_and_not_sorted() {
 }
 
 #[test]
-fn a_single_frame_that_is_astray_takes_the_time_before_it() {
-    let day_ns = 86_400_000_000_000;
-    let times = |times_ns: &[u64]| {
-        let frames: Vec<_> = times_ns.iter().map(|&ns| frame(ns, b"x")).collect();
-        let read = read(&pcap_file(Order::Little, PCAP_NANOSECONDS, &frames));
-        assert!(matches!(read.inputs[0].problems[..], [Problem::ClockStep { steps: 1, .. }]));
-        read.frames.iter().map(|frame| frame.time_ns).collect::<Vec<_>>()
-    };
-    assert_eq!(times(&[1_000, 2_000, day_ns, 3_000]), [1_000, 2_000, 2_000, 3_000]);
-    // A clock that was set is not astray: what comes later agrees with it, or it was not far.
-    for set_ns in [[1_000, day_ns, day_ns + 1_000, 3_000], [1_000, 2_000, 90_002_000, 3_000]] {
-        assert_eq!(times(&set_ns), set_ns);
-    }
-}
-
-#[test]
 fn packets_that_processors_swapped_are_no_step_of_the_clock() {
     let expected = [frame(900_000, b"a"), frame(10, b"b"), frame(900_000, b"c")];
     let read = read(&nano_pcap(&expected));

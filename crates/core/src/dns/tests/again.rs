@@ -81,6 +81,19 @@ fn a_closed_port_costs_each_lookup_its_own_failure() {
 }
 
 #[test]
+fn a_query_without_an_answer_at_the_end_of_the_capture_shows_no_timeout() {
+    let until = |end: &str| {
+        let trace = "0.000 q 4000 10.0.0.53 1 A db.example.com
+                     0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+                     0.500 q 4001 10.0.0.53 2 AAAA www.example.com\n";
+        lookups(&format!("{trace}{end} end"))
+    };
+    // The resolver's timer (resolv.conf(5)) has 5 s, and the capture has 1.8 s.
+    assert!(until("2.300")[1].is_abandoned);
+    assert!(!until("6.000")[1].is_abandoned, "5.5 s without an answer");
+}
+
+#[test]
 fn a_query_numbered_anew_after_a_whole_timeout_is_asked_again() {
     // Go: a socket and an identifier for each attempt.
     let lookup = lookup(

@@ -374,7 +374,9 @@ impl Connection {
         // Where the other side was not heard, nothing shows that shorter ones get through.
         let answered = self.halves[side.peer() as usize].seen();
         let half = &self.halves[side as usize];
-        if answered && half.sizes_stop_short() {
+        // The segments of a handshake are small ones that got through.
+        let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
+        if answered && small_ones_pass && half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
         }
         let trouble = half.trouble();
