@@ -63,6 +63,10 @@ pub enum Command {
     /// Says whether a change helped: latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),
+    /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::sockets::EXAMPLES)]
+    Sockets(Box<crate::sockets::Sockets>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

@@ -76,6 +76,9 @@ pub enum Error {
     NotFound { what: String, hint: String },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
+    Live(#[from] tcpwhy_live::LiveError),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]
     #[error("{path}: {source}")]

@@ -12,6 +12,8 @@ mod one_of;
 mod output;
 mod progress;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod sockets;
 mod sources;
 mod terminal;
 mod workers;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         Some(Command::Lab { command }) => lab::run(&command),
         #[cfg(not(target_os = "linux"))]
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
+        #[cfg(target_os = "linux")]
+        Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

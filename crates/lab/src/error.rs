@@ -5,6 +5,9 @@ use std::io;
 /// An error of the lab; its text is one sentence for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
+    /// The kernel's state cannot be read.
+    #[error("{0}")]
+    Live(#[source] tcpwhy_live::LiveError),
     /// The lab needs root to make network namespaces and TUN devices.
     #[error("the lab builds network namespaces and needs root: run it with sudo")]
     NotRoot,

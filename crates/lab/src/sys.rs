@@ -227,6 +227,18 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
+    /// What one connection's `TCP_INFO` says.
+    pub fn of(info: &tcpwhy_live::tcp_info::TcpInfo) -> Self {
+        Self {
+            connections: 1,
+            tcpi_total_retrans: info.tcpi_total_retrans,
+            tcpi_min_rtt_us: info.tcpi_min_rtt_us,
+            tcpi_busy_time_us: info.tcpi_busy_time_us,
+            tcpi_rwnd_limited_us: info.tcpi_rwnd_limited_us,
+            tcpi_sndbuf_limited_us: info.tcpi_sndbuf_limited_us,
+        }
+    }
+
     /// Adds another connection's figures.
     pub fn add(&mut self, other: &TcpInfo) {
         let seen = [self.tcpi_min_rtt_us, other.tcpi_min_rtt_us].into_iter().filter(|&v| v > 0);
@@ -256,21 +268,5 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> TcpInfo {
     if rc < 0 {
         return TcpInfo::default();
     }
-    parse_tcp_info(&bytes)
-}
-
-/// Reads a `struct tcp_info`; fields that it lacks are 0.
-pub fn parse_tcp_info(bytes: &[u8]) -> TcpInfo {
-    // Offsets into struct tcp_info of linux/tcp.h, which only ever grows at its end.
-    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let word = |at: usize| u64::from(u32::from_ne_bytes([0, 1, 2, 3].map(|i| byte(at + i))));
-    let long = |at: usize| u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| byte(at + i)));
-    TcpInfo {
-        connections: 1,
-        tcpi_total_retrans: word(100),
-        tcpi_min_rtt_us: word(148),
-        tcpi_busy_time_us: long(168),
-        tcpi_rwnd_limited_us: long(176),
-        tcpi_sndbuf_limited_us: long(184),
-    }
+    TcpInfo::of(&tcpwhy_live::tcp_info::TcpInfo::parse(&bytes))
 }

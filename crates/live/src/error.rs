@@ -1,0 +1,39 @@
+//! What can go wrong when a running system is read: what, where, what to do.
+
+use std::io;
+
+/// Why the running system could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The kernel has no socket monitoring, or a sandbox forbids it.
+    #[error(
+        "the kernel's socket list cannot be opened (NETLINK_SOCK_DIAG); in a container, run it on the host"
+    )]
+    Diag(#[source] io::Error),
+    /// A dump stopped before its end.
+    #[error("the kernel's socket list broke off")]
+    Dump(#[source] io::Error),
+    /// There is no process with this number.
+    #[error("there is no process {pid}; `pgrep -a NAME` finds it")]
+    NoProcess {
+        /// The number asked for.
+        pid: u32,
+    },
+    /// There is no network namespace of this name.
+    #[error(
+        "there is no network namespace {name}; `ip netns list` shows those with a name, and a process is named by its number"
+    )]
+    NoNetns {
+        /// The name asked for.
+        name: String,
+    },
+    /// A network namespace exists and may not be entered.
+    #[error("network namespace {name} cannot be entered; it needs CAP_SYS_ADMIN: use sudo")]
+    EnterNetns {
+        /// Which one.
+        name: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+}

@@ -1,0 +1,24 @@
+//! What a running Linux system says of its TCP sockets. The kernel is the source of every fact
+//! here: `sock_diag(7)`, `/proc`, and the options of other processes' sockets, read through
+//! `pidfd_getfd(2)`.
+//!
+//! ```text
+//! diag (netlink dump) ─┐
+//! process (/proc)     ─┼─► sockets::survey ─► Socket ─► verdict ─► sentences
+//! options (pidfd)     ─┘
+//! ```
+//!
+//! All `unsafe` of the crate is in [`sys`].
+
+#![cfg(target_os = "linux")]
+
+pub mod diag;
+pub mod error;
+pub mod netns;
+pub mod options;
+pub mod process;
+pub mod sockets;
+pub mod sys;
+pub mod tcp_info;
+
+pub use error::LiveError;

@@ -1,0 +1,113 @@
+//! Network namespaces of the running system: found, named, and entered by a thread of its own.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use crate::error::LiveError;
+use crate::sys;
+
+/// Where `ip netns add` keeps the names.
+const NAMED: &str = "/run/netns";
+
+/// A network namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Netns {
+    /// The kernel's number for it, as in `net:[4026531840]`.
+    pub inode: u64,
+    /// Its name under `ip netns`, or `pid N` of a process in it; `None` is the caller's own.
+    pub name: Option<String>,
+    path: PathBuf,
+}
+
+impl Netns {
+    /// The caller's own.
+    pub fn own() -> Self {
+        let path = PathBuf::from("/proc/self/ns/net");
+        Self { inode: inode(&path).unwrap_or(0), name: None, path }
+    }
+
+    /// The one that `ip netns` calls `name`, or that of the process whose number `name` is.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(name: &str) -> Result<Self, LiveError> {
+        let named = Path::new(NAMED).join(name);
+        if !name.contains('/')
+            && let Some(inode) = inode(&named)
+        {
+            return Ok(Self { inode, name: Some(name.to_owned()), path: named });
+        }
+        match name.parse() {
+            Ok(pid) => Self::of_process(pid),
+            Err(_) => Err(LiveError::NoNetns { name: name.to_owned() }),
+        }
+    }
+
+    /// The one that the process `pid` lives in.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn of_process(pid: u32) -> Result<Self, LiveError> {
+        let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
+        match inode(&path) {
+            Some(inode) => Ok(Self { inode, name: Some(format!("pid {pid}")), path }),
+            // Without the right to look into another user's process, its namespace is taken for
+            // the caller's own, where most processes live.
+            None if Path::new(&format!("/proc/{pid}")).exists() => Ok(Self::own()),
+            None => Err(LiveError::NoProcess { pid }),
+        }
+    }
+
+    /// All that have a name or a process in them, the caller's own first. Those of other users'
+    /// processes are missing without `CAP_SYS_PTRACE`.
+    pub fn all() -> Vec<Self> {
+        let own = Self::own();
+        let mut found = BTreeMap::new();
+        let named = fs::read_dir(NAMED).into_iter().flatten().flatten();
+        for entry in named {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Ok(netns) = Self::find(&name) {
+                found.entry(netns.inode).or_insert(netns);
+            }
+        }
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+            if let Some(inode) = inode(Path::new(&format!("/proc/{pid}/ns/net")))
+                && !found.contains_key(&inode)
+                && let Ok(netns) = Self::of_process(pid)
+            {
+                found.insert(inode, netns);
+            }
+        }
+        found.remove(&own.inode);
+        std::iter::once(own).chain(found.into_values()).collect()
+    }
+
+    /// Runs `work` inside, on a thread of its own, so that the caller stays where it is.
+    ///
+    /// # Errors
+    /// The namespace is gone, or may not be entered.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LiveError> {
+        if self.name.is_none() || self.inode == Self::own().inode {
+            return Ok(work());
+        }
+        let name = || self.name.clone().unwrap_or_default();
+        let entered = |source| LiveError::EnterNetns { name: name(), source };
+        let file = File::open(&self.path).map_err(entered)?;
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| sys::enter_netns(file.as_fd()).map(|()| work()));
+            match inside.join() {
+                Ok(result) => result.map_err(entered),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|metadata| metadata.ino())
+}

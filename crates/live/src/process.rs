@@ -1,0 +1,131 @@
+//! Which process holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// A process that holds a socket.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its command, as `ps -o comm` shows it.
+    pub command: String,
+    /// The container that it runs in, by the id of its control group; `None` outside of one.
+    pub container: Option<String>,
+}
+
+/// A descriptor of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Place in [`Holders::processes`].
+    pub process: usize,
+    /// Number of the descriptor in that process.
+    pub fd: u32,
+}
+
+/// Who holds which socket.
+#[derive(Debug, Default)]
+pub struct Holders {
+    /// Processes that hold at least one socket, by number.
+    pub processes: Vec<Process>,
+    /// By the socket's inode: the descriptor of the process with the lowest number. Programs that
+    /// fork (nginx's workers with their master) share a socket under the same inode.
+    pub by_inode: HashMap<u32, Holder>,
+    /// Processes whose descriptors may not be read: another user's, without `CAP_SYS_PTRACE`.
+    pub unreadable: u64,
+}
+
+impl Holders {
+    /// Reads the descriptors of all processes, or of `pids` alone.
+    pub fn read(pids: Option<&[u32]>) -> Self {
+        let mut all: Vec<u32> = match pids {
+            Some(pids) => pids.to_vec(),
+            None => {
+                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+                entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+            }
+        };
+        all.sort_unstable();
+        let mut holders = Self::default();
+        for pid in all {
+            holders.add(pid);
+        }
+        holders
+    }
+
+    fn add(&mut self, pid: u32) {
+        let folder = format!("/proc/{pid}/fd");
+        let Ok(entries) = fs::read_dir(&folder) else {
+            self.unreadable += u64::from(Path::new(&folder).exists());
+            return;
+        };
+        let mut place = None;
+        for entry in entries.flatten() {
+            let Some(inode) = socket_inode(&entry.path()) else { continue };
+            let Some(fd) = entry.file_name().to_str().and_then(|fd| fd.parse().ok()) else {
+                continue;
+            };
+            let process = *place.get_or_insert_with(|| {
+                self.processes.push(describe(pid));
+                self.processes.len() - 1
+            });
+            self.by_inode.entry(inode).or_insert(Holder { process, fd });
+        }
+    }
+}
+
+/// The inode of `socket:[INODE]`, where the descriptor is a socket.
+fn socket_inode(descriptor: &Path) -> Option<u32> {
+    let target = fs::read_link(descriptor).ok()?;
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+fn describe(pid: u32) -> Process {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    Process {
+        pid,
+        command: read("comm").trim_end().to_owned(),
+        container: container(&read("cgroup")),
+    }
+}
+
+/// The container's id in the lines of `/proc/PID/cgroup`: Docker, containerd, CRI-O and Podman
+/// name the control group by 64 hexadecimal digits, of which their tools show the first twelve.
+fn container(cgroup: &str) -> Option<String> {
+    let parts = cgroup.split(['/', '-', '.', ':', '\n']);
+    let mut ids =
+        parts.filter(|part| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    ids.next_back().map(|id| id[..12].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_container_is_known_by_its_control_group() {
+        let id = "0123456789abcdef".repeat(4);
+        let docker = format!("0::/system.slice/docker-{id}.scope\n");
+        assert_eq!(container(&docker).as_deref(), Some("0123456789ab"));
+        let kubernetes = format!("0::/kubepods/burstable/pod12/{id}\n");
+        assert_eq!(container(&kubernetes).as_deref(), Some("0123456789ab"));
+        assert_eq!(container("0::/system.slice/nginx.service\n"), None);
+    }
+
+    #[test]
+    fn the_holder_of_a_socket_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = std::process::id();
+        let holders = Holders::read(Some(&[own]));
+        let link = fs::read_link(format!("/proc/self/fd/{}", listener.as_raw_fd())).unwrap();
+        let inode = link.to_str().unwrap()["socket:[".len()..].trim_end_matches(']');
+        let holder = holders.by_inode[&inode.parse().unwrap()];
+        assert_eq!(holder.fd, listener.as_raw_fd() as u32);
+        assert_eq!(holders.processes[holder.process].pid, own);
+    }
+}

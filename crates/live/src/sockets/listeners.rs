@@ -1,0 +1,120 @@
+//! Listening sockets: their queues, and what the kernel counts of all of them together.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use serde::Serialize;
+
+use crate::diag::{Entry, State};
+
+/// The queues of a listening socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Listener {
+    /// Connections that are complete and wait to be accepted.
+    pub accept_queue: u64,
+    /// The backlog: the kernel drops what comes while the accept queue is longer than this.
+    pub backlog: u64,
+    /// Connections of it that are half open (SYN-RECEIVED).
+    pub half_open: u64,
+}
+
+/// Counters of all listeners of a network namespace (`TcpExt` in `/proc/net/netstat`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ListenerCounters {
+    /// `ListenOverflows`: connections dropped because an accept queue was full.
+    pub listen_overflows: u64,
+    /// `ListenDrops`: SYNs and connections dropped by a listener for any reason.
+    pub listen_drops: u64,
+    /// `SyncookiesSent`: SYNs answered without keeping state.
+    pub syncookies_sent: u64,
+    /// `TCPReqQFullDoCookies`: times that a full SYN queue led to cookies.
+    pub req_q_full_do_cookies: u64,
+    /// `TCPReqQFullDrop`: SYNs dropped because the SYN queue was full and cookies are off.
+    pub req_q_full_drop: u64,
+}
+
+/// Reads the counters of the calling thread's namespace; 0 where a kernel does not count them.
+pub(super) fn read() -> ListenerCounters {
+    let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+    parse(&text)
+}
+
+/// The file has pairs of lines: names, then values.
+fn parse(text: &str) -> ListenerCounters {
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let names = lines.next().unwrap_or_default().split_whitespace();
+    let values = lines.next().unwrap_or_default().split_whitespace();
+    let counters: HashMap<&str, &str> = names.zip(values).collect();
+    let counter = |name| counters.get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
+    ListenerCounters {
+        listen_overflows: counter("ListenOverflows"),
+        listen_drops: counter("ListenDrops"),
+        syncookies_sent: counter("SyncookiesSent"),
+        req_q_full_do_cookies: counter("TCPReqQFullDoCookies"),
+        req_q_full_drop: counter("TCPReqQFullDrop"),
+    }
+}
+
+/// Half-open connections of each listener: by its own address, or by the wildcard that took them.
+pub(super) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
+    let listening = Listening::of(entries);
+    let mut counts = HashMap::new();
+    for entry in entries.iter().filter(|entry| entry.state == State::SynReceived) {
+        if let Some(listener) = listening.listener(entry.local) {
+            *counts.entry(listener).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// The addresses that are listened at.
+pub(super) struct Listening(HashSet<SocketAddr>);
+
+impl Listening {
+    pub(super) fn of(entries: &[Entry]) -> Self {
+        let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
+        Self(listeners.map(|entry| entry.local).collect())
+    }
+
+    /// Whether a connection whose end is `local` was made to a listener. One whose listener has
+    /// been closed since is taken for a client's.
+    pub(super) fn took(&self, local: SocketAddr) -> bool {
+        self.listener(local).is_some()
+    }
+
+    /// The listener at `local`, or else at the wildcard address: that of the same IP version, then
+    /// IPv6's, which takes IPv4 as well unless `IPV6_V6ONLY` is set.
+    fn listener(&self, local: SocketAddr) -> Option<SocketAddr> {
+        let wildcards: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let skip = usize::from(local.is_ipv6());
+        let places = std::iter::once(local.ip()).chain(wildcards.into_iter().skip(skip));
+        let mut places = places.map(|ip| SocketAddr::new(ip, local.port()));
+        places.find(|place| self.0.contains(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name_wherever_they_stand() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 5 7 9\n\
+                    IpExt: InNoRoutes\nIpExt: 1\n";
+        let counters = parse(text);
+        assert_eq!((counters.syncookies_sent, counters.listen_overflows), (5, 7));
+        assert_eq!((counters.listen_drops, counters.req_q_full_drop), (9, 0));
+        assert_eq!(parse(""), ListenerCounters::default());
+    }
+
+    #[test]
+    fn a_wildcard_listener_takes_connections_to_any_address() {
+        let end = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let listening = Listening(HashSet::from([end("0.0.0.0:80"), end("[::]:443")]));
+        assert!(listening.took(end("10.0.0.1:80")));
+        assert!(listening.took(end("10.0.0.1:443")), "IPv6's wildcard takes IPv4");
+        assert!(!listening.took(end("[2001:db8::1]:80")), "IPv4's wildcard takes no IPv6");
+        assert!(!listening.took(end("10.0.0.1:8080")));
+    }
+}

@@ -1,0 +1,257 @@
+//! A survey of TCP sockets: what the kernel lists, who holds each, its options, and what that says
+//! of latency.
+
+mod listeners;
+mod select;
+pub mod verdict;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::diag::{Diag, Entry, Memory, State};
+use crate::error::LiveError;
+use crate::netns::Netns;
+use crate::options::{Asked, Options};
+use crate::process::{Holders, Process};
+use crate::tcp_info::TcpInfo;
+
+pub use listeners::{Listener, ListenerCounters};
+pub use select::{Peer, PeerError, Selection, Where};
+pub use verdict::{Strength, Verdict};
+
+/// Everything that a survey found.
+#[derive(Debug, Default, Serialize)]
+pub struct Survey {
+    /// Network namespaces that were read.
+    pub netns: Vec<NetnsCounters>,
+    /// Sockets in the order of the kernel's list; half-open and TIME-WAIT ones are only counted.
+    pub sockets: Vec<Socket>,
+    /// Sockets whose options could not be read, by the reason.
+    pub options_unread: Vec<Unread>,
+}
+
+/// How many sockets' options could not be read, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unread {
+    /// The reason.
+    pub reason: Reason,
+    /// How many sockets.
+    pub sockets: u64,
+}
+
+/// Why the options of a socket could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// `pidfd_getfd` needs `CAP_SYS_PTRACE` over the process.
+    NoPermission,
+    /// No process that may be looked into holds it: it belongs to another user, or to the kernel
+    /// alone (a connection that waits to be accepted, or that its process has closed).
+    NoProcess,
+    /// The process has closed it since the kernel listed it.
+    Closed,
+    /// The kernel has no `pidfd_getfd` (Linux 5.6), or a sandbox forbids it.
+    NotSupported,
+}
+
+impl Reason {
+    /// A sentence's end for people: "… were not read: {}".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NoPermission => "it needs CAP_SYS_PTRACE; use sudo",
+            Self::NoProcess => {
+                "no process that you may look into holds them (with sudo: they wait to be \
+                 accepted, or their process has closed them)"
+            }
+            Self::Closed => "they were closed meanwhile",
+            Self::NotSupported => "this kernel or sandbox has no pidfd_getfd (Linux 5.6)",
+        }
+    }
+
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NoPermission,
+            Some(libc::ENOSYS) => Self::NotSupported,
+            _ => Self::Closed,
+        }
+    }
+}
+
+/// What is counted per network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct NetnsCounters {
+    /// Its name, or `pid N`; `None` is the caller's own.
+    pub name: Option<String>,
+    /// Sockets that were selected.
+    pub sockets: u64,
+    /// … of them in TIME-WAIT.
+    pub time_wait: u64,
+    /// … of them half open (SYN-RECEIVED).
+    pub half_open: u64,
+    /// Counters of the listeners together, since the namespace was made.
+    #[serde(flatten)]
+    pub listeners: ListenerCounters,
+}
+
+/// A socket.
+#[derive(Debug, Clone, Serialize)]
+pub struct Socket {
+    /// State.
+    pub state: State,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end; `None` where the socket listens.
+    pub peer: Option<SocketAddr>,
+    /// Whether the connection was made to a listener of this namespace.
+    pub is_server: bool,
+    /// Network namespace by name; `None` is the caller's own.
+    pub netns: Option<String>,
+    /// The process that holds it.
+    pub process: Option<Process>,
+    /// User id of its owner.
+    pub uid: u32,
+    /// Received bytes that the application has not read; `None` for a listener.
+    pub unread_bytes: Option<u64>,
+    /// Bytes sent or waiting that the peer has not acknowledged; `None` for a listener.
+    pub unacked_bytes: Option<u64>,
+    /// Of a listener.
+    pub listener: Option<Listener>,
+    /// Options, by the kernel's names in lower case; all `None` where they could not be read.
+    #[serde(flatten)]
+    pub options: Options,
+    /// Why the options could not be read.
+    pub options_unread: Option<Reason>,
+    /// Buffers and memory.
+    #[serde(flatten)]
+    pub memory: Memory,
+    /// Congestion control.
+    pub congestion_control: Option<String>,
+    /// `TCP_INFO`.
+    pub tcp_info: Option<TcpInfo>,
+    /// What this says of latency, the strongest first.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Surveys the sockets of a selection.
+///
+/// # Errors
+/// The kernel refuses to list sockets, or a namespace or process asked for does not exist.
+pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
+    let namespaces = selection.namespaces()?;
+    let holders = Holders::read(selection.pid.as_ref().map(std::slice::from_ref));
+    let mut survey = Survey::default();
+    let mut unread: HashMap<Reason, u64> = HashMap::new();
+    let mut asked: Vec<Option<Asked>> = holders.processes.iter().map(|_| None).collect();
+    for netns in &namespaces {
+        let (entries, counters) = netns.inside(|| list().map(|all| (all, listeners::read())))??;
+        let mut here = NetnsCounters {
+            name: netns.name.clone(),
+            listeners: counters,
+            ..NetnsCounters::default()
+        };
+        let half_open = listeners::half_open(&entries);
+        let listening = listeners::Listening::of(&entries);
+        for entry in entries {
+            let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);
+            let is_held = holder.is_some() || selection.pid.is_none();
+            if !is_held || !selection.takes(&entry) {
+                continue;
+            }
+            here.sockets += 1;
+            match entry.state {
+                State::TimeWait => here.time_wait += 1,
+                State::SynReceived => here.half_open += 1,
+                _ => {
+                    let options = match holder {
+                        Some(holder) => {
+                            let pid = holders.processes[holder.process].pid;
+                            let asked = &mut asked[holder.process];
+                            ask(asked, pid, holder.fd, entry.cookie)
+                        }
+                        None => Err(Reason::NoProcess),
+                    };
+                    if let Err(reason) = options {
+                        *unread.entry(reason).or_default() += 1;
+                    }
+                    let mut socket = socket(entry, netns, options, &listening, &half_open);
+                    socket.process = holder.map(|it| holders.processes[it.process].clone());
+                    socket.verdicts = verdict::judge(&socket);
+                    survey.sockets.push(socket);
+                }
+            }
+        }
+        survey.netns.push(here);
+    }
+    let unread = unread.into_iter().map(|(reason, sockets)| Unread { reason, sockets });
+    survey.options_unread = unread.collect();
+    survey.options_unread.sort_by_key(|unread| (std::cmp::Reverse(unread.sockets), unread.reason));
+    Ok(survey)
+}
+
+fn list() -> Result<Vec<Entry>, LiveError> {
+    use State::{
+        Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
+        SynSent, TimeWait,
+    };
+    let states = [
+        Established,
+        SynSent,
+        SynReceived,
+        FinWait1,
+        FinWait2,
+        TimeWait,
+        Close,
+        CloseWait,
+        LastAck,
+        Listen,
+        Closing,
+    ];
+    let mut entries = Vec::new();
+    Diag::open()?.dump(&states, |entry| entries.push(entry))?;
+    Ok(entries)
+}
+
+/// Asks the socket behind descriptor `fd` of process `pid`, which is opened once.
+fn ask(asked: &mut Option<Asked>, pid: u32, fd: u32, cookie: u64) -> Result<Options, Reason> {
+    if asked.is_none() {
+        *asked = Some(Asked::open(pid).map_err(|error| Reason::of(&error))?);
+    }
+    let Some(process) = asked else { return Err(Reason::Closed) };
+    process.options(fd, cookie).map_err(|error| Reason::of(&error))
+}
+
+fn socket(
+    entry: Entry,
+    netns: &Netns,
+    options: Result<Options, Reason>,
+    listening: &listeners::Listening,
+    half_open: &HashMap<SocketAddr, u64>,
+) -> Socket {
+    let is_listener = entry.state == State::Listen;
+    let listener = is_listener.then(|| Listener {
+        accept_queue: u64::from(entry.recv_queue),
+        backlog: u64::from(entry.send_queue),
+        half_open: half_open.get(&entry.local).copied().unwrap_or(0),
+    });
+    Socket {
+        state: entry.state,
+        local: entry.local,
+        peer: (!is_listener).then_some(entry.peer),
+        is_server: is_listener || listening.took(entry.local),
+        netns: netns.name.clone(),
+        process: None,
+        uid: entry.uid,
+        unread_bytes: (!is_listener).then_some(u64::from(entry.recv_queue)),
+        unacked_bytes: (!is_listener).then_some(u64::from(entry.send_queue)),
+        listener,
+        options: options.unwrap_or_default(),
+        options_unread: options.err(),
+        memory: entry.memory.unwrap_or_default(),
+        congestion_control: entry.congestion_control,
+        tcp_info: entry.tcp_info,
+        verdicts: Vec::new(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Which sockets are asked for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use crate::diag::Entry;
+use crate::error::LiveError;
+use crate::netns::Netns;
+
+/// Which sockets are asked for; empty fields ask for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Those that this process holds.
+    pub pid: Option<u32>,
+    /// Those with this port at either end.
+    pub port: Option<u16>,
+    /// Those with this other end.
+    pub peer: Option<Peer>,
+    /// The network namespaces.
+    pub place: Where,
+}
+
+/// In which network namespaces to look.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Where {
+    /// The caller's own; where a process is asked for, that of the process.
+    #[default]
+    Here,
+    /// One by its name under `ip netns`, or by the number of a process in it.
+    Netns(String),
+    /// All that can be found.
+    All,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    ip: IpAddr,
+    port: Option<u16>,
+}
+
+/// What was given is no address.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("write an address, as in 10.0.0.7, 10.0.0.7:5432, 2001:db8::7 or [2001:db8::7]:5432")]
+pub struct PeerError;
+
+impl FromStr for Peer {
+    type Err = PeerError;
+
+    fn from_str(text: &str) -> Result<Self, PeerError> {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if let Ok(ip) = bare.parse::<IpAddr>() {
+            return Ok(Self { ip: ip.to_canonical(), port: None });
+        }
+        let end: SocketAddr = text.parse().map_err(|_| PeerError)?;
+        Ok(Self { ip: end.ip().to_canonical(), port: Some(end.port()) })
+    }
+}
+
+impl Selection {
+    /// The namespaces to read.
+    ///
+    /// # Errors
+    /// One that was named does not exist, or the process does not.
+    pub fn namespaces(&self) -> Result<Vec<Netns>, LiveError> {
+        match (&self.place, self.pid) {
+            (Where::All, _) => Ok(Netns::all()),
+            (Where::Netns(name), _) => Netns::find(name).map(|netns| vec![netns]),
+            (Where::Here, Some(pid)) => {
+                let netns = Netns::of_process(pid)?;
+                let own = Netns::own();
+                Ok(vec![if netns.inode == own.inode { own } else { netns }])
+            }
+            (Where::Here, None) => Ok(vec![Netns::own()]),
+        }
+    }
+
+    /// Whether the ends of a socket are those asked for.
+    pub(super) fn takes(&self, entry: &Entry) -> bool {
+        let port = self
+            .port
+            .is_none_or(|port| [entry.local, entry.peer].map(|end| end.port()).contains(&port));
+        let peer = self.peer.is_none_or(|peer| {
+            peer.ip == entry.peer.ip() && peer.port.is_none_or(|port| port == entry.peer.port())
+        });
+        port && peer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_an_address_with_or_without_a_port() {
+        let peer = |text: &str| text.parse::<Peer>();
+        assert_eq!(peer("10.0.0.7").unwrap().port, None);
+        assert_eq!(peer("10.0.0.7:5432").unwrap().port, Some(5432));
+        assert_eq!(peer("2001:db8::7").unwrap().port, None);
+        assert_eq!(peer("[2001:db8::7]").unwrap().port, None);
+        assert_eq!(peer("[2001:db8::7]:5432").unwrap().port, Some(5432));
+        assert_eq!(peer("::ffff:10.0.0.7").unwrap(), peer("10.0.0.7").unwrap());
+        assert_eq!(peer("db.example"), Err(PeerError));
+    }
+}

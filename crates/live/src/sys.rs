@@ -1,0 +1,82 @@
+//! The system calls that the standard library lacks; all `unsafe` of the crate is here.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Opens a descriptor that names the process `pid` (pidfd_open(2)).
+///
+/// # Errors
+/// The process is gone, or the kernel is older than Linux 5.3.
+pub fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two plain integers.
+    descriptor(unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) })
+}
+
+/// Duplicates descriptor `fd` of another process into this one (pidfd_getfd(2)). Both share the
+/// socket: an option set here is set there.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_PTRACE` over the process, `EBADF` where it has closed the descriptor.
+pub fn pidfd_getfd(process: BorrowedFd<'_>, fd: u32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_getfd takes plain integers, and the process descriptor is open.
+    descriptor(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+}
+
+fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) })
+}
+
+/// Reads a socket option whose value is an `int`.
+///
+/// # Errors
+/// The descriptor is no socket, or the kernel does not know the option.
+pub fn int_option(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<i32> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` and `length` describe the same local integer.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Reads the kernel's number for a socket (`SO_COOKIE`); no two sockets share one while the system
+/// runs.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut value: u64 = 0;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: `value` and `length` describe the same local integer.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_COOKIE,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Moves the calling thread into a network namespace (setns(2)).
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn enter_netns(netns: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the duration of the call.
+    let result = unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
