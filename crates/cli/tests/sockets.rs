@@ -30,7 +30,7 @@ fn connected() -> (TcpListener, TcpStream, TcpStream) {
     (listener, client, server)
 }
 
-fn socket<'a>(report: &'a Value, is: impl Fn(&Value) -> bool) -> &'a Value {
+fn socket(report: &Value, is: impl Fn(&Value) -> bool) -> &Value {
     let sockets = report["sockets"].as_array().expect("sockets");
     sockets.iter().find(|&socket| is(socket)).expect("the socket")
 }
