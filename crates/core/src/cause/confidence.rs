@@ -1,7 +1,8 @@
 //! How sure a finding is: the share of findings like it that were right, as measured.
 //!
-//! Measured with `tcpwhy lab score` on 636 labelled captures, of the lab, stored, of strangers and of
-//! other software (docs/accuracy.md). Two things tell right findings from false ones: what was found in
+//! The counts are of the findings in 636 labelled captures, of the lab, stored, of strangers and of other
+//! software, by the rules of the version before this file; docs/accuracy.md has what `tcpwhy lab score` says
+//! of the result on the same captures. Two things tell right findings from false ones: what was found in
 //! one exchange only is false far more often than what recurs, and so is what was found in a capture
 //! that shows frames twice or one direction only. Causes differ.
 
@@ -89,7 +90,7 @@ pub fn of(cause: Cause, tally: &CauseTally, flawed: bool) -> f64 {
     rounded(of_cause(cause, tally.exchanges) * trace)
 }
 
-/// How sure a cost is that is told of all exchanges of a server.
+/// Confidence of a cost that concerns all exchanges of a server.
 pub fn of_many(cause: Cause, exchanges: u64) -> f64 {
     rounded(of_cause(cause, exchanges))
 }

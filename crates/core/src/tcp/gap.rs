@@ -222,11 +222,6 @@ impl Gap {
         self.next_pushed = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
     }
 
-    /// Whether what was lost ended it, sent again.
-    pub fn repairs(&self) -> bool {
-        self.retransmission.is_some() && !self.overtaken
-    }
-
     /// Its length, ns.
     pub fn len_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
