@@ -13,6 +13,7 @@ Examples:
   sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
   tcpwhy slow.pcap --filter 'host 10.0.0.7 and port 5432 and +2s..+30s'
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
+  tcpwhy slow.pcap --sockets sockets.json    with what `tcpwhy sockets --json` said meanwhile
   tcpwhy slow.pcap --json | jq '.findings[0]'
   tcpwhy explain nagle_delayed_ack           the manual of a cause
   tcpwhy explain list                        all causes
@@ -122,6 +123,11 @@ pub struct Explain {
     /// Report a cost only where it takes at least this long per exchange, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub min_lost: Option<u64>,
+
+    /// Weigh the findings with the state of sockets: a file of `tcpwhy sockets --json`, or `live` for
+    /// the sockets of this system as they are now
+    #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
+    pub sockets: Option<PathBuf>,
 
     /// At how many places the files were captured: 1, or 2, whose packets are then joined
     /// [default: found out from the packets]

@@ -88,6 +88,14 @@ pub enum Error {
         "{path}: there is no labels.json below it; `tcpwhy lab run CASE --out {path}` makes some"
     )]
     NoLabels { path: String },
+    #[error(
+        "{path}: is not a list of sockets; make one while the trouble lasts: sudo tcpwhy sockets \
+         --json >{path}"
+    )]
+    State { path: String, source: serde_json::Error },
+    #[cfg(not(target_os = "linux"))]
+    #[error("the sockets of the running system are read on Linux only; give --sockets a file")]
+    NoState,
     #[error("the case cannot be kept up: {0}")]
     Keep(#[source] io::Error),
     #[cfg(not(target_os = "linux"))]
@@ -100,7 +108,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 5] = ["explain", "lab", "compare", "help", "completions"];
+const COMMANDS: [&str; 6] = ["explain", "lab", "compare", "sockets", "help", "completions"];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

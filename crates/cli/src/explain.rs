@@ -4,11 +4,12 @@ use crate::analysis::{self, Answer, Wanted};
 use crate::args::Explain;
 use crate::error::Error;
 use crate::progress::Bar;
-use crate::{nothing_left, output, sandbox, sources, terminal, workers};
+use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::cause::{Cause, Class, words};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Asked, Look, Page, Report, json, render_manual, text};
+use tcpwhy_core::state::weigh;
 
 /// Reads, analyses, prints; the exit status says whether there are faults.
 ///
@@ -22,6 +23,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     }
     let open = || sources::open(&asked.files);
     let (sources, wanted) = (open().map_err(Error::or_mistyped)?, wanted(asked));
+    let state = asked.sockets.as_deref().map(state::read).transpose()?;
     sandbox::confine(&asked.files);
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.display.no_progress);
@@ -33,6 +35,9 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     };
     answer.report.interrupted = !answer.complete;
     answer.report.asked = asked_for(asked);
+    if let Some(state) = state {
+        weigh(&mut answer.report, &state);
+    }
     if !answer.complete {
         eprintln!("tcpwhy: interrupted; this is what is known so far");
     }

@@ -15,6 +15,7 @@ mod sandbox;
 #[cfg(target_os = "linux")]
 mod sockets;
 mod sources;
+mod state;
 mod terminal;
 mod workers;
 

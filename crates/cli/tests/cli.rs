@@ -564,3 +564,51 @@ fn the_connections_are_listed_with_their_counts() {
     assert_eq!(connection["server_to_client"]["unique_bytes"], 40);
     assert_eq!(report["connections_omitted"], 0);
 }
+
+/// A state of the server in the capture of nginx with `tcp_nodelay off`.
+fn sockets_file(name: &str, nodelay: bool) -> String {
+    let path = folder(name).join("sockets.json");
+    let state = format!(
+        r#"{{"schema_version": 1, "read_ns": 1769853600000000000, "netns": [], "sockets": [
+            {{"local": "10.55.172.131:8080", "peer": "10.55.172.115:60306", "is_server": true,
+              "process": {{"pid": 42, "command": "nginx", "container": null}},
+              "nodelay": {nodelay}, "cork": false}}]}}"#
+    );
+    fs::write(&path, state).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn sockets_speak_for_a_finding_or_against_it() {
+    let capture =
+        format!("{}/../../testdata/captures/nginx_nodelay_off.pcap", env!("CARGO_MANIFEST_DIR"));
+    let weighed = |sockets: &str| {
+        let output = run(&[&capture, "--sockets", sockets, "--json"]);
+        assert_eq!(output.status.code(), Some(1));
+        let report: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+        let schema = include_str!("../../../docs/report.schema.json");
+        let schema = serde_json::from_str(schema).expect("a schema");
+        let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+        let errors: Vec<_> = validator.iter_errors(&report).map(|it| it.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        report["findings"][0].clone()
+    };
+    let off = sockets_file("weighed_off", false);
+    let (agreed, denied) = (weighed(&off), weighed(&sockets_file("weighed_on", true)));
+    assert_eq!(agreed["evidence_kinds"]["agree"], serde_json::json!(["packets", "state"]));
+    assert_eq!(denied["evidence_kinds"]["disagree"], serde_json::json!(["state"]));
+    let confidence = |finding: &serde_json::Value| finding["confidence"].as_f64();
+    assert!(confidence(&agreed) > confidence(&denied));
+    let text = out(&run(&[&capture, "--sockets", &off, "--width", "200"]));
+    assert!(text.contains("nginx (pid 42): `TCP_NODELAY` is off on 1 of 1 socket"), "{text}");
+}
+
+#[test]
+fn a_file_that_lists_no_sockets_is_refused_before_the_capture_is_read() {
+    let capture = capture("no_sockets");
+    fails_with(
+        &[&capture, "--sockets", &capture],
+        &["is not a list of sockets", "tcpwhy sockets --json"],
+    );
+    fails_with(&[&capture, "--sockets", "/nowhere.json"], &["/nowhere.json", "cannot be opened"]);
+}

@@ -23,5 +23,6 @@ pub mod join;
 pub mod pipeline;
 mod queue;
 pub mod report;
+pub mod state;
 pub mod tcp;
 pub mod wire;

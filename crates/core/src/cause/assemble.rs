@@ -438,6 +438,7 @@ pub(super) fn finding(
         evidence: worst.map(|instance| instance.proof.evidence()).unwrap_or_default(),
         evidence_flow: worst.map(|instance| (instance.client, instance.server)),
         evidence_exchange: worst.map_or(0, |instance| instance.exchange),
+        state: Vec::new(),
         ruled_out: facts::ruled_out(key, cause, endpoint),
         facts: facts.into_iter().collect(),
         software: worst.and_then(|instance| instance.software.clone()).map(String::from),

@@ -54,13 +54,14 @@ mod zero_window;
 pub use application::busy;
 pub use assemble::{Floors, arrange, assemble};
 pub use bufferbloat::{Leg, own_ns};
+pub use confidence::of_many as confidence_of;
 pub use delayed_ack::after_late_ack;
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
 pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 pub use tally::Tally;
-pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, words};
+pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, table, words};
 pub use worst::Worst;
 
 use crate::tcp::{Gap, Turn};

@@ -187,6 +187,7 @@ pub(super) fn recognise(
         evidence: flood.evidence(),
         evidence_flow: None,
         evidence_exchange: 0,
+        state: Vec::new(),
         ruled_out: flood.ruled_out(),
         facts: facts.into_iter().chain(victims).collect(),
         software: endpoint.software.clone().map(String::from),

@@ -193,6 +193,11 @@ fn items(body: &'static str) -> Vec<&'static str> {
     body.lines().filter_map(|line| line.strip_prefix("- ")).map(str::trim).collect()
 }
 
+/// The rows of a table of messages with two columns: an id and its words.
+pub fn table(text: &'static str) -> impl Iterator<Item = [&'static str; 2]> {
+    rows(text)
+}
+
 /// The rows of a table, without its head. Cells hold no `|` of their own except inside `{…}`
 /// and `[…]`.
 fn rows<const N: usize>(body: &'static str) -> impl Iterator<Item = [&'static str; N]> {

@@ -9,11 +9,12 @@ use super::commands;
 use super::phrases::{self, Fix, Phrases, endpoint};
 use super::{
     Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
-    Ledger, Observation, Report, SCHEMA_VERSION, Step, protocol_id, vantage_id,
+    Ledger, Observation, Report, SCHEMA_VERSION, StateEvidence, Step, protocol_id, vantage_id,
 };
 use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::cause::Owner;
+use crate::state::sentence;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -278,6 +279,7 @@ struct FindingView<'a> {
     facts: BTreeMap<&'static str, Value>,
     connection: Option<Value>,
     evidence: Vec<EvidenceView<'a>>,
+    evidence_kinds: Value,
     ruled_out: Vec<Value>,
     fixes: Vec<Fix>,
     draw: Option<String>,
@@ -288,16 +290,53 @@ struct FindingView<'a> {
     places: Vec<Value>,
 }
 
+/// One piece of evidence, by what it comes from.
 #[derive(serde::Serialize)]
-struct EvidenceView<'a> {
-    frame: u64,
-    file: &'a str,
-    part: &'static str,
-    what: String,
-    from: &'static str,
-    payload_bytes: u32,
-    after_ns: u64,
-    wireshark_filter: String,
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum EvidenceView<'a> {
+    /// A frame of the chain.
+    Packets {
+        frame: u64,
+        file: &'a str,
+        part: &'static str,
+        what: String,
+        from: &'static str,
+        payload_bytes: u32,
+        after_ns: u64,
+        wireshark_filter: String,
+    },
+    /// A socket option, a queue or a counter.
+    State {
+        agrees: bool,
+        what: String,
+        setting: &'static str,
+        value: &'a str,
+        place: &'a str,
+        process: Option<&'a str>,
+        read_ns: Option<u64>,
+    },
+}
+
+impl<'a> EvidenceView<'a> {
+    fn of_state(evidence: &'a StateEvidence) -> Self {
+        Self::State {
+            agrees: evidence.agrees,
+            what: sentence(evidence),
+            setting: evidence.setting,
+            value: &evidence.value,
+            place: &evidence.place,
+            process: evidence.process.as_deref(),
+            read_ns: evidence.read_ns,
+        }
+    }
+}
+
+/// Which kinds of evidence speak for a finding, and which against it.
+fn evidence_kinds(finding: &Finding) -> Value {
+    let packets = (!finding.evidence.is_empty()).then_some("packets");
+    let state = |agrees| finding.state.iter().any(|it| it.agrees == agrees).then_some("state");
+    let agree: Vec<_> = packets.into_iter().chain(state(true)).collect();
+    json!({ "agree": agree, "disagree": Vec::from_iter(state(false)) })
 }
 
 impl<'a> FindingView<'a> {
@@ -323,7 +362,7 @@ impl<'a> FindingView<'a> {
             facts: facts(&finding.facts),
             connection: finding.evidence_flow.as_ref().map(connection),
             evidence: evidence
-                .map(|(link, what)| EvidenceView {
+                .map(|(link, what)| EvidenceView::Packets {
                     frame: link.frame.number(),
                     file: file(link.frame, report),
                     part: link.part,
@@ -333,7 +372,9 @@ impl<'a> FindingView<'a> {
                     after_ns: link.after_ns,
                     wireshark_filter: phrases::wireshark_filter(finding, link.frame.file()),
                 })
+                .chain(finding.state.iter().map(EvidenceView::of_state))
                 .collect(),
+            evidence_kinds: evidence_kinds(finding),
             ruled_out: ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why })).collect(),
             fixes: phrases.fixes,
             draw: commands::draw(report, finding),

@@ -336,6 +336,8 @@ pub struct Finding {
     pub evidence_flow: Option<(Endpoint, Endpoint)>,
     /// The number of its exchange on that connection, from 1; 0 where it is of none.
     pub evidence_exchange: u64,
+    /// What the state of the system says for or against it; empty where no state was read.
+    pub state: Vec<StateEvidence>,
     /// Look-alikes considered.
     pub ruled_out: Vec<RuledOut>,
     /// Values for the words of the cause.
@@ -348,6 +350,53 @@ pub struct Finding {
     pub sender: Side,
     /// Which of two places see it; empty where there is one.
     pub sights: Vec<Sight>,
+}
+
+impl Finding {
+    /// A finding of `cause` that no packet shows: nothing else of it is known yet.
+    pub fn of_cause(cause: Cause, culprit: Culprit) -> Self {
+        Self {
+            cause,
+            culprit,
+            affected: Affected::default(),
+            lost_ns: 0,
+            share: 0.0,
+            latency: Latency::default(),
+            counterfactual: Latency::default(),
+            confidence: 0.0,
+            evidence: Vec::new(),
+            evidence_flow: None,
+            evidence_exchange: 0,
+            state: Vec::new(),
+            ruled_out: Vec::new(),
+            facts: Vec::new(),
+            software: None,
+            protocol: Protocol::default(),
+            sender: Side::Client,
+            sights: Vec::new(),
+        }
+    }
+}
+
+/// What a socket option, a queue or a counter of a kernel says for or against a finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateEvidence {
+    /// The sentence that says it, an id of `state.md`.
+    pub id: &'static str,
+    /// It speaks for the finding; else against it.
+    pub agrees: bool,
+    /// The option, queue or counter, by its name in the kernel's documentation.
+    pub setting: &'static str,
+    /// Its value, as the kernel states it.
+    pub value: String,
+    /// The socket, destination or table that has it.
+    pub place: String,
+    /// The process that holds the socket: `nginx (pid 4242)`.
+    pub process: Option<String>,
+    /// When it was read, nanoseconds since the Unix epoch.
+    pub read_ns: Option<u64>,
+    /// Values for its sentence.
+    pub facts: Vec<(&'static str, Fact)>,
 }
 
 /// Something noticed that is not a finding.

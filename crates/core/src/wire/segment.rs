@@ -3,7 +3,7 @@
 use crate::capture::FrameId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// One end of a flow. IPv4 addresses are kept IPv4-mapped (RFC 4291 §2.5.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -19,6 +19,16 @@ impl Endpoint {
     /// The address as users write it.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.address).to_canonical()
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        Self { address: ip.octets(), port: address.port() }
     }
 }
 

@@ -127,6 +127,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
         ],
         evidence_flow: Some((endpoint("10.200.0.1", 50_112), server)),
         evidence_exchange: 0,
+        state: Vec::new(),
         ruled_out: vec![
             RuledOut { cause: Cause::ServerThink, why: "follows_ack" },
             RuledOut { cause: Cause::ReceiveWindow, why: "window_open" },
@@ -253,6 +254,7 @@ fn send_buffer(server: Endpoint) -> Finding {
         ],
         evidence_flow: Some((endpoint("2001:db8:0:1::9", 40_001), server)),
         evidence_exchange: 0,
+        state: Vec::new(),
         ruled_out: vec![
             RuledOut { cause: Cause::SlowStart, why: "ceiling_constant" },
             RuledOut { cause: Cause::CongestionWindow, why: "nothing_lost" },
@@ -287,6 +289,7 @@ fn timeout(server: Endpoint) -> Finding {
         ],
         evidence_flow: Some((endpoint("192.0.2.1", 1_025), server)),
         evidence_exchange: 0,
+        state: Vec::new(),
         ruled_out: vec![RuledOut { cause: Cause::ServerThink, why: "sent_again" }],
         facts: vec![
             ("count", Fact::Count(40)),
@@ -310,6 +313,7 @@ fn server_cost(server: Endpoint) -> Finding {
         evidence: vec![evidence(20, "request", Side::Client, 90, 0)],
         facts: vec![("p50_ns", Fact::Ns(600_000)), ("p99_ns", Fact::Ns(8 * MS))],
         software: Some("Apache/2.4.57 (Debian)".into()),
+        state: Vec::new(),
         ruled_out: Vec::new(),
         confidence: 0.95,
         ..timeout(server)
@@ -332,6 +336,7 @@ fn refused(server: Endpoint) -> Finding {
         ],
         evidence_flow: Some((endpoint("192.0.2.1", 1_099), server)),
         evidence_exchange: 0,
+        state: Vec::new(),
         ruled_out: Vec::new(),
         facts: vec![("count", Fact::Count(7))],
         software: None,

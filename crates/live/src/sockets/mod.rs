@@ -1,6 +1,7 @@
 //! A survey of TCP sockets: what the kernel lists, who holds each, its options, and what that says
 //! of latency.
 
+mod limits;
 mod listeners;
 mod select;
 pub mod verdict;
@@ -8,6 +9,7 @@ pub mod verdict;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -18,6 +20,7 @@ use crate::options::{Asked, Options};
 use crate::process::{Holders, Process};
 use crate::tcp_info::TcpInfo;
 
+pub use limits::{Conntrack, LocalPorts};
 pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
@@ -25,6 +28,8 @@ pub use verdict::{Strength, Verdict};
 /// Everything that a survey found.
 #[derive(Debug, Default, Serialize)]
 pub struct Survey {
+    /// When it was begun, nanoseconds since the Unix epoch.
+    pub read_ns: u64,
     /// Network namespaces that were read.
     pub netns: Vec<NetnsCounters>,
     /// Sockets in the order of the kernel's list; half-open and TIME-WAIT ones are only counted.
@@ -94,6 +99,10 @@ pub struct NetnsCounters {
     /// Counters of the listeners together, since the namespace was made.
     #[serde(flatten)]
     pub listeners: ListenerCounters,
+    /// The table of connection tracking; `None` where the kernel tracks no connections there.
+    pub conntrack: Option<Conntrack>,
+    /// Local ports in use towards the destination that takes most of them.
+    pub local_ports: Option<LocalPorts>,
 }
 
 /// A socket.
@@ -142,16 +151,14 @@ pub struct Socket {
 pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     let namespaces = selection.namespaces()?;
     let holders = Holders::read(selection.pid.as_ref().map(std::slice::from_ref));
-    let mut survey = Survey::default();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let read_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+    let mut survey = Survey { read_ns, ..Survey::default() };
     let mut unread: HashMap<Reason, u64> = HashMap::new();
     let mut asked: Vec<Option<Asked>> = holders.processes.iter().map(|_| None).collect();
     for netns in &namespaces {
-        let (entries, counters) = netns.inside(|| list().map(|all| (all, listeners::read())))??;
-        let mut here = NetnsCounters {
-            name: netns.name.clone(),
-            listeners: counters,
-            ..NetnsCounters::default()
-        };
+        let (entries, mut here) = netns.inside(|| list().map(read_counters))??;
+        here.name.clone_from(&netns.name);
         let half_open = listeners::half_open(&entries);
         let listening = listeners::Listening::of(&entries);
         for entry in entries {
@@ -189,6 +196,17 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     survey.options_unread = unread.collect();
     survey.options_unread.sort_by_key(|unread| (std::cmp::Reverse(unread.sockets), unread.reason));
     Ok(survey)
+}
+
+/// The counters of the calling thread's namespace, beside the `entries` that were listed there.
+fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
+    let counters = NetnsCounters {
+        listeners: listeners::read(),
+        conntrack: Conntrack::read(),
+        local_ports: LocalPorts::read(&entries),
+        ..NetnsCounters::default()
+    };
+    (entries, counters)
 }
 
 fn list() -> Result<Vec<Entry>, LiveError> {

@@ -21,6 +21,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     page.labelled("what", &phrases.what);
     join::sights(page, report, finding);
     evidence(page, report, finding, phrases);
+    state(page, finding);
     for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
         page.labelled(if index == 0 { "ruled out" } else { "" }, &format!("{}: {why}", cause.id()));
     }
@@ -119,6 +120,16 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
         page.labelled("in", &units::printable(&input.path));
     }
     page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
+}
+
+/// What the state of the system says for or against it.
+fn state(page: &mut Page<'_>, finding: &Finding) {
+    for evidence in &finding.state {
+        let label = if evidence.agrees { "state" } else { "but state" };
+        let process = evidence.process.as_ref().map(|it| format!(", {}", units::printable(it)));
+        let place = format!("{}{}", units::printable(&evidence.place), process.unwrap_or_default());
+        page.labelled(label, &format!("{place}: {}", crate::state::sentence(evidence)));
+    }
 }
 
 /// Number, sender, payload, and time since the frame before, of one frame of a chain.

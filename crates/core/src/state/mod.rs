@@ -1,0 +1,157 @@
+//! The state of a system as a second line of evidence: what its kernel says of the sockets whose packets
+//! were captured.
+//!
+//! [`State`] is what `tcpwhy sockets --json` prints (`docs/sockets.schema.json`), as far as findings can be
+//! weighed with it. [`weigh`] adds to each finding of a report what the state says for or against it, and
+//! names causes that packets alone cannot tell apart: a full accept queue, a full table of connection
+//! tracking, used-up local ports.
+
+mod rules;
+mod weigh;
+mod words;
+
+pub use weigh::weigh;
+pub use words::sentence;
+
+use crate::wire::Endpoint;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Sockets and counters of a system, as they were at one moment.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct State {
+    /// When it was read, nanoseconds since the Unix epoch; `None` where the file does not say.
+    #[serde(default)]
+    pub read_ns: Option<u64>,
+    /// Counters of each network namespace.
+    #[serde(default)]
+    pub netns: Vec<Netns>,
+    /// Its TCP sockets.
+    pub sockets: Vec<Socket>,
+}
+
+impl State {
+    /// Reads the JSON of `tcpwhy sockets --json`; fields that are not known are ignored.
+    ///
+    /// # Errors
+    /// It is not JSON, or not of that form; says where.
+    pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
+}
+
+/// Counters of one network namespace.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Netns {
+    /// `ListenOverflows`: connections dropped because an accept queue was full.
+    #[serde(default)]
+    pub listen_overflows: u64,
+    /// Connection tracking, where the kernel does it.
+    #[serde(default)]
+    pub conntrack: Option<Conntrack>,
+    /// Use of the local ports towards the destination that takes most of them.
+    #[serde(default)]
+    pub local_ports: Option<LocalPorts>,
+}
+
+/// The kernel's table of tracked connections.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Conntrack {
+    /// Entries.
+    pub count: u64,
+    /// Entries that there is room for.
+    pub max: u64,
+    /// Packets dropped because there was no room, since boot.
+    pub drop: u64,
+    /// Entries that could not be made because another one had the same addresses, since boot.
+    pub insert_failed: u64,
+}
+
+/// Local ports in use from one address towards one destination.
+#[derive(Clone, Debug, Deserialize)]
+pub struct LocalPorts {
+    /// The address.
+    pub local: IpAddr,
+    /// Ports of `net.ipv4.ip_local_port_range` that are not reserved.
+    pub available: u64,
+    /// How many of them have a connection to `peer`, those in TIME-WAIT included.
+    pub used: u64,
+    /// The destination.
+    pub peer: SocketAddr,
+}
+
+/// One socket.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Socket {
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end; `None` where it listens.
+    pub peer: Option<SocketAddr>,
+    /// It listens, or was made to a listener.
+    #[serde(default)]
+    pub is_server: bool,
+    /// What holds it.
+    #[serde(default)]
+    pub process: Option<Process>,
+    /// Queues, where it listens.
+    #[serde(default)]
+    pub listener: Option<Listener>,
+    /// `TCP_NODELAY`; `None` where it could not be read.
+    #[serde(default)]
+    pub nodelay: Option<bool>,
+    /// `TCP_CORK`.
+    #[serde(default)]
+    pub cork: Option<bool>,
+    /// `SO_SNDBUF`, bytes, as the kernel states it: twice what was asked for.
+    #[serde(default)]
+    pub sndbuf_bytes: u64,
+    /// The application has fixed it.
+    #[serde(default)]
+    pub sndbuf_locked: Option<bool>,
+    /// `SO_RCVBUF`, bytes, likewise.
+    #[serde(default)]
+    pub rcvbuf_bytes: u64,
+    /// The application has fixed it.
+    #[serde(default)]
+    pub rcvbuf_locked: Option<bool>,
+    /// Received and not read by the application, bytes; `None` where it listens.
+    #[serde(default)]
+    pub unread_bytes: Option<u64>,
+    /// Packets that the socket dropped.
+    #[serde(default)]
+    pub drops: u64,
+    /// Fields of `TCP_INFO` by name.
+    #[serde(default)]
+    pub tcp_info: Option<BTreeMap<String, Option<u64>>>,
+}
+
+impl Socket {
+    /// A field of `TCP_INFO`, where the kernel knows it.
+    fn tcp_info(&self, field: &str) -> Option<u64> {
+        self.tcp_info.as_ref()?.get(field).copied().flatten()
+    }
+}
+
+/// What holds a socket.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Process {
+    /// Its process id.
+    pub pid: u64,
+    /// Its command, without arguments.
+    pub command: String,
+}
+
+/// Queues of a listening socket.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Listener {
+    /// Connections that are complete and wait to be accepted.
+    pub accept_queue: u64,
+    /// The kernel drops what comes while more than this wait.
+    pub backlog: u64,
+}
+
+/// Whether `address` is the end that packets show as `endpoint`.
+fn is_at(address: SocketAddr, endpoint: &Endpoint) -> bool {
+    address.port() == endpoint.port && address.ip().to_canonical() == endpoint.ip()
+}

@@ -1,0 +1,184 @@
+//! What the state says of one finding: one function for each cause that a kernel can confirm or deny.
+
+use super::{Listener, Socket, State, is_at};
+use crate::app::Side;
+use crate::cause::Cause;
+use crate::report::{Fact, Finding, StateEvidence};
+use crate::wire::Endpoint;
+
+/// The kernel states twice the size that was asked for (socket(7)), and of that it spends as much again on
+/// its own structures when segments are small: a buffer of more than four times what was ever in flight was
+/// not what limited it.
+const ROOM: u64 = 4;
+
+/// What `state` says of `finding`, if it holds a socket that took part.
+pub(super) fn ask(finding: &Finding, state: &State) -> Option<StateEvidence> {
+    let sender = finding.sender;
+    match finding.cause {
+        Cause::NagleDelayedAck => holds_small_segments(&of_side(finding, state, sender)),
+        Cause::SendBuffer => limits_sending(finding, &of_side(finding, state, sender)),
+        Cause::ReceiveWindow => {
+            limits_window(&of_side(finding, state, sender.peer()), &of_side(finding, state, sender))
+        }
+        Cause::ZeroWindow => leaves_unread(&of_side(finding, state, sender.peer())),
+        Cause::ServerThink => leaves_unread(&of_side(finding, state, Side::Server)),
+        Cause::RetransmissionTimeout | Cause::FastRecovery | Cause::SpuriousRetransmission => {
+            repeats(finding, state)
+        }
+        Cause::AcceptQueueOverflow => overflows(server(finding), state),
+        _ => None,
+    }
+}
+
+/// The server's end of the connections that `finding` is about.
+pub(super) fn server(finding: &Finding) -> Endpoint {
+    finding.evidence_flow.map_or(finding.culprit.endpoint, |(_, server)| server)
+}
+
+/// The sockets of `side` on connections to the server that `finding` is about.
+fn of_side<'a>(finding: &Finding, state: &'a State, side: Side) -> Vec<&'a Socket> {
+    let server = server(finding);
+    let client = finding.evidence_flow.map(|(client, _)| client.ip());
+    let is_meant = |socket: &&Socket| match (side, socket.peer) {
+        (_, None) => false,
+        (Side::Server, Some(_)) => is_at(socket.local, &server),
+        (Side::Client, Some(peer)) => {
+            is_at(peer, &server) && client.is_none_or(|ip| ip == socket.local.ip().to_canonical())
+        }
+    };
+    state.sockets.iter().filter(is_meant).collect()
+}
+
+/// Evidence with `id` about `socket`, among others like it.
+fn evidence(
+    agrees: bool,
+    id: &'static str,
+    (setting, value): (&'static str, String),
+    socket: &Socket,
+    facts: Vec<(&'static str, Fact)>,
+) -> StateEvidence {
+    let process = socket.process.as_ref().map(|it| format!("{} (pid {})", it.command, it.pid));
+    let place = socket.local.to_string();
+    StateEvidence { id, agrees, setting, value, place, process, read_ns: None, facts }
+}
+
+fn share_of(count: usize, of: usize) -> Vec<(&'static str, Fact)> {
+    vec![("count", Fact::Count(count as u64)), ("of", Fact::Count(of as u64))]
+}
+
+/// RFC 896 is in force where `TCP_NODELAY` is off; `TCP_CORK` holds more than that.
+fn holds_small_segments(sockets: &[&Socket]) -> Option<StateEvidence> {
+    let known: Vec<_> = sockets.iter().filter(|it| it.nodelay.is_some()).copied().collect();
+    let (off, on): (Vec<&Socket>, Vec<&Socket>) =
+        known.iter().partition(|it| it.nodelay == Some(false));
+    let corked: Vec<_> = on.iter().filter(|it| it.cork == Some(true)).copied().collect();
+    let agrees = 2 * (off.len() + corked.len()) >= known.len();
+    let (id, setting, value, those) = match (agrees, off.is_empty()) {
+        (true, false) => ("nodelay_off", "TCP_NODELAY", "0", off),
+        (true, true) => ("corked", "TCP_CORK", "1", corked),
+        (false, _) => ("nodelay_on", "TCP_NODELAY", "1", on),
+    };
+    let facts = share_of(those.len(), known.len());
+    Some(evidence(agrees, id, (setting, value.into()), those.first()?, facts))
+}
+
+fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidence> {
+    let fixed: Vec<_> = sockets.iter().filter(|it| it.sndbuf_locked == Some(true)).collect();
+    if let Some(socket) = fixed.iter().min_by_key(|it| it.sndbuf_bytes) {
+        let mut facts = share_of(fixed.len(), sockets.len());
+        facts.push(("sndbuf_bytes", Fact::Bytes(socket.sndbuf_bytes)));
+        let value = socket.sndbuf_bytes.to_string();
+        return Some(evidence(true, "sndbuf_fixed", ("SO_SNDBUF", value), socket, facts));
+    }
+    if let Some((socket, us)) = most(sockets, "tcpi_sndbuf_limited_us").filter(|&(_, us)| us > 0) {
+        let facts = vec![("limited_ns", Fact::Ns(us.saturating_mul(1000)))];
+        let setting = ("tcpi_sndbuf_limited", us.to_string());
+        return Some(evidence(true, "sndbuf_limited", setting, socket, facts));
+    }
+    let ceiling = finding.facts.iter().find_map(|(name, fact)| match fact {
+        Fact::Bytes(bytes) if *name == "ceiling_bytes" => Some(*bytes),
+        _ => None,
+    })?;
+    let socket = sockets.iter().min_by_key(|it| it.sndbuf_bytes)?;
+    let is_known = sockets.iter().all(|it| it.sndbuf_locked == Some(false));
+    (is_known && socket.sndbuf_bytes > ROOM * ceiling).then(|| {
+        let facts = vec![("sndbuf_bytes", Fact::Bytes(socket.sndbuf_bytes))];
+        let value = socket.sndbuf_bytes.to_string();
+        evidence(false, "sndbuf_grows", ("SO_SNDBUF", value), socket, facts)
+    })
+}
+
+fn limits_window(receivers: &[&Socket], senders: &[&Socket]) -> Option<StateEvidence> {
+    let fixed: Vec<_> = receivers.iter().filter(|it| it.rcvbuf_locked == Some(true)).collect();
+    if let Some(socket) = fixed.iter().min_by_key(|it| it.rcvbuf_bytes) {
+        let mut facts = share_of(fixed.len(), receivers.len());
+        facts.push(("rcvbuf_bytes", Fact::Bytes(socket.rcvbuf_bytes)));
+        let value = socket.rcvbuf_bytes.to_string();
+        return Some(evidence(true, "rcvbuf_fixed", ("SO_RCVBUF", value), socket, facts));
+    }
+    let (socket, us) = most(senders, "tcpi_rwnd_limited_us")?;
+    let (id, facts) = match us {
+        0 => ("rwnd_open", Vec::new()),
+        us => ("rwnd_limited", vec![("limited_ns", Fact::Ns(us.saturating_mul(1000)))]),
+    };
+    Some(evidence(us > 0, id, ("tcpi_rwnd_limited", us.to_string()), socket, facts))
+}
+
+/// The socket with the most of a field of `TCP_INFO`, and how much that is.
+fn most<'a>(sockets: &[&'a Socket], field: &str) -> Option<(&'a Socket, u64)> {
+    let known = sockets.iter().filter_map(|it| Some((*it, it.tcp_info(field)?)));
+    known.max_by_key(|&(_, value)| value)
+}
+
+/// An empty queue now says nothing of an earlier moment, so it is no evidence against anything.
+fn leaves_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
+    let full: Vec<_> =
+        sockets.iter().filter(|it| it.unread_bytes.is_some_and(|bytes| bytes > 0)).collect();
+    let socket = full.iter().max_by_key(|it| it.unread_bytes)?;
+    let unread = full.iter().filter_map(|it| it.unread_bytes).sum();
+    let mut facts = share_of(full.len(), sockets.len());
+    facts.push(("unread_bytes", Fact::Bytes(unread)));
+    let value = socket.unread_bytes.unwrap_or(0).to_string();
+    Some(evidence(true, "unread", ("receive queue", value), socket, facts))
+}
+
+/// What the kernel of the sender of the evidence counts on that very connection.
+fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
+    let (client, server) = finding.evidence_flow?;
+    let (own, peer) = match finding.sender {
+        Side::Client => (client, server),
+        Side::Server => (server, client),
+    };
+    let is_it = |it: &&Socket| is_at(it.local, &own) && it.peer.is_some_and(|at| is_at(at, &peer));
+    let socket = state.sockets.iter().find(is_it)?;
+    let count = socket.tcp_info("tcpi_total_retrans")?;
+    let (id, facts) = match count {
+        0 => ("not_retransmitted", Vec::new()),
+        _ => ("retransmitted", vec![("count", Fact::Count(count))]),
+    };
+    Some(evidence(count > 0, id, ("tcpi_total_retrans", count.to_string()), socket, facts))
+}
+
+/// A listener that is full, or was: since Linux 4.7 a listening socket counts what it drops.
+pub(super) fn overflows(server: Endpoint, state: &State) -> Option<StateEvidence> {
+    let at = |socket: &&Socket| {
+        let ip = socket.local.ip();
+        socket.local.port() == server.port
+            && (ip.is_unspecified() || ip.to_canonical() == server.ip())
+    };
+    let listeners = state.sockets.iter().filter(at).filter_map(|it| Some((it, it.listener?)));
+    let is_full = |queue: &Listener| queue.accept_queue > queue.backlog;
+    let (socket, queue) = listeners.max_by_key(|(it, queue)| (is_full(queue), it.drops))?;
+    let id = match (is_full(&queue), socket.drops) {
+        (true, _) => "queue_full",
+        (false, 1..) => "listener_dropped",
+        (false, 0) => return None,
+    };
+    let mut facts =
+        vec![("queued", Fact::Count(queue.accept_queue)), ("backlog", Fact::Count(queue.backlog))];
+    if socket.drops > 0 {
+        facts.push(("drops", Fact::Count(socket.drops)));
+    }
+    let value = format!("{}/{}", queue.accept_queue, queue.backlog);
+    Some(evidence(true, id, ("accept queue", value), socket, facts))
+}

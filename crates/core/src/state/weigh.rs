@@ -1,0 +1,134 @@
+//! The state put beside the findings of a report.
+
+use super::rules::{ask, overflows, server};
+use super::{Conntrack, LocalPorts, Netns, State};
+use crate::cause::{self, Cause, Role};
+use crate::report::{Culprit, Fact, Finding, Report, StateEvidence};
+use crate::wire::Endpoint;
+use std::net::SocketAddr;
+
+/// How much likelier what the state shows is with the cause than without it. A setting that two states are
+/// possible of is as a cause needs it in at most half of the sockets that do not have the cause, where
+/// nothing else is known of them; it is so in all that do.
+const LIKELIHOOD_RATIO: f64 = 2.0;
+
+/// A port in TIME-WAIT is free again after 60 s: while the list is read, which takes less than a second, at
+/// most a 60th of them becomes free.
+const TIME_WAIT_S: u64 = 60;
+
+/// An entry of a UDP query without an answer is removed after 30 s, of a SYN after 120 s: within a second, at
+/// most a 30th of the entries goes.
+const UNREPLIED_S: u64 = 30;
+
+/// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
+/// and names causes that only the state can tell.
+pub fn weigh(report: &mut Report, state: &State) {
+    for finding in &mut report.findings {
+        rename(finding, state);
+        if finding.state.is_empty()
+            && let Some(evidence) = ask(finding, state)
+        {
+            add(finding, evidence, state);
+        }
+    }
+    for ports in state.netns.iter().filter_map(|netns| netns.local_ports.as_ref()) {
+        if is_used_up(ports) && !report.findings.iter().any(|it| it.cause == Cause::PortExhaustion)
+        {
+            report.findings.push(port_exhaustion(ports, state));
+        }
+    }
+    cause::arrange(&mut report.findings, &report.totals);
+}
+
+fn add(finding: &mut Finding, mut evidence: StateEvidence, state: &State) {
+    evidence.read_ns = state.read_ns;
+    finding.confidence = weighed(finding.confidence, evidence.agrees);
+    finding.state.push(evidence);
+}
+
+/// Bayes' rule in odds: they are multiplied by the likelihood ratio, or divided by it.
+fn weighed(confidence: f64, agrees: bool) -> f64 {
+    let ratio = if agrees { LIKELIHOOD_RATIO } else { LIKELIHOOD_RATIO.recip() };
+    let (with, without) = (confidence * ratio, 1.0 - confidence);
+    let share = with / (with + without).max(f64::MIN_POSITIVE);
+    (share.min(0.99) * 100.0).round() / 100.0
+}
+
+/// Connection attempts and look-ups that came to nothing look the same on the wire whatever dropped them; the
+/// state tells a full accept queue and a full table of connection tracking.
+fn rename(finding: &mut Finding, state: &State) {
+    if !matches!(finding.cause, Cause::SynRetransmit | Cause::DnsTimeout) {
+        return;
+    }
+    let full = state.netns.iter().filter_map(conntrack_full).next();
+    let queue = overflows(server(finding), state).filter(|_| finding.cause == Cause::SynRetransmit);
+    let (cause, culprit, evidence) = match (queue, full) {
+        (Some(queue), _) => {
+            let culprit = Culprit { role: Role::Server, endpoint: server(finding) };
+            (Cause::AcceptQueueOverflow, culprit, queue)
+        }
+        (None, Some(full)) => {
+            let host = finding.evidence_flow.map_or(finding.culprit.endpoint, |(client, _)| client);
+            let culprit = Culprit { role: Role::Host, endpoint: Endpoint { port: 0, ..host } };
+            (Cause::ConntrackFull, culprit, full)
+        }
+        (None, None) => return,
+    };
+    finding.cause = cause;
+    finding.culprit = culprit;
+    // They were given for the cause that it looked like.
+    finding.ruled_out.clear();
+    add(finding, evidence, state);
+}
+
+fn conntrack_full(netns: &Netns) -> Option<StateEvidence> {
+    let is_full = |it: &Conntrack| it.drop > 0 && it.count >= it.max - it.max / UNREPLIED_S;
+    let table = netns.conntrack.filter(is_full)?;
+    Some(StateEvidence {
+        id: "conntrack_full",
+        agrees: true,
+        setting: "nf_conntrack_count",
+        value: format!("{}/{}", table.count, table.max),
+        place: "connection tracking".into(),
+        process: None,
+        read_ns: None,
+        facts: vec![
+            ("count", Fact::Count(table.count)),
+            ("max", Fact::Count(table.max)),
+            ("drops", Fact::Count(table.drop)),
+        ],
+    })
+}
+
+fn is_used_up(ports: &LocalPorts) -> bool {
+    ports.available > 0 && ports.used >= ports.available - ports.available / TIME_WAIT_S
+}
+
+/// No packet shows it: `connect` fails before one is sent.
+fn port_exhaustion(ports: &LocalPorts, state: &State) -> Finding {
+    let evidence = StateEvidence {
+        id: "ports_used",
+        agrees: true,
+        setting: "ip_local_port_range",
+        value: format!("{}/{}", ports.used, ports.available),
+        place: ports.peer.to_string(),
+        process: None,
+        read_ns: state.read_ns,
+        facts: vec![
+            ("used", Fact::Count(ports.used)),
+            ("available", Fact::Count(ports.available)),
+            ("peer", Fact::Text(ports.peer.to_string())),
+        ],
+    };
+    let endpoint = SocketAddr::new(ports.local, 0).into();
+    let culprit = Culprit { role: Role::Client, endpoint };
+    Finding {
+        confidence: cause::confidence_of(Cause::PortExhaustion, ports.used),
+        facts: vec![("ports", Fact::Count(ports.used))],
+        state: vec![evidence],
+        ..Finding::of_cause(Cause::PortExhaustion, culprit)
+    }
+}
+
+#[cfg(test)]
+mod tests;
