@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use crate::capture::CaptureParams;
 use crate::case::{Case, Ran, drawn};
@@ -135,6 +138,50 @@ pub fn uncaptured(
         }
         number += 1;
     }
+}
+
+/// How long a load runs before it is observed.
+const UNDER_WAY: Duration = Duration::from_millis(300);
+
+/// Runs the load of a case, and meanwhile `observe`, which is given the names of the client's and
+/// the server's namespace once the load is under way. Where the load ends before `observe` does, it
+/// is run again on the same stage; a case whose stage can be used only once is left as it is then.
+///
+/// # Errors
+/// A step of the first load fails.
+pub fn observed<T: Send>(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    observe: impl FnOnce([&str; 2]) -> T + Send,
+) -> Result<T, LabError> {
+    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
+    stage.is_uncaptured = true;
+    let (load_begins, begun) = mpsc::channel();
+    stage.load_begins = Some(load_begins);
+    let names = [stage.client.name().to_owned(), stage.server.name().to_owned()];
+    thread::scope(|scope| {
+        let observer = scope.spawn(move || {
+            begun.recv().ok()?;
+            thread::sleep(UNDER_WAY);
+            Some(observe([&names[0], &names[1]]))
+        });
+        let mut load = (case.act)(&mut stage, params, variant).map(|_| ());
+        if load.is_err() {
+            // The observer must not wait for a load that never begins.
+            stage.load_begins = None;
+        }
+        while load.is_ok() && !observer.is_finished() {
+            load = match (case.act)(&mut stage, params, variant) {
+                Ok(_) => Ok(()),
+                Err(_) => break,
+            };
+        }
+        load?;
+        let seen = observer.join().ok().flatten();
+        seen.ok_or_else(|| LabError::NotReproduced("its load never began".to_owned()))
+    })
 }
 
 const ATTEMPTS: u32 = 3;

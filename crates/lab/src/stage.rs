@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub struct Stage {
     others: Vec<String>,
     /// Called instead of the load, which then never begins: see [`crate::run::hold`].
     pub hold: Option<Hold>,
+    /// Hears that all software is up and the load begins.
+    pub load_begins: Option<Sender<()>>,
 }
 
 /// What hears that a stage is up, and the case that it is of.
@@ -140,6 +143,7 @@ impl Stage {
             is_uncaptured: false,
             others: Vec::new(),
             hold: None,
+            load_begins: None,
         })
     }
 
@@ -171,6 +175,10 @@ impl Stage {
         if let Some((up, case)) = self.hold {
             up(self, case);
             cleanup::sleep_until_the_end();
+        }
+        if let Some(load_begins) = &self.load_begins {
+            // What listened has heard it from an earlier load, and may have gone since.
+            let _ = load_begins.send(());
         }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -15,8 +16,9 @@ use crate::cases::CASES;
 use crate::error::LabError;
 use crate::find;
 use crate::labels::Labels;
+use crate::params::Params;
 use crate::rng::Rng;
-use crate::run::{CaseResult, RunOptions, run};
+use crate::run::{CaseResult, RunOptions, params, run};
 
 /// Cases that keep a core busy and would disturb others.
 const ALONE: [&str; 1] = ["syn_flood"];
@@ -142,6 +144,16 @@ fn once(task: &Task, options: &RunOptions) -> Outcome {
         outcome = try_seed(task.seed.wrapping_add(further * NEXT_SEED));
     }
     outcome
+}
+
+/// The parameters with which the task's case is run, from the seed that reproduced.
+///
+/// # Errors
+/// The case has no such parameter.
+pub fn params_of(task: &Task, seed: u64) -> Result<Params, LabError> {
+    let set = sends_by_bbr(task.case, seed).then(|| ("bbr".to_owned(), "1".to_owned()));
+    let set = set.into_iter().collect();
+    params(task.case, &RunOptions { out: PathBuf::new(), seed, set })
 }
 
 /// Whether the links of both runs kept time.

@@ -6,6 +6,7 @@ mod diagnosis;
 mod json;
 mod keep;
 mod list;
+mod live;
 mod outcome;
 mod score;
 mod story;

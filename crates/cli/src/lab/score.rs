@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<Answers, Error> {
     answers(&text, path)
 }
 
-fn answers(text: &[u8], path: &Path) -> Result<Answers, Error> {
+pub fn answers(text: &[u8], path: &Path) -> Result<Answers, Error> {
     read_answers(text, class_of)
         .map_err(|source| Error::Answers { path: path.display().to_string(), source })
 }

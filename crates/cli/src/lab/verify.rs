@@ -1,7 +1,7 @@
 //! `tcpwhy lab verify`: runs the cases, judges what tcpwhy says of them, prints the accuracy.
 
-use super::Temporary;
 use super::score::{judge_below, shown};
+use super::{Temporary, live};
 use crate::error::Error;
 use crate::output;
 use clap::{Args, ValueHint};
@@ -21,6 +21,7 @@ Examples:
   sudo tcpwhy lab verify --seed 7 --out captures
   sudo tcpwhy lab verify --only send_buffer,receive_window --repeat 5
   sudo tcpwhy lab verify --short --json | jq .score.bars
+  sudo tcpwhy lab verify --short --live
 
 The seed decides all parameters; a case that does not reproduce is tried with two others, and that
 is said. docs/lab-format.md has the rules and the bars.
@@ -45,6 +46,10 @@ pub struct VerifyArgs {
     /// A case of each mechanism, in two minutes; bars of time need not hold
     #[arg(long, conflicts_with = "only")]
     pub short: bool,
+
+    /// Attach `tcpwhy watch` for 5 s in the middle of each load, at both ends, and judge what it names
+    #[arg(long, conflicts_with = "out")]
+    pub live: bool,
 
     /// Keep captures and labels in DIR, a data set for `lab score`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -80,6 +85,7 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     let verification = Verification {
         out: &out,
         keeps: asked.out.is_some(),
+        live: asked.live,
         progress: Progress::new(tasks.len(), !asked.no_progress),
     };
     let options = RunOptions { out: out.clone(), seed: asked.seed, set: Vec::new() };
@@ -101,7 +107,8 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
         }
     }
     let score = Score::of(&judged);
-    let score = if asked.short { score.requires_names_only() } else { score };
+    let names_only = asked.short || asked.live;
+    let score = if names_only { score.requires_names_only() } else { score };
     output::print(&told(asked, &score, &judged, &not_run, &run_again)?)?;
     let works = !judged.is_empty() && not_run.iter().all(NotRun::is_for_want_of_a_program);
     Ok(ExitCode::from(u8::from(!score.holds() || !works)))
@@ -123,6 +130,7 @@ impl NotRun {
 struct Verification<'a> {
     out: &'a Path,
     keeps: bool,
+    live: bool,
     progress: Progress,
 }
 
@@ -130,7 +138,10 @@ impl Verification<'_> {
     /// What is said of the task's captures, and the seed that they are from.
     fn judge(&self, task: &Task, outcome: Outcome) -> Result<(u64, Vec<Judged>), Error> {
         let judged = outcome.map_err(Error::from).and_then(|result| {
-            let judged = judge_below(self.out, &result.dir, None);
+            let judged = match self.live {
+                true => live::judge_live(task, self.out, &result),
+                false => judge_below(self.out, &result.dir, None),
+            };
             if !self.keeps {
                 cleanup::remove_dir(&result.dir);
             }

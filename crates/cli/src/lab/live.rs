@@ -1,0 +1,73 @@
+//! `tcpwhy lab verify --live`: what `tcpwhy watch` says of a load that it is attached to in the middle.
+
+use super::score::{answers, judge_below};
+use crate::error::Error;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use tcpwhy_lab::score::{Answers, Judged};
+use tcpwhy_lab::verify::{Task, params_of};
+use tcpwhy_lab::{CaseResult, LabError, Labels, run};
+
+/// How long it is attached.
+const ATTACHED: &str = "5s";
+
+/// Runs the loads of `result` again, watches each at both ends, and judges the last line of each watch
+/// by the labels in `result`, as if it were about the capture of that end.
+///
+/// # Errors
+/// A load cannot be run again, or a watch prints no report.
+pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Judged>, Error> {
+    let mut reports = Vec::new();
+    for labels in result.faulty.iter().chain([&result.healthy]) {
+        reports.extend(watched(task, out, result, labels)?);
+    }
+    judge_below(out, &result.dir, Some(&read(&reports.concat())?))
+}
+
+fn read(reports: &str) -> Result<Answers, Error> {
+    answers(reports.as_bytes(), Path::new("tcpwhy watch"))
+}
+
+/// The reports of both ends on one load, each naming the capture of that end as its input.
+fn watched(
+    task: &Task,
+    out: &Path,
+    result: &CaseResult,
+    labels: &Labels,
+) -> Result<Vec<String>, Error> {
+    let seed = labels.seed;
+    let params = params_of(task, seed)?;
+    let at_both = |ends: [&str; 2]| {
+        thread::scope(|scope| {
+            let watches = ends.map(|netns| scope.spawn(move || watch(netns)));
+            watches.map(|it| it.join().unwrap_or_else(|_| Err(nothing("it panicked"))))
+        })
+    };
+    let reports = run::observed(task.case, &params, seed, labels.variant, at_both)?;
+    let mut named = Vec::new();
+    for (vantage, report) in ["client", "server"].into_iter().zip(reports) {
+        let capture = result.capture(labels, vantage);
+        let capture = capture.ok_or_else(|| nothing("there is no capture to compare it with"))?;
+        let name = capture.strip_prefix(out).unwrap_or(&capture);
+        let mut report: serde_json::Value = serde_json::from_str(&report?)?;
+        report["capture"] = name.display().to_string().into();
+        named.push(report.to_string());
+    }
+    Ok(named)
+}
+
+/// The last line of `tcpwhy watch` in the namespace `netns`.
+fn watch(netns: &str) -> Result<String, Error> {
+    let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
+    command.args(["watch", "--netns", netns, "--for", ATTACHED, "--budget", "none", "--json"]);
+    let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().next_back();
+    let said = String::from_utf8_lossy(&output.stderr);
+    last.map(str::to_owned).ok_or_else(|| nothing(said.trim()))
+}
+
+fn nothing(why: &str) -> Error {
+    LabError::NotReproduced(format!("tcpwhy watch printed no report: {why}")).into()
+}
