@@ -7,14 +7,18 @@
 //! thread, [`Pass`] on as many as are lent to it.
 
 mod batch;
+mod found;
 mod fragments;
 mod names;
 mod pass;
+mod sliding;
 mod translated;
 mod twin;
 
 pub use batch::Batch;
+use found::Found;
 pub(crate) use fragments::Joiner;
+pub use sliding::Sliding;
 pub use twin::Sites;
 
 use batch::{Aside, Event};
@@ -28,7 +32,7 @@ use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
 use crate::filter::{Filter, Window};
 use crate::join::{Accounts, Datagrams, Joint};
-use crate::report::{Observation, Report};
+use crate::report::Report;
 use crate::tcp::Tracker;
 use crate::wire::{
     Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, decode_common, protocol,
@@ -66,6 +70,17 @@ impl Options {
     /// The time told of.
     pub fn window(&self) -> Window {
         self.filter.window(self.first_ns)
+    }
+
+    /// Leaves out of `report` what was not asked for.
+    fn narrow(&self, report: &mut Report) {
+        if !self.all {
+            let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
+            report.endpoints_omitted = omitted as u64;
+            report.endpoints.truncate(ENDPOINTS_MAX);
+        }
+        report.only = self.filter.causes().to_vec();
+        report.findings.retain(|finding| self.filter.matches_cause(finding.cause));
     }
 }
 
@@ -194,11 +209,18 @@ impl Shard {
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);
         for tally in [&mut shard.tally].into_iter().chain(accounts) {
-            if options.all {
-                tally.worst = Worst::new(usize::MAX);
-            }
+            *tally = Self::tally(options);
         }
         shard
+    }
+
+    /// Nothing added up yet.
+    fn tally(options: &Options) -> Tally {
+        let mut tally = Tally::default();
+        if options.all {
+            tally.worst = Worst::new(usize::MAX);
+        }
+        tally
     }
 
     /// Takes shard `index` of a block's segments.
@@ -221,6 +243,7 @@ impl Shard {
 }
 
 /// What concerns more than one connection.
+#[derive(Clone)]
 pub struct Control {
     sites: Sites,
     /// By place.
@@ -277,7 +300,7 @@ impl Control {
         self.names.iter_mut().for_each(Names::collect);
     }
 
-    /// All look-ups, each once.
+    /// All look-ups, each once; those under way end with what was captured.
     fn take_lookups(&mut self) -> Vec<Lookup> {
         let names = std::mem::take(&mut self.names);
         let [mut all, more] = names.map(|names| names.finish(self.last_ns));
@@ -317,18 +340,14 @@ impl Analysis {
 
     /// Ends every connection and says what was found.
     pub fn finish(self, inputs: &[InputSummary]) -> Report {
-        let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
-        let (mut tally, mut joint, mut copies) = (Tally::default(), None, 0);
+        let mut found = Found::default();
+        let mut joint = None;
         for mut shard in self.shards {
             shard.finish();
-            report.totals.segments += shard.tracker.segments;
-            copies += shard.tracker.copies;
-            shard.tally.notes.port_reuses += shard.tracker.port_reuses;
-            shard.tally.notes.evicted += shard.tracker.evicted;
-            shard.tally.notes.given_up_bytes += shard.tracker.given_up_bytes();
-            tally.merge(shard.tally);
+            found.take_counts(&mut shard.tracker);
+            found.tally.merge(shard.tally);
             if let Some(twin) = shard.twin {
-                report.totals.segments += twin.tracker.segments;
+                found.segments += twin.tracker.segments;
                 let mut settled = twin.accounts.finish();
                 settled.other.notes.port_reuses += twin.tracker.port_reuses;
                 settled.other.notes.evicted += twin.tracker.evicted;
@@ -339,45 +358,17 @@ impl Analysis {
         let mut control = self.control;
         let other = joint.as_mut().map(|joint| {
             joint.time(std::mem::take(&mut control.datagrams.minima));
-            joint.split(&mut tally)
+            joint.split(&mut found.tally)
         });
-        let window = self.options.window();
-        let lookups = control.take_lookups();
-        let told = lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
-        report.totals.lookups = told.count() as u64;
-        cause::link(lookups, &window, &mut tally);
-        let mut counts = control.counts;
-        let joined = control.joiner.finish();
-        counts.merge(&joined.errors);
-        report.observations.extend(joined.observation());
-        let translated = control.translated.and_then(|it| it.observation(copies));
-        report.observations.extend(translated);
-        if self.options.is_translated {
-            let (facts, frames) = (Vec::new(), Vec::new());
-            report.observations.push(Observation { id: "address_translation", facts, frames });
-        }
-        report.totals.decode_errors = counts;
-        report.totals.first_ns = control.first_ns.unwrap_or(0);
-        report.totals.last_ns = control.last_ns;
-        report.totals.window = (!window.is_all()).then(|| Window {
-            from_ns: window.from_ns.max(report.totals.first_ns),
-            until_ns: window.until_ns.min(report.totals.last_ns),
-        });
-        let floors = &self.options.floors;
-        cause::assemble(tally, floors, &mut report);
+        found.lookups = control.take_lookups();
+        found.take_control(&mut control);
+        let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
         if let (Some(joint), Some(other)) = (joint, other) {
             let mut told = Report::default();
-            cause::assemble(other, floors, &mut told);
+            cause::assemble(other, &self.options.floors, &mut told);
             joint.agree(&mut report, &told, &self.options.sites);
         }
-        if !self.options.all {
-            let omitted = report.endpoints.len().saturating_sub(ENDPOINTS_MAX);
-            report.endpoints_omitted = omitted as u64;
-            report.endpoints.truncate(ENDPOINTS_MAX);
-        }
-        let filter = &self.options.filter;
-        report.only = filter.causes().to_vec();
-        report.findings.retain(|finding| filter.matches_cause(finding.cause));
+        self.options.narrow(&mut report);
         report
     }
 }

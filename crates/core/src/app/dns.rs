@@ -12,7 +12,7 @@ use crate::dns::message::{Message, qtype};
 const QUESTION_PEEK: usize = 12 + 255 + 4;
 
 /// Nothing is carried from message to message.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Dns;
 
 impl Rules for Dns {

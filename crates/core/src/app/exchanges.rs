@@ -40,7 +40,7 @@ enum Handshake {
 }
 
 /// Which requests are open and which response is in progress.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Exchanges {
     /// Requests begun whose response has not begun, oldest first.
     waiting: Queue<RequestFlags>,

@@ -29,6 +29,7 @@ pub(super) enum Next {
 }
 
 /// What understands the bytes at present.
+#[derive(Clone)]
 enum Machine {
     Sniff(Box<Sniffer>),
     Turns,
@@ -88,6 +89,7 @@ impl Machine {
 ///
 /// Give it every byte of both directions in order with [`push`](Self::push); it calls back with
 /// [`Mark`]s. The rules that the marks obey are in the [module's documentation](super).
+#[derive(Clone)]
 pub struct Framer {
     /// Bytes per side that no parser needs to see.
     skip: [u64; 2],

@@ -33,6 +33,7 @@ enum Format {
 }
 
 /// Both directions of a connection that speaks in frames.
+#[derive(Clone)]
 pub(super) struct Frames {
     format: Format,
     halves: [Half; 2],
@@ -45,6 +46,7 @@ pub(super) struct Frames {
 }
 
 /// A frame of HTTP/2 of which the first bytes are to be read.
+#[derive(Clone)]
 struct Reading {
     frame: Frame,
     bytes: Vec<u8>,
@@ -52,7 +54,7 @@ struct Reading {
 }
 
 /// One direction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Half {
     header: [u8; HEADER_MAX],
     have: u8,

@@ -33,7 +33,7 @@ const TYPES: [(&[u8], &[u8], Content); 2] = [
 ];
 
 /// What a server's header blocks have told so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ContentTypes {
     /// Entries that were put into the dynamic table.
     inserted: u32,

@@ -14,12 +14,13 @@ use super::sniff::begins_http;
 use std::ops::Range;
 
 /// Both directions of a connection that speaks HTTP/1.x.
+#[derive(Clone)]
 pub(super) struct Http {
     halves: [Half; 2],
 }
 
 /// One direction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Half {
     state: State,
     last: Slot,
@@ -28,7 +29,7 @@ struct Half {
 }
 
 /// A header, chunk size or trailer that goes on in the next push.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Unfinished {
     lines: Lines,
     header: Header,

@@ -24,6 +24,7 @@ pub(super) struct StartLine {
 }
 
 /// A header and what it says.
+#[derive(Clone)]
 pub(super) struct Known {
     pub from: Side,
     pub bytes: Box<[u8]>,
@@ -43,7 +44,7 @@ pub(super) struct Known {
 
 /// Headers that came before on any of the connections that share them. What is framed does not
 /// depend on them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct KnownHeaders {
     slots: Vec<Option<Box<Known>>>,
     /// By side: where the header is that was kept last.

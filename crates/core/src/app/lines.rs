@@ -7,7 +7,7 @@ use memchr::memchr;
 const HEADER_MAX: u16 = 16 * 1024;
 
 /// Cuts a direction's bytes into lines. Only a line that spans pushes is copied.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Lines {
     /// A line that began in an earlier push.
     partial: Option<Box<Partial>>,
@@ -16,7 +16,7 @@ pub(super) struct Lines {
 }
 
 /// What was seen of a line that spans pushes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Partial {
     bytes: Vec<u8>,
     /// The line was handed out and is to be dropped.

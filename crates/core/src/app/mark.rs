@@ -61,7 +61,7 @@ pub struct Extent {
 }
 
 /// What a message says its sender is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
     /// The name.
     pub name: Box<str>,

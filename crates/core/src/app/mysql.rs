@@ -72,6 +72,7 @@ enum Reply {
 }
 
 /// State of one connection.
+#[derive(Clone)]
 pub(super) struct Mysql {
     phase: Phase,
     deprecate_eof: bool,

@@ -31,13 +31,13 @@ pub(super) trait Rules {
 }
 
 /// Both directions of a connection that speaks such a protocol.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Packets<R> {
     halves: [Half; 2],
     rules: R,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Half {
     state: State,
     header: [u8; HEADER_MAX],

@@ -35,7 +35,7 @@ enum Phase {
 }
 
 /// State of one connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Postgres {
     phase: Phase,
     /// Message types under way, per side.

@@ -36,14 +36,14 @@ const CONFIRMATIONS: [&[u8]; 6] =
     [b"subscribe", b"psubscribe", b"ssubscribe", b"unsubscribe", b"punsubscribe", b"sunsubscribe"];
 
 /// Both directions of a connection that speaks RESP.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Redis {
     halves: [Half; 2],
     standing: Standing,
 }
 
 /// Requests that ask to wait: by their number, among those that were sent and those answered.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Standing {
     sent: u64,
     answered: u64,
@@ -109,7 +109,7 @@ fn confirms(bytes: &[u8]) -> bool {
     words(bytes).next().is_some_and(|word| is_among(word, &CONFIRMATIONS))
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Half {
     state: State,
     lines: Lines,

@@ -60,7 +60,7 @@ enum Piece {
 }
 
 /// The streams of a connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Streams {
     /// The client's last one.
     last: u32,

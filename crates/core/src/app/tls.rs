@@ -52,7 +52,7 @@ pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
 }
 
 /// Both directions of a connection that speaks TLS.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Tls {
     halves: [Half; 2],
     done: bool,
@@ -74,6 +74,7 @@ pub(super) struct Tls {
 }
 
 /// A record of which the first bytes are to be read.
+#[derive(Clone)]
 struct Reading {
     bytes: Vec<u8>,
     wanted: usize,
@@ -81,7 +82,7 @@ struct Reading {
 }
 
 /// One direction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Half {
     header: [u8; HEADER_BYTES],
     have: u8,

@@ -5,6 +5,7 @@ use crate::wire::Endpoint;
 use std::collections::HashMap;
 
 /// The least round trips from the vantage to networks that servers of connections are in.
+#[derive(Clone)]
 pub(super) struct Distances(HashMap<[u8; 16], u64>);
 
 impl Distances {

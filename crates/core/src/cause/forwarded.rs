@@ -5,6 +5,7 @@ use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 
 /// Queries of name servers on behalf of their clients, by the name asked for, see [`Lookup::digest`].
+#[derive(Clone)]
 pub(super) struct Forwarded(BTreeMap<u64, Vec<([u8; 16], Query)>>);
 
 impl Forwarded {

@@ -21,7 +21,7 @@ const OPEN_MAX: usize = 1 << 12;
 const HOSTS_MAX: usize = 1 << 12;
 
 /// The ways that connections without a handshake show, and the exchanges that wait for one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Legs {
     /// Least round trips between the vantage and the server, ns.
     known: HashMap<Hosts, u64>,
@@ -29,6 +29,7 @@ pub struct Legs {
 }
 
 /// An exchange whose answer came over an unknown way.
+#[derive(Clone)]
 struct Open {
     hosts: Hosts,
     /// Where it is counted.

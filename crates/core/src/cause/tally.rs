@@ -147,7 +147,7 @@ fn is_lookup(connection: &Connection) -> bool {
 }
 
 /// Everything one shard adds up.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tally {
     /// Per server endpoint.
     pub endpoints: HashMap<Endpoint, Box<EndpointTally>>,
@@ -386,6 +386,20 @@ impl Tally {
         let mut firsts = std::mem::take(&mut self.firsts);
         firsts.sort_by_cached_key(First::rank);
         firsts
+    }
+
+    /// Keeps room for first exchanges still to come, where it holds the history of a diagnosis without end:
+    /// once half of the room is taken, those that are known are dropped.
+    pub(crate) fn bound_history(&mut self) {
+        if self.firsts.len() > FIRSTS_MAX / 2 {
+            (self.firsts, self.last_first) = (Vec::new(), None);
+        }
+    }
+
+    /// Leaves out causes that were met on connections it tells of, but at a time that it does not tell of.
+    pub(crate) fn leave_out_past_causes(&mut self) {
+        self.settle();
+        self.causes.take_all(|_, cause| cause.count == 0);
     }
 
     /// What `cause` cost at `server`, ns.

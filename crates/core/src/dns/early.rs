@@ -12,6 +12,7 @@ const EARLY_NS: u64 = 300_000;
 const ANSWERS_MAX: usize = 16;
 
 /// An answer, or an ICMP error, to which there was no query yet.
+#[derive(Clone)]
 pub(super) struct Answer {
     pub time_ns: u64,
     pub frame: FrameId,
@@ -24,7 +25,7 @@ pub(super) struct Answer {
 }
 
 /// The last answers to nothing.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Early(VecDeque<Answer>);
 
 impl Early {

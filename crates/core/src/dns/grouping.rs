@@ -28,6 +28,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// A look-up under way.
+#[derive(Clone)]
 pub(super) struct Open {
     pub lookup: Lookup,
     /// The name asked for last.

@@ -168,6 +168,7 @@ pub struct Lookup {
 }
 
 /// What is known of the wait for answers that did not come.
+#[derive(Clone)]
 pub(super) struct Known {
     /// The end of what the capture shows, ns.
     pub seen_ns: u64,

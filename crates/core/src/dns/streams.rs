@@ -21,7 +21,7 @@ const KEPT_MAX: usize = 4096;
 
 /// Follows the connections to and from port 53, and gives their messages to a [`Tracker`] as they
 /// are complete.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Streams {
     open: HashMap<FlowKey, Stream>,
     /// Payload that waits for its turn.
@@ -30,6 +30,7 @@ pub struct Streams {
     swept_ns: u64,
 }
 
+#[derive(Clone)]
 struct Stream {
     /// Its SYN, if that was captured, until the first message has taken it for its beginning, ns.
     opened_ns: Option<u64>,
@@ -37,7 +38,7 @@ struct Stream {
     directions: [Direction; 2],
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Direction {
     sequence: Option<Sequence>,
     /// Up to where the stream was seen.
@@ -49,7 +50,7 @@ struct Direction {
 }
 
 /// The message that a direction is in the middle of.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Partial {
     length: [u8; 2],
     /// How many bytes of it have come, those of its length included.

@@ -23,7 +23,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 /// Sequential: feed it the messages of all clients in time order. Memory is bounded by the
 /// look-ups open at a time; finished ones wait for [`take_finished`](Self::take_finished).
 /// Multicast DNS (port 5353) is none of its business.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tracker {
     keep_names: bool,
     open: BTreeMap<[u8; 16], Vec<Open>>,

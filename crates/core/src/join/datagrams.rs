@@ -26,7 +26,7 @@ pub fn is_from_client(carried: &Carried<'_>) -> bool {
 type Print = (u64, [u8; 16], [u8; 16]);
 
 /// The last datagrams of both places.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Datagrams {
     waiting: HashMap<Print, (Place, u64)>,
     order: VecDeque<Print>,

@@ -10,6 +10,7 @@ use crate::wire::{
 };
 
 /// Joins the fragments of a capture, block after block.
+#[derive(Clone)]
 pub(crate) struct Joiner {
     decoder: Decoder,
     /// By place: packets are the same at both.

@@ -9,7 +9,7 @@ use crate::wire::FlowKey;
 const LOOKUPS_MAX: usize = 1 << 18;
 
 /// The look-ups seen at one place.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names {
     dns: dns::Tracker,
     streams: dns::Streams,
@@ -47,6 +47,12 @@ impl Names {
         let finished = self.dns.take_finished();
         let room = LOOKUPS_MAX.saturating_sub(self.lookups.len());
         self.lookups.extend(finished.into_iter().take(room));
+    }
+
+    /// The look-ups that are over, taken out.
+    pub fn take_finished(&mut self) -> Vec<Lookup> {
+        self.collect();
+        std::mem::take(&mut self.lookups)
     }
 
     /// All look-ups; the capture ended at `last_ns`.

@@ -109,7 +109,7 @@ impl Sighting {
 }
 
 /// Finds connections that are captured with other addresses as well.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Translated {
     sightings: Vec<Option<Sighting>>,
     copies: HashSet<FlowKey>,

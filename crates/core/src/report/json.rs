@@ -28,6 +28,16 @@ pub fn render(report: &Report, tool_version: &str) -> Result<String, serde_json:
     Ok(text)
 }
 
+/// The whole report on one line, for streams of reports; ends with a line feed.
+///
+/// # Errors
+/// None that is known: every value of a report has a JSON form.
+pub fn render_line(report: &Report, tool_version: &str) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string(&View::of(report, tool_version))?;
+    text.push('\n');
+    Ok(text)
+}
+
 /// A ladder as JSON: `client`, `server`, `steps[]`.
 pub fn ladder(ladder: &Ladder) -> Value {
     let step = |step: &super::LadderStep| match &step.step {
@@ -54,6 +64,8 @@ struct View<'a> {
     schema_version: u32,
     tool_version: &'a str,
     interrupted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<WatchedView>,
     inputs: Vec<InputView<'a>>,
     totals: TotalsView,
     ledger: LedgerView<'a>,
@@ -77,6 +89,11 @@ impl<'a> View<'a> {
             schema_version: SCHEMA_VERSION,
             tool_version,
             interrupted: report.interrupted,
+            window: report.watched.map(|it| WatchedView {
+                first_ns: it.first_ns,
+                last_ns: it.last_ns,
+                sampled_share: it.sampled_share,
+            }),
             inputs: report.inputs.iter().map(|it| InputView::of(it, report)).collect(),
             totals: TotalsView {
                 connections: totals.connections,
@@ -111,6 +128,14 @@ impl<'a> View<'a> {
             join: report.join.as_ref().map(join::join),
         }
     }
+}
+
+/// The stretch of time that a report of a watched system covers.
+#[derive(serde::Serialize)]
+struct WatchedView {
+    first_ns: u64,
+    last_ns: u64,
+    sampled_share: f64,
 }
 
 #[derive(serde::Serialize)]

@@ -44,10 +44,23 @@ pub struct Report {
     pub only: Vec<Cause>,
     /// The input was not read to its end.
     pub interrupted: bool,
+    /// The stretch of time that a report of a watched system covers.
+    pub watched: Option<Watched>,
     /// How the captures of two places were joined, if they were.
     pub join: Option<Join>,
     /// What was asked for, for the commands that go on from here.
     pub asked: Asked,
+}
+
+/// The stretch of time that a report of a watched system covers, and how much of its traffic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watched {
+    /// Capture time of its first frame, nanoseconds since the Unix epoch.
+    pub first_ns: u64,
+    /// Capture time of the last.
+    pub last_ns: u64,
+    /// Share of the connections that were captured, above 0 and at most 1.
+    pub sampled_share: f64,
 }
 
 /// The command line that a report answers.

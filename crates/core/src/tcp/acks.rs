@@ -142,7 +142,7 @@ impl Kept {
 const PENDING_MAX: usize = 512;
 
 /// ACKs in the order they passed the vantage, waiting for their arrival at the sender.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PendingAcks(Queue<Kept>);
 
 impl PendingAcks {

@@ -72,6 +72,7 @@ fn is_ack_alone(segment: &Segment) -> bool {
 }
 
 /// One TCP connection.
+#[derive(Clone)]
 pub struct Connection {
     /// Its key in the table.
     pub key: FlowKey,

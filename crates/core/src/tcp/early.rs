@@ -16,7 +16,7 @@ pub type Piece = u64;
 
 /// Pieces of streams that wait until a hole before them is filled. Beyond the bound the oldest are given
 /// up: their streams go on as if these bytes had not been captured.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EarlyBytes {
     pieces: BTreeMap<Piece, Vec<u8>>,
     next: Piece,

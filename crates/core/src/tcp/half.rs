@@ -92,7 +92,7 @@ pub enum Kind {
 /// One direction of a connection: the sender's side of it, judged on the sender's clock. There
 /// are two for every open connection: what few need is in boxes, and of positions near `nxt` the
 /// lower half is kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Half {
     /// Whose it is.
     side: Side,

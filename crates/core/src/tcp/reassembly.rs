@@ -12,7 +12,7 @@ const WAITING_BYTES_MAX: usize = 64 << 10;
 const WAITING_MAX: usize = 256;
 
 /// A stretch of the stream that came before its turn: segments that followed each other without a hole.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Early {
     start: u64,
     len: u32,
@@ -57,7 +57,7 @@ impl Early {
 }
 
 /// Puts one direction's payload in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reassembly {
     /// Position up to which the framer was given everything.
     next: Option<NonZeroU64>,
@@ -66,7 +66,7 @@ pub struct Reassembly {
 }
 
 /// What came before its turn, in the order of the stream.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Waiting {
     early: VecDeque<Early>,
     /// Kept of all of them.

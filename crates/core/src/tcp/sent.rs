@@ -57,7 +57,7 @@ struct Sent {
 }
 
 /// The last segments of one sender that are not acknowledged.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SentLog(Queue<Sent>);
 
 impl SentLog {

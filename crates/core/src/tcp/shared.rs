@@ -9,7 +9,7 @@ use crate::tcp::gap::Gap;
 use std::sync::Arc;
 
 /// What connections that are followed together share.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Shared {
     /// Headers that came before.
     pub known: KnownHeaders,
@@ -44,7 +44,7 @@ impl Shared {
 pub type Software = [Option<Box<str>>; 2];
 
 /// Most connections are between the same few programs.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Names {
     known: Vec<Arc<Software>>,
     /// Which of them gives way to the next, once there are [`NAMES_MAX`].
@@ -90,6 +90,13 @@ pub struct Spare {
     exchanges: Vec<Box<Exchange>>,
     /// Apart, because exchanges need none before there is a silence in them.
     chains: Vec<Vec<Chain>>,
+}
+
+impl Clone for Spare {
+    /// Room is no content: a copy begins without any.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// Exchanges kept, and as many rooms for chains; and what one of these holds at most.

@@ -44,7 +44,7 @@ pub struct At {
 }
 
 /// The exchanges of one connection that are not yet over.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Up to when time has been given to owners, ns.
     pub cursor_ns: u64,
@@ -117,6 +117,11 @@ impl Timeline {
                 && exchange.response_end.is_none()
                 && !exchange.in_handshake
         })
+    }
+
+    /// Whether an exchange has begun of which some of the response may be missing.
+    pub fn lacks_response_end(&self) -> bool {
+        self.open.iter().any(|exchange| exchange.response_end.is_none()) && !self.may_be_over()
     }
 
     /// Whether a TLS handshake is over and nothing was asked yet: nobody waits.

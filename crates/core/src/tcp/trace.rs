@@ -17,7 +17,7 @@ pub struct TracedGap {
 }
 
 /// Silences in the order they were judged, and what the last segment was to its stream.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The silences.
     pub gaps: Vec<TracedGap>,

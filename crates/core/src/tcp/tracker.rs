@@ -85,7 +85,7 @@ const TRIED_ANYHOW: u64 = 16;
 const SPARE_MAX: usize = 32;
 
 /// Follows the connections of one shard.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
     /// Those of which every segment was expected so far.
@@ -116,6 +116,7 @@ pub struct Tracker {
 }
 
 /// A connection that began with the SYN: addresses and ports are used again, frames are not.
+#[derive(Clone)]
 struct Begun {
     /// How many had begun with it.
     number: u64,
@@ -152,6 +153,11 @@ impl Tracker {
     /// Bytes that came before their turn and were given up to keep memory bounded.
     pub fn given_up_bytes(&self) -> u64 {
         self.shared.early.given_up_bytes
+    }
+
+    /// The same, counted from zero again.
+    pub fn take_given_up_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.shared.early.given_up_bytes)
     }
 
     /// Looks at the connections that `segments` are about to change, without waiting for one before
@@ -440,6 +446,39 @@ impl Tracker {
         rest.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
         for mut connection in rest {
             connection.finish(&mut self.shared, sink);
+        }
+    }
+
+    /// Gives `sink` what [`finish`](Self::finish) would give it if the capture ended here, and leaves the
+    /// tracker as it is. Connections that carried nothing since `since_ns` and have no exchange under way are
+    /// left out.
+    pub fn peek(&self, since_ns: u64, sink: &mut impl Sink) {
+        let mut copy = Self {
+            visits: self.visits.clone(),
+            shared: self.shared.clone(),
+            shows_values: self.shows_values,
+            ..Self::default()
+        };
+        for connection in &self.table {
+            if connection.last.time_ns < since_ns && !connection.has_exchange_under_way() {
+                continue;
+            }
+            let hash = place(connection.hash.into());
+            copy.table.insert_unique(hash, connection.clone(), |it| place(it.hash.into()));
+        }
+        copy.finish(sink);
+    }
+
+    /// Ends connections that are over at `now_ns`, and every one that carried nothing for `idle_ns`, in the
+    /// order they began.
+    pub fn end_idle(&mut self, now_ns: u64, idle_ns: u64, sink: &mut impl Sink) {
+        self.expire(now_ns, sink);
+        let before_ns = now_ns.saturating_sub(idle_ns);
+        let is_idle = |it: &mut Box<Connection>| it.last.time_ns < before_ns;
+        let mut idle: Vec<_> = self.table.extract_if(is_idle).collect();
+        idle.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
+        for connection in idle {
+            self.let_go(connection, sink);
         }
     }
 

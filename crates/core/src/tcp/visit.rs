@@ -51,6 +51,7 @@ enum Stage {
 }
 
 /// A connection that has been a visit so far.
+#[derive(Clone)]
 pub struct Visit {
     /// Its key.
     pub key: FlowKey,

@@ -31,7 +31,7 @@ impl Default for ReassemblyLimits {
 }
 
 /// What became of a fragment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Reassembly {
     /// Others are missing.
     Pending,
@@ -42,7 +42,7 @@ pub enum Reassembly {
 }
 
 /// Puts packets together from their fragments, within limits; the oldest is given up first.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Reassembler {
     limits: ReassemblyLimits,
     /// Serial numbers of the packets in the making.
@@ -59,6 +59,7 @@ pub struct Reassembler {
 }
 
 /// A packet whose fragments were all there.
+#[derive(Clone)]
 struct Completed {
     key: FragmentKey,
     /// Of each of its fragments.

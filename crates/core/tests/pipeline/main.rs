@@ -1,5 +1,6 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
+mod sliding;
 mod steady;
 mod visits;
 mod wire;

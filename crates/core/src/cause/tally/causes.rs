@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// What each cause cost at each culprit. A capture may have as many servers as it has packets: those
 /// of one server are found without looking at the others.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Causes {
     all: HashMap<Key, Box<CauseTally>>,
     keys: BTreeSet<Key>,

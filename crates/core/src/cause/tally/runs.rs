@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 const RUNS: usize = 64;
 
 /// What such exchanges of one kind add up to.
+#[derive(Clone)]
 struct Run {
     server: Endpoint,
     kind: Label,
@@ -34,6 +35,7 @@ struct Run {
 type Part = (u64, Reverse<(u64, FrameId)>);
 
 /// By a few bits of what they are of: who meets an occupied place goes without.
+#[derive(Clone)]
 pub struct Runs {
     kinds: [Option<Box<Run>>; RUNS],
     /// A server, and connections to it on which nothing but its time was told of.

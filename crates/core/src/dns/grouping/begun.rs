@@ -8,6 +8,7 @@ use crate::dns::message::Message;
 use crate::wire::Endpoint;
 
 /// The first IP fragment of an answer.
+#[derive(Clone)]
 pub(super) struct Begun {
     /// Which query it answers.
     at: usize,

@@ -39,6 +39,7 @@ pub(super) fn answered(mut alike: Vec<&mut Query>, time_ns: u64) -> Option<&mut 
 }
 
 /// What an answer has left in a query.
+#[derive(Clone)]
 struct Answer {
     answered_ns: Option<u64>,
     answer_frame: Option<crate::capture::FrameId>,

@@ -100,6 +100,14 @@ impl Connection {
         self.halves[Side::Client as usize].first_number()
     }
 
+    /// Whether an exchange has begun that may lack some of its response.
+    pub fn has_exchange_under_way(&self) -> bool {
+        match &self.steady {
+            Some(steady) => steady.is_asked(),
+            None => self.timeline.lacks_response_end(),
+        }
+    }
+
     /// Whether both sides said they are done, or a RST did.
     pub fn is_over(&self) -> bool {
         self.ended().is_some_and(|ending| {

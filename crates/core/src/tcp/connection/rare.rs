@@ -16,7 +16,7 @@ pub(super) struct Echo {
 type Echoes = [Echo; 2];
 
 /// What an open connection seldom has: one pointer to all of it, in place of one to each.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Rare {
     /// How it ended, once it begins to.
     pub ending: Option<Ending>,
@@ -101,6 +101,13 @@ impl Rare {
 pub(in crate::tcp) struct SpareRares(
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<Rare>>,
 );
+
+impl Clone for SpareRares {
+    /// Room is no content: a copy begins without any.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
 
 /// Rooms kept.
 const SPARE_MAX: usize = 32;

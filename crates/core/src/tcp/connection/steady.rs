@@ -33,6 +33,7 @@ enum Phase {
 }
 
 /// What has passed on a connection since it is steady, as far as it is still to be done.
+#[derive(Clone)]
 pub(super) struct Steady {
     phase: Phase,
     /// The answer before the last request.
@@ -54,6 +55,11 @@ pub(super) struct Steady {
 }
 
 impl Steady {
+    /// Whether a request waits for its answer.
+    pub(super) fn is_asked(&self) -> bool {
+        self.phase == Phase::Asked
+    }
+
     /// The last answer.
     fn last_answer(&self) -> &Alone {
         if self.phase == Phase::Answered { &self.answer } else { &self.before }

@@ -31,7 +31,7 @@ pub enum Near {
 }
 
 /// State of a sender that has sent more than a few segments.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Bulk {
     /// The bottleneck.
     pub pipe: Pipe,

@@ -20,7 +20,7 @@ const NUMBERED_COPY_NS: u64 = 20_000_000;
 const ROUTED_COPY_NS: u64 = RTO_MIN_NS;
 
 /// The last packets of a direction of which some were captured twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Copies {
     /// Fingerprint, time, µs, and time to live; the oldest is at `next`.
     seen: [(u32, u32, u8); COPIES_MAX],

@@ -106,7 +106,7 @@ impl Repeating {
 }
 
 /// Losses, holes, closed windows and what else does not happen to a healthy direction.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Trouble {
     /// Holes in what was seen, in the order they were noticed.
     pub holes: Vec<Hole>,

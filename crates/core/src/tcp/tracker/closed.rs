@@ -67,6 +67,7 @@ impl Over {
 }
 
 /// One of which nothing more can be told.
+#[derive(Clone)]
 struct Past {
     key: FlowKey,
     /// Where the table looks for it.
@@ -95,7 +96,7 @@ pub enum Due {
 }
 
 /// The connections of one shard that are over.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Closed {
     /// Those of which more might be told in a moment.
     fresh: VecDeque<Over>,

@@ -20,7 +20,7 @@ pub enum Step {
 }
 
 /// Those of one shard.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Visits {
     table: HashTable<Box<Visit>>,
     /// The last that have begun.

@@ -11,6 +11,7 @@ const PIECES_MAX: usize = 256;
 const PIECE_OVERHEAD: usize = 64;
 
 /// A packet in the making.
+#[derive(Clone)]
 pub(super) struct Partial {
     pub key: FragmentKey,
     /// Of the fragment that arrived first.
@@ -28,6 +29,7 @@ pub(super) struct Partial {
     pub refused: bool,
 }
 
+#[derive(Clone)]
 struct Piece {
     start: u32,
     end: u32,

@@ -4,7 +4,7 @@
 use super::*;
 
 /// What was read of a segment that is to be a message by itself.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Reading {
     /// Position of its beginning.
     start: u64,

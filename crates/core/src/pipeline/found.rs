@@ -1,0 +1,96 @@
+//! What a pass, or a part of one, has found, before it becomes a report.
+
+use super::{Control, Joiner, Options, Translated};
+use crate::capture::InputSummary;
+use crate::cause::{self, Tally};
+use crate::dns::Lookup;
+use crate::filter::Window;
+use crate::report::{Observation, Report};
+use crate::tcp::Tracker;
+use crate::wire::DecodeCounts;
+
+/// Sums and look-ups of some stretch of time.
+#[derive(Clone, Default)]
+pub(super) struct Found {
+    pub tally: Tally,
+    pub lookups: Vec<Lookup>,
+    pub counts: DecodeCounts,
+    /// TCP segments in the time told of.
+    pub segments: u64,
+    /// Connections left out because they are copies of others.
+    pub copies: u64,
+    /// Capture time of the first frame, ns; `None` where there was no frame.
+    pub first_ns: Option<u64>,
+    /// Capture time of the last frame, ns.
+    pub last_ns: u64,
+}
+
+impl Found {
+    /// Moves the counts of `tracker` here.
+    pub fn take_counts(&mut self, tracker: &mut Tracker) {
+        self.segments += std::mem::take(&mut tracker.segments);
+        self.copies += std::mem::take(&mut tracker.copies);
+        self.tally.notes.port_reuses += std::mem::take(&mut tracker.port_reuses);
+        self.tally.notes.evicted += std::mem::take(&mut tracker.evicted);
+        self.tally.notes.given_up_bytes += tracker.take_given_up_bytes();
+    }
+
+    /// Moves the counts of `control` here.
+    pub fn take_control(&mut self, control: &mut Control) {
+        self.counts.merge(&std::mem::take(&mut control.counts));
+        self.span(control.first_ns.take(), control.last_ns);
+    }
+
+    fn span(&mut self, first_ns: Option<u64>, last_ns: u64) {
+        self.first_ns = match (self.first_ns, first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.last_ns = self.last_ns.max(last_ns);
+    }
+
+    /// Adds all of `other`, which was found later.
+    pub fn merge(&mut self, other: Self) {
+        self.tally.merge(other.tally);
+        self.lookups.extend(other.lookups);
+        self.counts.merge(&other.counts);
+        self.segments += other.segments;
+        self.copies += other.copies;
+        self.span(other.first_ns, other.last_ns);
+    }
+
+    /// What is to be said of it; `joiner` and `translated` hold what fragments and translated addresses
+    /// left behind.
+    pub fn report(
+        mut self,
+        options: &Options,
+        joiner: Joiner,
+        translated: Option<Translated>,
+        inputs: &[InputSummary],
+    ) -> Report {
+        let mut report = Report { inputs: inputs.to_vec(), ..Report::default() };
+        let window = options.window();
+        let told = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
+        report.totals.lookups = told.count() as u64;
+        report.totals.segments = self.segments;
+        cause::link(self.lookups, &window, &mut self.tally);
+        let joined = joiner.finish();
+        self.counts.merge(&joined.errors);
+        report.observations.extend(joined.observation());
+        let translated = translated.and_then(|it| it.observation(self.copies));
+        report.observations.extend(translated);
+        if options.is_translated {
+            let (facts, frames) = (Vec::new(), Vec::new());
+            report.observations.push(Observation { id: "address_translation", facts, frames });
+        }
+        report.totals.decode_errors = self.counts;
+        report.totals.first_ns = self.first_ns.unwrap_or(0);
+        report.totals.last_ns = self.last_ns;
+        report.totals.window = (!window.is_all()).then(|| Window {
+            from_ns: window.from_ns.max(report.totals.first_ns),
+            until_ns: window.until_ns.min(report.totals.last_ns),
+        });
+        cause::assemble(self.tally, &options.floors, &mut report);
+        report
+    }
+}
