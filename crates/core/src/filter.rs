@@ -156,7 +156,9 @@ impl Filter {
                 "and" => {}
                 "or" | "||" => return Err(FilterError::Or(word.into())),
                 "host" | "port" => {
-                    filter.ends.push(Ends { wanted: true, any: Values::parse(word, words.next())? });
+                    filter
+                        .ends
+                        .push(Ends { wanted: true, any: Values::parse(word, words.next())? });
                 }
                 "not" | "!" => {
                     let term = words.next().ok_or(FilterError::Missing("not", "host 10.0.0.1"))?;

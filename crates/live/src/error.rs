@@ -48,7 +48,7 @@ pub enum LiveError {
     #[error("the kernel gives no memory to capture into; use a smaller --buffer")]
     Ring(#[source] io::Error),
     /// The kernel does not take the filter.
-    #[error("the kernel refuses the capture filter: it has too many addresses or ports")]
+    #[error("the kernel refuses the capture filter")]
     Filter(#[source] io::Error),
     /// There is no interface of this name.
     #[error("there is no network interface {name}; `ip link` shows them, and `any` is all of them")]
@@ -67,4 +67,7 @@ pub enum LiveError {
     /// A right cannot be given up.
     #[error("capabilities cannot be dropped")]
     Drop(#[source] io::Error),
+    /// Signals cannot be taken notice of.
+    #[error("Ctrl-C cannot be taken notice of")]
+    Signals(#[source] io::Error),
 }

@@ -103,7 +103,7 @@ impl Assembler {
     }
 
     /// X becomes A.
-    pub fn to_x(&mut self) {
+    pub fn copy_to_x(&mut self) {
         self.steps.push(Step::Plain(TO_X, 0));
     }
 

@@ -35,6 +35,8 @@ pub const ANY: &str = "any";
 /// and IP and those of most requests and answers.
 pub const SNAP_BYTES: u32 = 512;
 
+/// Instructions that the kernel takes (`BPF_MAXINSNS`).
+const INSTRUCTIONS_MAX: usize = 4096;
 /// Bytes of a block of the ring.
 const BLOCK_BYTES: u32 = 256 << 10;
 /// The kernel hands over a block after this time even if it is not full, ms.
@@ -201,6 +203,11 @@ impl Capture {
         self.selection.share
     }
 
+    /// What is captured at present.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
     /// From now on captures this share of the connections.
     ///
     /// # Errors
@@ -248,6 +255,10 @@ fn refused(error: io::Error) -> LiveError {
 }
 
 fn attach(socket: &OwnedFd, selection: &Selection) -> Result<(), LiveError> {
-    let program = selection::program(selection);
+    let mut program = selection::program(selection);
+    if program.len() > INSTRUCTIONS_MAX {
+        // The core looks at the ends of what the kernel keeps, too.
+        program = selection::program(&Selection { ends: Vec::new(), ..selection.clone() });
+    }
     packet::attach_filter(socket.as_fd(), &program).map_err(LiveError::Filter)
 }

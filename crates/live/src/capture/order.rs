@@ -31,11 +31,6 @@ impl Order {
         self.late
     }
 
-    /// Frames handed over so far.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Fills `block` with the frames whose turn it is; all of them where `all`.
     pub fn hand_over(&mut self, block: &mut Block, all: bool) {
         block.bytes.clear();
@@ -114,7 +109,7 @@ mod tests {
         add(&mut order, &[18, 30]);
         assert_eq!(handed(&mut order, false), [(4, 18, 18), (5, 20, 20)]);
         assert_eq!(handed(&mut order, true), [(6, 30, 30)]);
-        assert_eq!((order.late(), order.number()), (0, 6));
+        assert_eq!(order.late(), 0);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tcpwhy_core::filter::{Ends, Values};
+use tcpwhy_core::wire::FlowKey;
 
 use super::bpf::{self, Assembler, Instruction, Label, Width};
 
@@ -30,6 +31,30 @@ impl Selection {
         Self { ends: ends.to_vec(), snap_bytes, share: Share::ALL, seed }
     }
 }
+
+impl Selection {
+    /// Whether the share has this connection: the kernel's arithmetic, done here.
+    pub fn has(&self, flow: &FlowKey) -> bool {
+        let Some(limit) = self.share.limit() else { return true };
+        let (low, high) = (&flow.low, &flow.high);
+        let words = |address: &[u8; 16]| u128::from_be_bytes(*address);
+        let mut folded = words(&low.address) ^ words(&high.address);
+        folded ^= folded >> 64;
+        let addresses = (folded ^ folded >> 32) as u32;
+        let ports = u32::from(low.port ^ high.port).wrapping_mul(PORT_FACTOR);
+        let mut hash = addresses.wrapping_mul(ADDRESS_FACTOR) ^ ports ^ self.seed;
+        for (shift, factor) in MIXING {
+            hash = (hash ^ hash >> shift).wrapping_mul(factor);
+        }
+        hash < limit
+    }
+}
+
+/// Odd numbers without a pattern, by which hashes are multiplied.
+const PORT_FACTOR: u32 = 0x85eb_ca6b;
+const ADDRESS_FACTOR: u32 = 0x9e37_79b1;
+/// Shifts and factors that spread each bit over the word.
+const MIXING: [(u32, u32); 2] = [(15, 0xc2b2_ae35), (13, 0x27d4_eb2f)];
 
 /// A share of connections: one of 2ⁿ. Those of a smaller share are among those of a larger one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -367,32 +392,30 @@ impl<'s> Writer<'s> {
         self.program.shift_right(16);
         self.fold_with(0);
         self.program.and(0xffff);
-        self.program.multiply(0x85eb_ca6b);
+        self.program.multiply(PORT_FACTOR);
         self.program.store(1);
         let (first, words) = if at.is_v6 { (at.base + 8, 8) } else { (at.base + 12, 2) };
         self.program.load(Width::Word, first);
         for word in 1..words {
-            self.program.to_x();
+            self.program.copy_to_x();
             self.program.load(Width::Word, first + 4 * word);
             self.program.xor_x();
         }
-        self.program.multiply(0x9e37_79b1);
+        self.program.multiply(ADDRESS_FACTOR);
         self.fold_with(1);
         self.program.xor(self.selection.seed);
-        self.program.store(0);
-        self.program.shift_right(15);
-        self.fold_with(0);
-        self.program.multiply(0xc2b2_ae35);
-        self.program.store(0);
-        self.program.shift_right(13);
-        self.fold_with(0);
-        self.program.multiply(0x27d4_eb2f);
+        for (shift, factor) in MIXING {
+            self.program.store(0);
+            self.program.shift_right(shift);
+            self.fold_with(0);
+            self.program.multiply(factor);
+        }
         self.program.if_at_least(limit, self.drop);
     }
 
     /// A becomes A XOR word `cell` of the scratch memory.
     fn fold_with(&mut self, cell: u32) {
-        self.program.to_x();
+        self.program.copy_to_x();
         self.program.recall(cell);
         self.program.xor_x();
     }

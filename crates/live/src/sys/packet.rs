@@ -159,7 +159,11 @@ pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
             &raw mut length,
         )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok((stats.tp_packets, stats.tp_drops)) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok((stats.tp_packets, stats.tp_drops))
+    }
 }
 
 /// Waits until the ring has a block, the socket has an error, or `timeout` is over. A signal ends
@@ -186,15 +190,17 @@ pub fn wait(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
 /// none.
 pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFINDEX)?;
-    // SAFETY: the kernel has filled in this member of the union.
-    ok.then(|| unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+    // SAFETY: every member of the union is plain numbers, and all of it was written.
+    let index = unsafe { request.ifr_ifru.ifru_ifindex };
+    ok.then_some(index as u32)
 }
 
 /// Whether the interface `name` is up; `None` where there is none.
 pub fn interface_is_up(socket: BorrowedFd<'_>, name: &str) -> Option<bool> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
-    // SAFETY: the kernel has filled in this member of the union.
-    ok.then(|| i32::from(unsafe { request.ifr_ifru.ifru_flags }) & libc::IFF_UP != 0)
+    // SAFETY: every member of the union is plain numbers, and all of it was written.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    ok.then_some(i32::from(flags) & libc::IFF_UP != 0)
 }
 
 fn interface_request(

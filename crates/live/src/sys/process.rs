@@ -29,8 +29,7 @@ pub fn effective_capabilities() -> io::Result<u64> {
     let mut header = Header { version: VERSION_3, pid: 0 };
     let mut words = [Words::default(); 2];
     // SAFETY: version 3 writes two words of each set, and `words` has room for them.
-    let result =
-        unsafe { libc::syscall(libc::SYS_capget, &raw mut header, words.as_mut_ptr()) };
+    let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, words.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -48,8 +47,11 @@ pub fn keep_capabilities(kept: u64) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     let mut header = Header { version: VERSION_3, pid: 0 };
-    let words = [kept as u32, (kept >> 32) as u32]
-        .map(|kept| Words { effective: kept, permitted: kept, inheritable: 0 });
+    let words = [kept as u32, (kept >> 32) as u32].map(|kept| Words {
+        effective: kept,
+        permitted: kept,
+        inheritable: 0,
+    });
     // SAFETY: version 3 reads two words of each set, and `words` has them.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, words.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -4,6 +4,7 @@ use super::*;
 use crate::capture::bpf::machine::{Packet, run};
 use std::net::{IpAddr, SocketAddr};
 use tcpwhy_core::filter::Filter;
+use tcpwhy_core::wire::Endpoint;
 
 const SNAP: u32 = 96;
 
@@ -32,6 +33,18 @@ fn packet(protocol: u32, source: &str, destination: &str) -> Vec<u8> {
     bytes.extend(destination.port().to_be_bytes());
     bytes.extend([0; 16]);
     bytes
+}
+
+fn flow(source: &str, destination: &str) -> FlowKey {
+    let end = |text: &str| {
+        let end: SocketAddr = text.parse().expect("an end");
+        let address = match end.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        Endpoint { address, port: end.port() }
+    };
+    FlowKey::new(end(source), end(destination)).0
 }
 
 fn protocol_of(bytes: &[u8]) -> u32 {
@@ -110,16 +123,7 @@ fn terms_match_as_they_do_in_files() {
     for text in filters {
         let filter = Filter::parse(text).expect("a filter");
         for (source, destination) in ends {
-            let end = |text: &str| -> tcpwhy_core::wire::Endpoint {
-                let end: SocketAddr = text.parse().expect("an end");
-                let address = match end.ip() {
-                    IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
-                    IpAddr::V6(ip) => ip.octets(),
-                };
-                tcpwhy_core::wire::Endpoint { address, port: end.port() }
-            };
-            let (flow, _) = tcpwhy_core::wire::FlowKey::new(end(source), end(destination));
-            let wanted = filter.matches_flow(&flow);
+            let wanted = filter.matches_flow(&flow(source, destination));
             let bytes = packet(TCP, source, destination);
             assert_eq!(kept(text, &bytes) > 0, wanted, "{text}: {source} {destination}");
         }
@@ -154,6 +158,7 @@ fn both_directions_and_every_packet_of_a_connection_share_its_fate() {
                 let tagged = [&[0x20, 0x64][..], &protocol_of(&there).to_be_bytes()[2..], &there];
                 assert_eq!(kept, kept_of(&selection, &tagged.concat(), VLANS[0]));
                 assert_eq!(kept, kept_of(&selection, &there, VLANS[0]));
+                assert_eq!(kept > 0, selection.has(&flow(&client, server)), "{client} {server}");
                 chosen += u32::from(kept > 0);
             }
             assert!((450..=574).contains(&chosen), "{server}: {chosen} of 1024");
