@@ -17,6 +17,8 @@ mod sockets;
 mod sources;
 mod state;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod watch;
 mod workers;
 
 use args::{Arguments, Command};
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
         #[cfg(target_os = "linux")]
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Watch(arguments)) => watch::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -12,10 +12,12 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod capture;
 pub mod diag;
 pub mod error;
 pub mod netns;
 pub mod options;
+pub mod privileges;
 pub mod process;
 pub mod sockets;
 pub mod sys;
