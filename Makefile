@@ -10,10 +10,10 @@ PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench fuzz install completions clean
+.PHONY: help run build test verify lint bench bench-live fuzz install completions clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 # Faults found are what is wanted here (status 1); 2 and above mean that the work was not done.
 run: build ## build, and diagnose a capture of nginx with tcp_nodelay off (CAPTURE=FILE: yours)
@@ -37,6 +37,9 @@ lint: ## check format and lints
 bench: build ## compare time and memory with other tools, and see them grow (root; about 10 minutes)
 	cargo build --release --locked -p tcpwhy-core --example multiply
 	TCPWHY=$(TCPWHY) MULTIPLY=$(TARGET)/release/examples/multiply bench/bench.sh
+
+bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
+	TCPWHY=$(TCPWHY) bench/live.sh
 
 fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz

@@ -5,12 +5,13 @@ use crate::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 use tcpwhy_lab::score::{Answers, Judged};
 use tcpwhy_lab::verify::{Task, params_of};
-use tcpwhy_lab::{CaseResult, LabError, Labels, run};
+use tcpwhy_lab::{CaseResult, LabError, Labels, Request, run};
 
-/// How long it is attached.
-const ATTACHED: &str = "5s";
+/// How long it is attached, unless one request takes longer, as where a resolver's timer of 5 s runs out.
+const ATTACHED: Duration = Duration::from_secs(5);
 
 /// Runs the loads of `result` again, watches each at both ends, and judges the last line of each watch
 /// by the labels in `result`, as if it were about the capture of that end.
@@ -22,7 +23,15 @@ pub fn judge_live(task: &Task, out: &Path, result: &CaseResult) -> Result<Vec<Ju
     for labels in result.faulty.iter().chain([&result.healthy]) {
         reports.extend(watched(task, out, result, labels)?);
     }
-    judge_below(out, &result.dir, Some(&read(&reports.concat())?))
+    let mut judged = judge_below(out, &result.dir, Some(&read(&reports.concat())?))?;
+    judged.iter_mut().for_each(keep_names);
+    Ok(judged)
+}
+
+/// Times that were measured in another run, and over the whole of it, are no measure for five seconds.
+fn keep_names(judged: &mut Judged) {
+    judged.causes.iter_mut().for_each(|cause| cause.lost_ns = None);
+    (judged.counterfactual, judged.kernel, judged.wall_error) = (None, None, None);
 }
 
 fn read(reports: &str) -> Result<Answers, Error> {
@@ -38,9 +47,12 @@ fn watched(
 ) -> Result<Vec<String>, Error> {
     let seed = labels.seed;
     let params = params_of(task, seed)?;
+    let longest_ns = labels.requests.iter().map(Request::took_ns).max().unwrap_or(0);
+    // The one under way is seen in part, the next as a whole.
+    let attached = ATTACHED.max(Duration::from_nanos(2 * longest_ns) + Duration::from_secs(1));
     let at_both = |ends: [&str; 2]| {
         thread::scope(|scope| {
-            let watches = ends.map(|netns| scope.spawn(move || watch(netns)));
+            let watches = ends.map(|netns| scope.spawn(move || watch(netns, attached)));
             watches.map(|it| it.join().unwrap_or_else(|_| Err(nothing("it panicked"))))
         })
     };
@@ -58,9 +70,10 @@ fn watched(
 }
 
 /// The last line of `tcpwhy watch` in the namespace `netns`.
-fn watch(netns: &str) -> Result<String, Error> {
+fn watch(netns: &str, attached: Duration) -> Result<String, Error> {
+    let attached = format!("{}ms", attached.as_millis());
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
-    command.args(["watch", "--netns", netns, "--for", ATTACHED, "--budget", "none", "--json"]);
+    command.args(["watch", "--netns", netns, "--for", &attached, "--budget", "none", "--json"]);
     let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().next_back();

@@ -4,6 +4,7 @@ mod args;
 mod budget;
 mod lines;
 mod screen;
+mod state;
 mod target;
 mod watcher;
 
@@ -11,6 +12,7 @@ pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
 use crate::terminal;
+use state::Reader;
 use std::process::ExitCode;
 use target::Target;
 use tcpwhy_core::cause::Class;
@@ -33,10 +35,11 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
         snap_bytes: asked.snaplen,
         ring_bytes: u32::try_from(asked.buffer).unwrap_or(u32::MAX),
     })?;
+    let state = Reader::new(target.netns.clone());
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
-    let mut watcher = Watcher::new(asked, target, capture, look);
+    let mut watcher = Watcher::new(asked, target, capture, state, look);
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;

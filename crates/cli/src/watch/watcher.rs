@@ -4,6 +4,7 @@ use super::args::Watch;
 use super::budget::Meter;
 use super::lines::{self, Beside, Cost};
 use super::screen::Screen;
+use super::state::Reader;
 use super::target::Target;
 use crate::error::Error;
 use crate::output;
@@ -22,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(250);
 /// After fewer connections are captured, frames of the others are under way for so long: the ring
 /// holds them for 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
+/// How long the whole waits for the last reading of the sockets' state.
+const STATE_WAIT: Duration = Duration::from_secs(1);
 
 /// What is shown, and where.
 enum Output {
@@ -38,6 +41,7 @@ pub struct Watcher<'a> {
     capture: Capture,
     sliding: Sliding,
     meter: Meter,
+    state: Reader,
     output: Output,
     block: Block,
     began: Instant,
@@ -62,7 +66,13 @@ pub struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     /// A watch that begins now.
-    pub fn new(asked: &'a Watch, target: Target, capture: Capture, look: Look) -> Self {
+    pub fn new(
+        asked: &'a Watch,
+        target: Target,
+        capture: Capture,
+        state: Reader,
+        look: Look,
+    ) -> Self {
         let intervals = asked.window.div_ceil(asked.interval).max(1) as usize;
         let options = Options {
             filter: asked.filter.clone().unwrap_or_default(),
@@ -84,6 +94,7 @@ impl<'a> Watcher<'a> {
             capture,
             sliding: Sliding::new(options, intervals),
             meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::cpu_time()),
+            state,
             output,
             block: Block::default(),
             began,
@@ -190,6 +201,8 @@ impl<'a> Watcher<'a> {
         let mean = self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64;
         let mut report = self.sliding.report(&inputs);
         self.complete(&mut report, mean);
+        self.weigh(&mut report, Duration::ZERO);
+        self.state.ask();
         let cost = self.cost(false);
         match &mut self.output {
             Output::Screen(screen) => {
@@ -224,6 +237,14 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Puts the state of the sockets beside the findings.
+    fn weigh(&mut self, report: &mut Report, wait: Duration) {
+        self.state.weigh(report, wait);
+        if let Some(why) = self.state.take_failure() {
+            self.note(format!("no state of sockets stands beside the findings: {why}"));
+        }
+    }
+
     fn cost(&self, is_whole: bool) -> Cost {
         let cpu = process::cpu_time();
         let share = match is_whole {
@@ -248,11 +269,13 @@ impl<'a> Watcher<'a> {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take()?;
+        self.state.ask();
         self.note_share();
         let mean = self.shares_sum.0 / f64::from(self.shares_sum.1);
         let inputs = [self.input()];
         let mut report = self.sliding.whole(&inputs);
         self.complete(&mut report, mean);
+        self.weigh(&mut report, STATE_WAIT);
         let cost = self.cost(true);
         if let Output::Screen(screen) = self.output {
             drop(screen);

@@ -44,6 +44,9 @@ impl State {
 /// Counters of one network namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Netns {
+    /// Its name; `None` is that of the process that read it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// `ListenOverflows`: connections dropped because an accept queue was full.
     #[serde(default)]
     pub listen_overflows: u64,
@@ -91,6 +94,9 @@ pub struct Socket {
     /// It listens, or was made to a listener.
     #[serde(default)]
     pub is_server: bool,
+    /// The name of its network namespace.
+    #[serde(default)]
+    pub netns: Option<String>,
     /// What holds it.
     #[serde(default)]
     pub process: Option<Process>,

@@ -159,7 +159,8 @@ fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
     Some(evidence(count > 0, id, ("tcpi_total_retrans", count.to_string()), socket, facts))
 }
 
-/// A listener that is full, or was: since Linux 4.7 a listening socket counts what it drops.
+/// A listener that is full, or was. A listening socket counts what it drops for any reason, a repeated SYN too:
+/// that connections were among it says `ListenOverflows`, which counts those of its namespace.
 pub(super) fn overflows(server: Endpoint, state: &State) -> Option<StateEvidence> {
     let at = |socket: &&Socket| {
         let ip = socket.local.ip();
@@ -169,15 +170,17 @@ pub(super) fn overflows(server: Endpoint, state: &State) -> Option<StateEvidence
     let listeners = state.sockets.iter().filter(at).filter_map(|it| Some((it, it.listener?)));
     let is_full = |queue: &Listener| queue.accept_queue > queue.backlog;
     let (socket, queue) = listeners.max_by_key(|(it, queue)| (is_full(queue), it.drops))?;
-    let id = match (is_full(&queue), socket.drops) {
-        (true, _) => "queue_full",
-        (false, 1..) => "listener_dropped",
-        (false, 0) => return None,
+    let netns = state.netns.iter().find(|netns| netns.name == socket.netns);
+    let overflows = netns.map_or(0, |netns| netns.listen_overflows);
+    let id = match is_full(&queue) {
+        true => "queue_full",
+        false if socket.drops > 0 && overflows > 0 => "listener_dropped",
+        false => return None,
     };
     let mut facts =
         vec![("queued", Fact::Count(queue.accept_queue)), ("backlog", Fact::Count(queue.backlog))];
-    if socket.drops > 0 {
-        facts.push(("drops", Fact::Count(socket.drops)));
+    if overflows > 0 {
+        facts.push(("overflows", Fact::Count(overflows)));
     }
     let value = format!("{}/{}", queue.accept_queue, queue.backlog);
     Some(evidence(true, id, ("accept queue", value), socket, facts))

@@ -21,9 +21,9 @@ const TIME_WAIT_S: u64 = 60;
 const UNREPLIED_S: u64 = 30;
 
 /// Adds to the findings of `report` what `state` says for or against each, with the confidence that follows,
-/// and names causes that only the state can tell.
+/// and names causes that only the state can tell. Findings that were weighed before stay as they are.
 pub fn weigh(report: &mut Report, state: &State) {
-    for finding in &mut report.findings {
+    for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);
         if finding.state.is_empty()
             && let Some(evidence) = ask(finding, state)

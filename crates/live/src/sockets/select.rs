@@ -28,6 +28,8 @@ pub enum Where {
     Here,
     /// One by its name under `ip netns`, or by the number of a process in it.
     Netns(String),
+    /// This one.
+    Of(Netns),
     /// All that can be found.
     All,
 }
@@ -65,6 +67,7 @@ impl Selection {
     pub fn namespaces(&self) -> Result<Vec<Netns>, LiveError> {
         match (&self.place, self.pid) {
             (Where::All, _) => Ok(Netns::all()),
+            (Where::Of(netns), _) => Ok(vec![netns.clone()]),
             (Where::Netns(name), _) => Netns::find(name).map(|netns| vec![netns]),
             (Where::Here, Some(pid)) => {
                 let netns = Netns::of_process(pid)?;

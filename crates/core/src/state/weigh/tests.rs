@@ -146,13 +146,20 @@ fn unanswered_syns_to_a_full_listener_are_its_overflow() {
         json!({ "local": "0.0.0.0:80", "peer": null, "is_server": true, "drops": drops,
                 "listener": { "accept_queue": queued, "backlog": 1, "half_open": 0 } })
     };
-    let named = |it: Value| weighed_by(Cause::SynRetransmit, json!([it])).cause;
-    assert_eq!(named(listener(2, 9)), Cause::AcceptQueueOverflow);
-    assert_eq!(named(listener(0, 9)), Cause::AcceptQueueOverflow, "it was full");
-    assert_eq!(named(listener(1, 0)), Cause::SynRetransmit, "there is room for one more");
+    let named = |it: Value, overflows: u64| {
+        let netns = json!([{ "name": null, "listen_overflows": overflows }]);
+        let mut report = report(Cause::SynRetransmit, Vec::new());
+        weigh(&mut report, &state(json!([it]), netns));
+        report.findings[0].cause
+    };
+    assert_eq!(named(listener(2, 0), 0), Cause::AcceptQueueOverflow);
+    assert_eq!(named(listener(0, 9), 4), Cause::AcceptQueueOverflow, "it was full");
+    assert_eq!(named(listener(0, 9), 0), Cause::SynRetransmit, "it dropped repeated SYNs");
+    assert_eq!(named(listener(0, 0), 4), Cause::SynRetransmit, "another listener was full");
+    assert_eq!(named(listener(1, 0), 0), Cause::SynRetransmit, "there is room for one more");
     let mut other = listener(2, 9);
     other["local"] = json!("0.0.0.0:81");
-    assert_eq!(named(other), Cause::SynRetransmit, "another port");
+    assert_eq!(named(other, 4), Cause::SynRetransmit, "another port");
 }
 
 #[test]

@@ -1,0 +1,132 @@
+#!/bin/bash
+# What watching costs a saturated nginx: request rates with and without, in pairs that alternate, beside
+# tcpdump and strace; and the memory of a watch that runs long.
+#
+# Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how many pairs of each kind are
+# run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none).
+set -euo pipefail
+: "${TCPWHY:?the tcpwhy to measure}"
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} soak_minutes=${SOAK_MINUTES:-0}
+work=$(mktemp -d)
+server=tcpwhy-bench-s-$$ client=tcpwhy-bench-c-$$
+nginx_pid=
+
+cleanup() {
+    [ -z "$nginx_pid" ] || kill "$nginx_pid" 2>/dev/null || true
+    ip netns del "$server" 2>/dev/null || true
+    ip netns del "$client" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+declare -A packages=([nginx]=nginx-light [wrk]=wrk [ip]=iproute2 [tcpdump]=tcpdump [strace]=strace)
+missing=()
+for program in "${!packages[@]}"; do
+    command -v "$program" >/dev/null || missing+=("${packages[$program]}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "missing: sudo apt-get install ${missing[*]}" >&2
+    exit 2
+fi
+[ "$(id -u)" -eq 0 ] || { echo 'live.sh: network namespaces need root' >&2; exit 2; }
+
+ip netns add "$server"
+ip netns add "$client"
+ip link add bench0 netns "$client" type veth peer name bench0 netns "$server"
+for end in "$client 10.99.0.1" "$server 10.99.0.2"; do
+    read -r netns address <<<"$end"
+    ip -n "$netns" link set lo up
+    ip -n "$netns" addr add "$address/24" dev bench0
+    ip -n "$netns" link set bench0 up
+done
+cat >"$work/nginx.conf" <<END
+worker_processes 1;
+pid $work/nginx.pid;
+error_log $work/error.log;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    keepalive_requests 1000000;
+    server { listen 10.99.0.2:8080; location / { return 200 'a small answer'; } }
+}
+END
+ip netns exec "$server" nginx -c "$work/nginx.conf" -g 'daemon off;' &
+nginx_pid=$!
+for _ in $(seq 50); do
+    [ -s "$work/nginx.pid" ] && break
+    sleep 0.1
+done
+worker=$(pgrep -P "$(cat "$work/nginx.pid")" | head -1)
+
+# Prints requests/s of wrk with 64 connections.
+load() {
+    ip netns exec "$client" wrk -t1 -c64 -d"${seconds}s" http://10.99.0.2:8080/ |
+        awk '/Requests\/sec/ { print $2 }'
+}
+
+# In place of the subshell that calls it, so that a signal reaches the watch.
+watch_at() {
+    exec ip netns exec "$server" "$TCPWHY" watch -i bench0 --json "$@" \
+        >"$work/watch.json" 2>"$work/watch.err"
+}
+
+# Starts the observer named $1 in the background; sets observer to its pid.
+start() {
+    case $1 in
+    'watch, default budget') watch_at & ;;
+    'watch, no budget') watch_at --budget none & ;;
+    'tcpdump -s 128 -w FILE')
+        ip netns exec "$server" tcpdump -i bench0 -s 128 -w "$work/dump.pcap" 2>"$work/tcpdump.err" & ;;
+    'strace -f -p PID') strace -f -o "$work/strace.txt" -p "$worker" 2>/dev/null & ;;
+    esac
+    observer=$!
+    sleep 1
+}
+
+# What the observer says it lost of how much, if it says so.
+lost() {
+    case $1 in
+    watch*) tail -1 "$work/watch.json" | grep -o '"dropped_packets":[0-9]*' | cut -d: -f2 ;;
+    tcpdump*) awk '/packets dropped by kernel/ { print $1 }' "$work/tcpdump.err" ;;
+    esac
+}
+
+median() { sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] : "-" }'; }
+
+load >/dev/null
+echo "-- nginx with one worker, wrk with 64 connections, $rounds pairs of $seconds s each"
+printf '%-26s %12s %12s %8s %10s\n' 'observed by' 'alone, req/s' 'observed' 'costs' 'lost'
+for kind in 'watch, default budget' 'watch, no budget' 'tcpdump -s 128 -w FILE' 'strace -f -p PID'; do
+    : >"$work/alone" >"$work/observed" >"$work/ratios" >"$work/lost"
+    for _ in $(seq "$rounds"); do
+        alone=$(load)
+        start "$kind"
+        observed=$(load)
+        kill -TERM "$observer" 2>/dev/null || true
+        # tcpwhy's status says whether there are faults.
+        wait "$observer" || true
+        echo "$alone" >>"$work/alone"
+        echo "$observed" >>"$work/observed"
+        awk -v with="$observed" -v without="$alone" 'BEGIN { print with / without }' >>"$work/ratios"
+        lost "$kind" >>"$work/lost"
+    done
+    awk -v kind="$kind" -v alone="$(median <"$work/alone")" -v with="$(median <"$work/observed")" \
+        -v ratio="$(median <"$work/ratios")" -v lost="$(median <"$work/lost")" 'BEGIN {
+        printf "%-26s %12.0f %12.0f %7.1f%% %10s\n", kind, alone, with, 100 * (1 - ratio), lost }'
+done
+
+if [ "$soak_minutes" -gt 0 ]; then
+    echo "-- resident memory of a watch over $soak_minutes min of load, MiB each minute"
+    watch_at --budget none &
+    pid=$!
+    sleep 1
+    for _ in $(seq "$soak_minutes"); do
+        ip netns exec "$client" wrk -t1 -c64 -d58s -H 'Connection: close' http://10.99.0.2:8080/ >/dev/null
+        sleep 2
+        awk '/VmRSS/ { printf "%d ", $2 / 1024 }' "/proc/$pid/status"
+    done
+    echo
+    kill -TERM "$pid"
+    wait || true
+fi
