@@ -165,7 +165,7 @@ fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 
         for query in &lookup.queries {
             // A server on the host itself is not reached by its way out.
             let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-            *heard |= local || query.answered_ns.is_some();
+            *heard |= local || query.answered_ns.is_some() || query.rest.is_some();
             resolvers.insert(query.server.address);
         }
     }
@@ -304,7 +304,9 @@ fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
     };
     let taken_ns =
         |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
-    lookup.queries.iter().filter(shows).max_by_key(taken_ns).or(lookup.queries.first())
+    // A part of an answer tells more than none.
+    let rank = |query: &&Query| (taken_ns(query), query.is_cut_short());
+    lookup.queries.iter().filter(shows).max_by_key(rank).or(lookup.queries.first())
 }
 
 fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
@@ -329,7 +331,7 @@ fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) 
     let answers = answers(query, answering) > 0;
     let role = match cause {
         Cause::DnsSearch => Role::Client,
-        Cause::DnsTimeout if answers && !local => Role::Network,
+        Cause::DnsTimeout if (answers || query.is_cut_short()) && !local => Role::Network,
         _ => Role::Resolver,
     };
     let client = Endpoint { address: lookup.client, port: 0 };

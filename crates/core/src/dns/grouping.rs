@@ -7,7 +7,7 @@ mod late;
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
 use crate::wire::Endpoint;
-use begun::Begun;
+use begun::{Begun, Rest};
 use std::hash::{DefaultHasher, Hasher};
 
 /// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
@@ -36,6 +36,8 @@ pub(super) struct Open {
     ids: Vec<u16>,
     /// Answers of which the rest is missing in the capture.
     begun: Vec<Begun>,
+    /// Later fragments of datagrams whose first one has not come.
+    rests: Vec<Rest>,
     last_activity_ns: u64,
     /// When its client asked for the same in another look-up, though nothing shows for how long
     /// it waits.
@@ -85,6 +87,7 @@ impl Open {
             name,
             ids,
             begun,
+            rests: Vec::new(),
             last_activity_ns,
             superseded_ns: None,
             went_on_ns: None,
