@@ -285,6 +285,25 @@ impl Open {
         self.lookup.addresses.extend(message.addresses().take(room));
     }
 
+    /// Leaves out the queries without an answer that were sent from `client_port` to `server` over TCP. Whether
+    /// others are left.
+    pub fn forget(&mut self, client_port: u16, server: &Endpoint) -> bool {
+        let is_left = |query: &Query| {
+            !query.flags.over_tcp
+                || query.client_port != client_port
+                || query.server != *server
+                || query.answered_ns.is_some()
+        };
+        if !self.begun.is_empty() {
+            return true;
+        }
+        let ids = std::mem::take(&mut self.ids);
+        let kept = ids.into_iter().zip(&self.lookup.queries).filter(|(_, query)| is_left(query));
+        self.ids = kept.map(|(id, _)| id).collect();
+        self.lookup.queries.retain(is_left);
+        !self.lookup.queries.is_empty()
+    }
+
     /// The server's host says that nobody listens.
     pub fn refuse(
         &mut self,

@@ -123,6 +123,15 @@ impl Tracker {
         }
     }
 
+    /// What `server` said to `client` over TCP could not be read: questions asked there before may have been
+    /// answered, and nothing is known of them.
+    pub fn missed(&mut self, client: &Endpoint, server: &Endpoint) {
+        let Some(lookups) = self.open.get_mut(&client.address) else { return };
+        let before = lookups.len();
+        lookups.retain_mut(|open| open.forget(client.port, server));
+        self.open_count -= before - lookups.len();
+    }
+
     /// Lets `carried`, a query, have the answer that passed just before it.
     fn answer_early(&mut self, carried: &Carried<'_>) {
         let Carried { time_ns, source: client, destination: server, .. } = *carried;
