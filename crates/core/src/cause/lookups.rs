@@ -9,7 +9,7 @@ use super::distance::Distances;
 use super::forwarded::Forwarded;
 use super::lookup_proof::{self, Others};
 use super::tally::{CauseTally, First, Instance, Key, Tally};
-use super::{Cause, Owner, Role, fallback};
+use super::{Cause, Owner, Role, fallback, retries};
 use crate::app::{Protocol, Side};
 use crate::dns::message::rcode;
 use crate::dns::{Lookup, Outcome, Query};
@@ -24,6 +24,7 @@ const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 /// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     fallback::settle(tally);
+    retries::settle(tally);
     count_unheard(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
