@@ -7,8 +7,8 @@ use super::scene::Proof;
 use super::slow::{self, Firsts, Tail};
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use super::{Cause, Class, Owner, confidence, tls_handshake};
-use crate::app::Side;
-use crate::report::{Fact, Finding, Latency, Ledger, RuledOut};
+use crate::app::{Protocol, Side};
+use crate::report::{Evidence, Fact, Finding, Latency, Ledger, RuledOut};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -139,12 +139,43 @@ fn cost(
     if cause == Cause::TlsHandshake {
         facts.extend(tls_handshake::tell(&mut finding, server, endpoint, tally));
     }
+    facts.extend(of_very_few(&finding, &facts));
     finding.facts = facts.into_iter().collect();
     if finding.facts.iter().any(|(name, _)| *name == "distance_max_ns") {
         finding.confidence = finding.confidence.min(EITHER_OR);
     }
     finding.ruled_out.extend(ruled_out(cause, server, endpoint, tally));
     Some(finding)
+}
+
+/// Up to so many exchanges show what happened and not what is usual.
+const VERY_FEW: u64 = 2;
+
+/// What a person writes before others answer is a line of a terminal at most, bytes.
+const LINE_BYTES: u32 = 80;
+
+/// Who reads a line and types another takes this long at least, ns.
+const TYPED_NS: u64 = 1_000_000_000;
+
+/// That what an application took was seen in one or two exchanges only, and whether it may be a person's
+/// pause: that of a protocol which nobody knows, between a line and another.
+fn of_very_few(finding: &Finding, facts: &Facts) -> Facts {
+    let is_think = matches!(finding.cause, Cause::ServerThink | Cause::ClientThink);
+    let exchanges = finding.affected.exchanges;
+    if !is_think || exchanges > VERY_FEW || facts.contains_key("slow") {
+        return Facts::new();
+    }
+    let mut few = Facts::from([("alone", Fact::Count(exchanges))]);
+    let is_line = |it: &Evidence| (1..=LINE_BYTES).contains(&it.payload_bytes);
+    let lines = finding.evidence.iter().filter(|it| it.payload_bytes > 0);
+    let is_typed = finding.protocol == Protocol::Turns
+        && lines.clone().count() > 1
+        && lines.clone().all(is_line)
+        && finding.lost_ns >= exchanges * TYPED_NS;
+    if is_typed {
+        few.insert("typed_ns", Fact::Ns(finding.lost_ns / exchanges.max(1)));
+    }
+    few
 }
 
 /// The exchange to which it mattered most, as evidence.

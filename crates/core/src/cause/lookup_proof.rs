@@ -29,6 +29,8 @@ pub(super) fn add_up(lookup: &Lookup, guilty: &Query, shown: &mut Shown) {
     for query in &lookup.queries {
         let silent = query.server == guilty.server && query.is_silent();
         shown.add("silent", u64::from(silent));
+        let cut_short = query.server == guilty.server && query.is_cut_short();
+        shown.add("cut_short", u64::from(cut_short));
         if let Some(answered_ns) = query.answered_ns {
             shown.measure("answer_p50_ns", answered_ns.saturating_sub(query.sent_ns));
         }
@@ -120,6 +122,10 @@ fn see(lookup: &Lookup, query: &Query, cause: Cause, proof: &mut Proof) {
     see_query(query, if heard { "asked" } else { "query" }, proof);
     let in_vain = if cause == Cause::DnsSearch { "nxdomain" } else { "answer" };
     see_answer(query, in_vain, proof);
+    if let Some((time_ns, frame)) = query.rest.filter(|_| query.is_cut_short()) {
+        let from = Side::Server;
+        proof.see("fragment", Sighting { frame, time_ns, payload_bytes: 0, from });
+    }
     let hit = match cause {
         // The name that exists is asked for last.
         Cause::DnsSearch => lookup.queries.iter().rev().find(|it| it.qtype == query.qtype),
@@ -165,6 +171,9 @@ fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), pr
             proof.fact("silent_others", Fact::Text(others.join(", ")));
         }
     }
+    if query.is_cut_short() {
+        proof.fact("fragments_of", text(&query.server));
+    }
     if let Some(resolvers) = known.cut_off {
         let caller = Endpoint { address: lookup.client, port: 0 };
         proof.fact("caller", text(&caller));
@@ -178,7 +187,7 @@ fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), pr
         }
     }
     match cause {
-        Cause::DnsTimeout if known.cut_off.is_some() => {}
+        Cause::DnsTimeout if known.cut_off.is_some() || query.is_cut_short() => {}
         Cause::DnsTimeout if known.answered == 0 && known.others == 0 => {
             proof.fact("answered", Fact::Count(0));
         }
@@ -240,10 +249,12 @@ fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), pro
     let silent = query.answered_ns.is_none();
     match cause {
         Cause::DnsTimeout => {
-            let never = silent && !lookup.queries.iter().any(|query| is_late(lookup, query));
+            let whole = lookup.queries.iter().all(|query| !query.is_cut_short());
+            let never =
+                silent && whole && !lookup.queries.iter().any(|query| is_late(lookup, query));
             proof.not(Cause::DnsSlow, "never", never);
             let pair = lookup.conntrack_race_suspected;
-            let alone = silent && lookup.is_ignored(query);
+            let alone = silent && whole && lookup.is_ignored(query);
             let why = if alone { "alone" } else { "whole" };
             proof.not(Cause::ConntrackRace, why, !pair);
             proof.not(Cause::ReverseDnsTimeout, "forward", !lookup.is_reverse);

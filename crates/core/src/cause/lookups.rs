@@ -9,7 +9,7 @@ use super::distance::Distances;
 use super::forwarded::Forwarded;
 use super::lookup_proof::{self, Others};
 use super::tally::{CauseTally, First, Instance, Key, Tally};
-use super::{Cause, Owner, Role, fallback};
+use super::{Cause, Owner, Role, fallback, retries};
 use crate::app::{Protocol, Side};
 use crate::dns::message::rcode;
 use crate::dns::{Lookup, Outcome, Query};
@@ -24,6 +24,7 @@ const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
 /// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
 pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
     fallback::settle(tally);
+    retries::settle(tally);
     count_unheard(&lookups, tally);
     let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
     lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
@@ -165,7 +166,7 @@ fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 
         for query in &lookup.queries {
             // A server on the host itself is not reached by its way out.
             let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
-            *heard |= local || query.answered_ns.is_some();
+            *heard |= local || query.answered_ns.is_some() || query.rest.is_some();
             resolvers.insert(query.server.address);
         }
     }
@@ -304,7 +305,9 @@ fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
     };
     let taken_ns =
         |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
-    lookup.queries.iter().filter(shows).max_by_key(taken_ns).or(lookup.queries.first())
+    // A part of an answer tells more than none.
+    let rank = |query: &&Query| (taken_ns(query), query.is_cut_short());
+    lookup.queries.iter().filter(shows).max_by_key(rank).or(lookup.queries.first())
 }
 
 fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
@@ -329,7 +332,7 @@ fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) 
     let answers = answers(query, answering) > 0;
     let role = match cause {
         Cause::DnsSearch => Role::Client,
-        Cause::DnsTimeout if answers && !local => Role::Network,
+        Cause::DnsTimeout if (answers || query.is_cut_short()) && !local => Role::Network,
         _ => Role::Resolver,
     };
     let client = Endpoint { address: lookup.client, port: 0 };

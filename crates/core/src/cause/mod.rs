@@ -34,6 +34,7 @@ mod pacing;
 mod receive_window;
 mod refusals;
 mod resets;
+mod retries;
 mod room;
 mod scans;
 mod scene;

@@ -31,6 +31,7 @@ pub use waits::{WAIT_MIN_NS, Wait, Waits};
 use super::fallback::{self, Unanswered};
 use super::legs::Legs;
 use super::notes::Notes;
+use super::retries::{self, InVain};
 use super::scene::Scene;
 use super::worst::Worst;
 use super::{Cause, Owner};
@@ -163,6 +164,8 @@ pub struct Tally {
     last_first: Option<(u64, FrameId)>,
     /// SYNs that came to nothing, for the connections after them.
     pub(super) unanswered: Vec<Unanswered>,
+    /// Requests that met a connection closed for idleness, for those that ask the same again.
+    pub(super) in_vain: Vec<InVain>,
     /// Exchanges that are look-ups.
     pub spoken: Vec<Spoken>,
     /// Hosts to which something came in.
@@ -478,6 +481,8 @@ impl Tally {
         self.bound_firsts();
         self.unanswered.extend(other.unanswered);
         fallback::bound(&mut self.unanswered);
+        self.in_vain.extend(other.in_vain);
+        retries::bound(&mut self.in_vain);
         self.spoken.extend(other.spoken);
         self.heard.merge(other.heard);
         self.notes.merge(&other.notes);

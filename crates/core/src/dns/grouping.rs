@@ -7,7 +7,7 @@ mod late;
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
 use super::message::{Answer, Message, qtype};
 use crate::wire::Endpoint;
-use begun::Begun;
+use begun::{Begun, Rest};
 use std::hash::{DefaultHasher, Hasher};
 
 /// Nothing more comes after this much silence: resolv.conf(5) allows longer timeouts, but
@@ -37,6 +37,8 @@ pub(super) struct Open {
     ids: Vec<u16>,
     /// Answers of which the rest is missing in the capture.
     begun: Vec<Begun>,
+    /// Later fragments of datagrams whose first one has not come.
+    rests: Vec<Rest>,
     last_activity_ns: u64,
     /// When its client asked for the same in another look-up, though nothing shows for how long
     /// it waits.
@@ -86,6 +88,7 @@ impl Open {
             name,
             ids,
             begun,
+            rests: Vec::new(),
             last_activity_ns,
             superseded_ns: None,
             went_on_ns: None,
@@ -281,6 +284,25 @@ impl Open {
         self.last_activity_ns = self.last_activity_ns.max(time_ns);
         let room = ADDRESSES_MAX.saturating_sub(self.lookup.addresses.len());
         self.lookup.addresses.extend(message.addresses().take(room));
+    }
+
+    /// Leaves out the queries without an answer that were sent from `client_port` to `server` over TCP. Whether
+    /// others are left.
+    pub fn forget(&mut self, client_port: u16, server: &Endpoint) -> bool {
+        let is_left = |query: &Query| {
+            !query.flags.over_tcp
+                || query.client_port != client_port
+                || query.server != *server
+                || query.answered_ns.is_some()
+        };
+        if !self.begun.is_empty() {
+            return true;
+        }
+        let ids = std::mem::take(&mut self.ids);
+        let kept = ids.into_iter().zip(&self.lookup.queries).filter(|(_, query)| is_left(query));
+        self.ids = kept.map(|(id, _)| id).collect();
+        self.lookup.queries.retain(is_left);
+        !self.lookup.queries.is_empty()
     }
 
     /// The server's host says that nobody listens.

@@ -82,7 +82,9 @@ pub struct Query {
     pub answer_frame: Option<FrameId>,
     /// Payload of that frame, bytes; 0 for an ICMP error.
     pub answer_bytes: u32,
-    /// The rest.
+    /// When and where a later IP fragment of its answer was seen, of which the first never came.
+    pub rest: Option<(u64, FrameId)>,
+    /// What else is known.
     pub flags: QueryFlags,
 }
 
@@ -109,9 +111,14 @@ impl Query {
         self.answered_ns.is_none() || self.flags.asked_again
     }
 
-    /// No answer to it was seen at all.
+    /// No answer to it was seen at all, and no part of one.
     pub fn is_silent(&self) -> bool {
-        self.is_unheard() && !self.is_answered()
+        self.is_unheard() && !self.is_answered() && !self.is_cut_short()
+    }
+
+    /// Of its answer only a part was seen: IP fragments of it were lost.
+    pub fn is_cut_short(&self) -> bool {
+        self.rest.is_some() && self.answered_ns.is_none()
     }
 
     /// The answer names at least one record.

@@ -1,6 +1,7 @@
 //! DNS over TCP (RFC 7766): the messages in the streams of port 53, each after a length of two
 //! bytes (RFC 1035 §4.2.2).
 
+use super::message::Message;
 use super::tracker::{Carried, Carrier, DNS_PORT, Tracker};
 use crate::app::Side;
 use crate::tcp::{EarlyBytes, ORIGIN, Reassembly, Sequence};
@@ -56,7 +57,7 @@ struct Partial {
     /// How many bytes of it have come, those of its length included.
     come: usize,
     kept: Vec<u8>,
-    /// Bytes were not captured that said where the next message begins.
+    /// Where the next message begins is not known: bytes that said so were not captured.
     lost: bool,
 }
 
@@ -82,7 +83,14 @@ impl Streams {
         stream.last_ns = segment.time_ns;
         let side = if segment.destination().port == DNS_PORT { Side::Client } else { Side::Server };
         let Stream { opened_ns, directions, .. } = stream;
-        let mut on = |message: &[u8]| {
+        let mut on = |message: Option<&[u8]>| {
+            let Some(message) = message else {
+                // One that answers may have been among those bytes.
+                if side == Side::Server {
+                    tracker.missed(segment.destination(), segment.source());
+                }
+                return;
+            };
             let carried = Carried {
                 time_ns: segment.time_ns,
                 frame: segment.frame,
@@ -94,7 +102,7 @@ impl Streams {
             tracker.message(&carried, message);
         };
         directions[side as usize].take(side, segment, payload, &mut self.early, &mut on);
-        let is_over = |it: &Direction| it.finished || it.message.lost;
+        let is_over = |it: &Direction| it.finished;
         if flags.has(TcpFlags::RST) || directions.iter().all(is_over) {
             self.let_go(&segment.flow);
         }
@@ -141,10 +149,11 @@ impl Direction {
         segment: &Segment,
         payload: &[u8],
         early: &mut EarlyBytes,
-        on: &mut dyn FnMut(&[u8]),
+        on: &mut dyn FnMut(Option<&[u8]>),
     ) {
         let sequence = *self.sequence.get_or_insert_with(|| {
             self.seen = ORIGIN;
+            self.message.lost = !segment.flags.has(TcpFlags::SYN);
             Sequence::new(segment.seq)
         });
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
@@ -156,19 +165,33 @@ impl Direction {
             let message = &mut self.message;
             let stretch = (start, segment.payload_len);
             self.bytes.push(side, stretch, payload, early, &mut |_, bytes, missing, _| {
-                message.take(bytes, missing as usize, on);
+                message.take(side, bytes, missing as usize, on);
             });
         }
     }
 }
 
 impl Partial {
-    /// Takes the next `bytes` of the stream, and `missing` more that were not captured.
-    fn take(&mut self, mut bytes: &[u8], mut missing: usize, on: &mut dyn FnMut(&[u8])) {
+    /// Takes the next `bytes` of the stream, and `missing` more that were not captured. `on` gets the messages,
+    /// and nothing in place of bytes of which it is not known where messages begin in them.
+    fn take(
+        &mut self,
+        side: Side,
+        mut bytes: &[u8],
+        mut missing: usize,
+        on: &mut dyn FnMut(Option<&[u8]>),
+    ) {
+        if self.lost && begins_message(side, bytes) {
+            *self = Self::default();
+        }
+        if self.lost {
+            on(None);
+        }
         while !self.lost && bytes.len() + missing > 0 {
             if self.come < self.length.len() {
                 let Some((&byte, rest)) = bytes.split_first() else {
                     self.lost = true;
+                    on(None);
                     return;
                 };
                 self.length[self.come] = byte;
@@ -185,10 +208,21 @@ impl Partial {
             (bytes, missing) = (&bytes[here..], missing - skipped);
             self.come += here + skipped;
             if self.come == whole {
-                on(&self.kept);
+                on(Some(&self.kept));
                 self.come = 0;
                 self.kept.clear();
             }
         }
     }
+}
+
+/// Whether a message of `side` begins with `bytes`, as they stand in a segment: its length, and a header and
+/// question that can be read.
+fn begins_message(side: Side, bytes: &[u8]) -> bool {
+    let Some((length, rest)) = bytes.split_first_chunk() else { return false };
+    let message = rest.get(..usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+    let message = message.and_then(|bytes| Message::parse(bytes).ok());
+    message.is_some_and(|it| {
+        it.opcode == 0 && it.is_response == (side == Side::Server) && it.question.is_some()
+    })
 }

@@ -1,10 +1,11 @@
 //! Traffic as timed text: `seconds q|r client-port server id type name [answer]`.
 //!
 //! `q` is a query, `r` its response: an address, `NXDOMAIN`, `SERVFAIL`, `REFUSED`, `NODATA`
-//! or `TC`; `r1` is the first IP fragment of one. `icmp` in their place is a port unreachable about the query's datagram.
+//! or `TC`; `r1` is the first IP fragment of one, `r2` a later
+//! one of the packet with that id. `icmp` in their place is a port unreachable about the query's datagram.
 
 use super::message::{Answer, Message, MessageError, qtype, rcode};
-use super::{Carried, Carrier, Lookup, Outcome, Tracker};
+use super::{Carried, Carrier, Lookup, Outcome, Query, Tracker};
 use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::wire::Endpoint;
@@ -12,6 +13,7 @@ use crate::wire::Endpoint;
 mod again;
 mod at_once;
 mod early;
+mod fragments;
 mod lookups;
 mod messages;
 
@@ -95,7 +97,8 @@ fn feed(tracker: &mut Tracker, client: &str, trace: &str) -> u64 {
         let (source, destination, carrier) = match words[1] {
             "q" => (&client, &server, Carrier::Datagram),
             "r" => (&server, &client, Carrier::Datagram),
-            "r1" => (&server, &client, Carrier::Beginning),
+            "r1" => (&server, &client, Carrier::Beginning { id: u32::from(id) }),
+            "r2" => (&server, &client, Carrier::Rest { id: u32::from(id) }),
             "tq" => (&client, &server, stream),
             "tr" => (&server, &client, stream),
             other => panic!("{other} is no event"),

@@ -61,7 +61,15 @@ pub enum Carrier {
     Datagram,
     /// The first of the IP fragments of one; the whole of it may follow. A capture filter that knows
     /// ports sees no other fragment.
-    Beginning,
+    Beginning {
+        /// The packet's identification.
+        id: u32,
+    },
+    /// A later IP fragment of one, without the first before it: ports and message are not known.
+    Rest {
+        /// The packet's identification.
+        id: u32,
+    },
     /// A TCP connection.
     Stream {
         /// When its client opened it, if that was for this message, ns.
@@ -71,7 +79,7 @@ pub enum Carrier {
 
 impl Carried<'_> {
     fn is_beginning(&self) -> bool {
-        self.carrier == Carrier::Beginning
+        matches!(self.carrier, Carrier::Beginning { .. })
     }
 }
 
@@ -115,6 +123,15 @@ impl Tracker {
         }
     }
 
+    /// What `server` said to `client` over TCP could not be read: questions asked there before may have been
+    /// answered, and nothing is known of them.
+    pub fn missed(&mut self, client: &Endpoint, server: &Endpoint) {
+        let Some(lookups) = self.open.get_mut(&client.address) else { return };
+        let before = lookups.len();
+        lookups.retain_mut(|open| open.forget(client.port, server));
+        self.open_count -= before - lookups.len();
+    }
+
     /// Lets `carried`, a query, have the answer that passed just before it.
     fn answer_early(&mut self, carried: &Carried<'_>) {
         let Carried { time_ns, source: client, destination: server, .. } = *carried;
@@ -145,10 +162,16 @@ impl Tracker {
 
     /// Takes one message. Anything but a DNS query or answer is ignored.
     pub fn message(&mut self, carried: &Carried<'_>, payload: &[u8]) {
+        let Carried { time_ns, source, destination, .. } = *carried;
+        if let Carrier::Beginning { id } | Carrier::Rest { id } = carried.carrier {
+            let lookups = self.open.get_mut(&destination.address).into_iter().flatten();
+            let is_rest = !carried.is_beginning();
+            let seen = (time_ns, carried.frame);
+            lookups.for_each(|open| open.note_fragment(seen, source, id, is_rest));
+        }
         let Ok(message) = Message::parse(payload) else {
             return;
         };
-        let Carried { time_ns, source, destination, .. } = *carried;
         if message.opcode != 0 || carried.is_beginning() && source.port != DNS_PORT {
             return;
         }
@@ -189,6 +212,7 @@ impl Tracker {
                 query_bytes: carried.payload_bytes,
                 answer_frame: None,
                 answer_bytes: 0,
+                rest: None,
                 flags: QueryFlags { over_tcp: carried.carrier.is_tcp(), ..QueryFlags::default() },
             },
             id: message.id,
@@ -286,6 +310,7 @@ impl Tracker {
 
     fn close(&mut self, mut open: Open, now_ns: u64) {
         open.settle_begun();
+        open.settle_rests();
         let mut lookup = open.lookup;
         let asks_others = lookup.queries.iter().any(|it| it.server.address != lookup.client);
         lookup.by_resolver |= asks_others && self.baselines_ns.contains_key(&lookup.client);

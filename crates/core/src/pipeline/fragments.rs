@@ -2,11 +2,11 @@
 
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
-use crate::dns::Carrier;
+use crate::dns::{Carrier, DNS_PORT};
 use crate::report::{Fact, Observation};
 use crate::wire::{
-    DecodeCounts, DecodeError, Fragment, Packet, Reassembled, Reassembler, Reassembly, Segment,
-    decode,
+    Datagram, DecodeCounts, DecodeError, Endpoint, Fragment, Packet, Reassembled, Reassembler,
+    Reassembly, Segment, decode,
 };
 
 /// Joins the fragments of a capture, block after block.
@@ -90,9 +90,13 @@ impl Joiner {
             return None;
         };
         if let Some(datagram) = fragment.beginning() {
-            batch.asides.extend(self.decoder.datagram(&datagram, Carrier::Beginning));
+            let carrier = Carrier::Beginning { id: fragment.id() };
+            batch.asides.extend(self.decoder.datagram(&datagram, carrier));
         }
-        let mut whole = self.insert(&fragment)?;
+        let Some(mut whole) = self.insert(&fragment) else {
+            batch.asides.extend(self.rest(&fragment));
+            return None;
+        };
         loop {
             let packet = whole.decode(&self.decoder.hasher, &mut segment);
             match packet {
@@ -112,6 +116,25 @@ impl Joiner {
                 }
             }
         }
+    }
+
+    /// A later fragment of a datagram whose first one was not captured before it. It may be of a name
+    /// server's answer.
+    fn rest(&self, fragment: &Fragment<'_>) -> Option<Aside> {
+        let (source, destination, id) = fragment.rest()?;
+        let place = self.decoder.sites.place(fragment.frame());
+        if !self.reassemblers[place].lacks_beginning(fragment) {
+            return None;
+        }
+        let datagram = Datagram {
+            time_ns: fragment.time_ns(),
+            frame: fragment.frame(),
+            source: Endpoint { port: DNS_PORT, ..source },
+            destination,
+            payload: &[],
+            payload_len: 0,
+        };
+        self.decoder.datagram(&datagram, Carrier::Rest { id })
     }
 
     fn insert(&mut self, fragment: &Fragment<'_>) -> Option<Reassembled> {

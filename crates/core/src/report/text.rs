@@ -268,7 +268,8 @@ fn healthy(page: &mut Page<'_>, report: &Report, cost: Option<&Said<'_>>) {
 
 /// What a cost without a fault beside it answers, where it has most of the time: whose delay it is not.
 fn ruled_out(cost: &Finding) -> Option<&'static str> {
-    let is_either_or = cost.facts.iter().any(|(name, _)| *name == "distance_max_ns");
+    let either_or = ["distance_max_ns", "typed_ns"];
+    let is_either_or = cost.facts.iter().any(|(name, _)| either_or.contains(name));
     match cost.cause {
         _ if cost.share < 0.5 || is_either_or => None,
         Cause::ServerThink => Some("Not the network"),

@@ -2,7 +2,7 @@
 
 use super::ip::{Network, protocol};
 use super::walk::{Origin, Output, Step, Walk};
-use super::{Datagram, FlowHasher, Packet, Segment, SegmentFlags, udp};
+use super::{Datagram, Endpoint, FlowHasher, Packet, Segment, SegmentFlags, udp};
 use crate::capture::FrameId;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -63,6 +63,25 @@ impl Fragment<'_> {
             Ok(Step::Done(Packet::Udp(datagram))) => Some(datagram),
             _ => None,
         }
+    }
+
+    /// Of which UDP datagram it is a later part, which does not know its ports: who sent that, and to
+    /// whom, with port 0, and its identification.
+    pub fn rest(&self) -> Option<(Endpoint, Endpoint, u32)> {
+        let Network { source, destination, protocol, .. } = self.network;
+        let is_rest = self.offset > 0 && protocol == protocol::UDP;
+        let hosts = (Endpoint::at(source, 0), Endpoint::at(destination, 0));
+        is_rest.then_some((hosts.0, hosts.1, self.key.id))
+    }
+
+    /// Its packet's identification.
+    pub fn id(&self) -> u32 {
+        self.key.id
+    }
+
+    /// When it was captured, ns.
+    pub fn time_ns(&self) -> u64 {
+        self.origin.time_ns
     }
 
     /// Whether what it is part of could be of interest.

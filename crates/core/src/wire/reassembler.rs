@@ -100,6 +100,13 @@ impl Reassembler {
         }
     }
 
+    /// Whether the packet of `fragment` is in the making, and its first fragment is not there.
+    pub fn lacks_beginning(&self, fragment: &Fragment<'_>) -> bool {
+        let serial = self.index.get(&fragment.key);
+        let partial = serial.and_then(|serial| self.partials.get(serial));
+        partial.is_some_and(|partial| !partial.refused && !partial.has_beginning())
+    }
+
     /// Ends all that is unfinished, at the end of the capture.
     pub fn finish(&mut self) {
         while self.give_up_oldest() {}

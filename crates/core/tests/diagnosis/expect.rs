@@ -9,12 +9,13 @@
 //!       owner OWNER MS..MS               the ledger
 //!       wall MS..MS                      the ledger's sum
 //!       exchanges N · [no] observation ID
+//!       [no] words TEXT                  what the report says
 //! ```
 
 use crate::diagnosis::ms;
 use crate::language::{MS, Place};
 use tcpwhy_core::cause::{Cause, Class, Owner, Role};
-use tcpwhy_core::report::{Finding, Report};
+use tcpwhy_core::report::{Finding, Look, Report, text};
 
 /// One expectation, at one place or all.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ enum What {
     Exchanges(u64),
     Observation(String),
     NoObservation(String),
+    Words(String),
+    NoWords(String),
 }
 
 /// From … to, ns.
@@ -51,12 +54,14 @@ impl Expectation {
             "no" => match words.next()? {
                 "fault" => What::NoFault,
                 "observation" => What::NoObservation(words.next()?.to_owned()),
+                "words" => What::NoWords(rest(&mut words)),
                 cause => What::NoCause(Cause::from_id(cause)?),
             },
             "owner" => What::Owner(Owner::from_id(words.next()?)?, range(words.next()?)?),
             "wall" => What::Wall(range(words.next()?)?),
             "exchanges" => What::Exchanges(words.next()?.parse().ok()?),
             "observation" => What::Observation(words.next()?.to_owned()),
+            "words" => What::Words(rest(&mut words)),
             "also" => finding(false, words.next()?, &mut words)?,
             cause => finding(true, cause, &mut words)?,
         };
@@ -87,6 +92,8 @@ impl Expectation {
             What::Exchanges(count) => report.totals.exchanges == *count,
             What::Observation(id) => report.observations.iter().any(|one| one.id == id),
             What::NoObservation(id) => report.observations.iter().all(|one| one.id != id),
+            What::Words(words) => said(report).contains(words),
+            What::NoWords(words) => !said(report).contains(words),
         };
         (!met).then(|| format!("at {}: not `{}`; {}", place.word(), self.text, summary(report)))
     }
@@ -106,6 +113,16 @@ fn finding<'a>(
         }
     }
     Some(What::Finding { first, cause, role, lost })
+}
+
+/// What is left of a line.
+fn rest<'a>(words: &mut impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The report for a terminal without the ends of its lines.
+fn said(report: &Report) -> String {
+    rest(&mut text::render(report, &Look::default()).split_whitespace())
 }
 
 fn range(text: &str) -> Option<Range> {

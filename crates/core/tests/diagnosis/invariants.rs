@@ -296,6 +296,9 @@ proptest! {
     ) {
         // Those between the same two hosts share a path, and its queue.
         let connections = apart(connections);
+        // How long a look-up without an answer was waited for depends on when the capture ends.
+        let asks = |(_, it): &Stamped| it.source.port() == 53 || it.destination.port() == 53;
+        prop_assume!(!connections.iter().flatten().any(asks));
         let report = |after_ms: &[u64]| {
             let after_ns: Vec<_> = after_ms.iter().map(|ms| ms * 1_000_000).collect();
             essence(&diagnose(&pcap_of(&together(&connections, &after_ns), 262_144)))

@@ -2,7 +2,8 @@
 
 use crate::edit::{Frame, captures, report, story};
 use tcpwhy_core::capture::LinkType;
-use tcpwhy_core::report::{Fact, Report};
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::report::{Fact, Look, Report, text};
 use tcpwhy_core::wire::DecodeError;
 
 /// The frame's packet in IP fragments of up to `size` bytes each.
@@ -189,4 +190,65 @@ fn with_edns_padding(frame: &Frame) -> Frame {
         bytes[len_at..len_at + 2].copy_from_slice(&len.to_be_bytes());
     }
     frame.with(bytes, more as isize)
+}
+
+/// Whether it is an answer of the name server whose address ends in `server`.
+fn is_answer_of(frame: &Frame, server: u8) -> bool {
+    let Some((ip_at, at)) = frame.ip_at().zip(frame.transport_at()) else { return false };
+    frame.bytes[ip_at + 9] == 17
+        && frame.bytes[at..at + 2] == [0, 53]
+        && frame.bytes[ip_at + 15] == server
+}
+
+/// What `keep` leaves of answers that the silent server of `dns_timeout` sends after all, in three fragments
+/// each, 2 ms after each query for an A record.
+fn partly_answered(keep: &dyn Fn(usize) -> bool, order: &[usize]) -> Report {
+    let (_, frames) = captures().into_iter().find(|(name, _)| name == "dns_timeout").expect("it");
+    let answer = frames.iter().find(|frame| is_answer_of(frame, 252)).expect("an answer");
+    let silent = |frame: &Frame| {
+        let (ip_at, at) = frame.ip_at().zip(frame.transport_at())?;
+        let asked = frame.bytes[ip_at + 9] == 17 && frame.bytes[ip_at + 19] == 251;
+        let ends_in_a = frame.bytes.ends_with(&[0, 1, 0, 1]);
+        (asked && ends_in_a).then(|| frame.bytes[at + 8..at + 10].to_vec())
+    };
+    let mut edited = Vec::new();
+    for (number, frame) in frames.iter().enumerate() {
+        edited.push(frame.clone());
+        let Some(id) = silent(frame) else { continue };
+        let (ip_at, at) = answer.ip_at().zip(answer.transport_at()).expect("UDP");
+        let mut bytes = answer.bytes.clone();
+        bytes[ip_at + 15] = 251;
+        bytes[at + 2..at + 4].copy_from_slice(&frame.bytes[at..at + 2]);
+        bytes[at + 8..at + 10].copy_from_slice(&id);
+        let answer = Frame { time_ns: frame.time_ns + 2_000_000, bytes, ..answer.clone() };
+        let pieces = fragments(&with_edns_padding(&answer), number as u32 + 1, 1_480);
+        assert_eq!(pieces.len(), 3);
+        edited.extend(order.iter().filter(|&&at| keep(at)).map(|&at| pieces[at].clone()));
+    }
+    edited.sort_by_key(|frame| frame.time_ns);
+    report(&edited)
+}
+
+#[test]
+fn later_fragments_without_the_first_are_a_loss_on_the_path() {
+    let finding = |report: &Report| {
+        let finding = report.findings.iter().find(|it| it.cause == Cause::DnsTimeout);
+        finding.map(|it| (it.culprit.role, it.evidence.iter().any(|it| it.part == "fragment")))
+    };
+    let forward = [0, 1, 2];
+    assert_eq!(
+        finding(&partly_answered(&|at| at > 0, &forward)),
+        Some((Role::Network, true)),
+        "the first is lost"
+    );
+    let lost = partly_answered(&|at| at == 2, &forward);
+    assert_eq!(finding(&lost), Some((Role::Network, true)), "only the last comes");
+    let said = text::render(&lost, &Look { width: 200, ..Look::default() });
+    assert!(said.contains("IP fragments of DNS answers from 10.55.172.251 are lost"), "{said}");
+    assert!(said.contains("edns-buffer-size: 1232") && !said.contains("it is down"), "{said}");
+    let nothing = partly_answered(&|_| false, &forward);
+    assert_eq!(finding(&nothing), Some((Role::Resolver, false)), "nothing comes");
+    let late = partly_answered(&|_| true, &[2, 1, 0]);
+    let silent = late.findings.iter().any(|it| it.evidence.iter().any(|it| it.part == "fragment"));
+    assert!(!silent, "all of them come, in another order");
 }

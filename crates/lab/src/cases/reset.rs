@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
-use crate::client::{self, Load};
+use crate::client::{self, Load, Request};
 use crate::describe::{Knob, Layer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -59,7 +59,7 @@ pub const IDLE: Case = Case {
     },
     link: plain_link,
     act: idle,
-    truth: |_, ran| broken_off(ran, "idle_reset"),
+    truth: |_, ran| asked_again(ran),
 };
 
 fn mid_stream(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabError> {
@@ -115,4 +115,19 @@ fn broken_off(ran: &Ran, cause: &'static str) -> Result<Vec<Cause>, LabError> {
     let endpoint = Some(ran.observed.server.to_string());
     let how = "failed requests, by the client's clock: each was asked again";
     Ok(vec![Cause::by_twin(cause, Role::Server, endpoint).measured(lost_ns, how)])
+}
+
+/// The same where each failed request is the first of two: its client also waited until it asked again, and
+/// for the connection over which it did.
+fn asked_again(ran: &Ran) -> Result<Vec<Cause>, LabError> {
+    let mut causes = broken_off(ran, "idle_reset")?;
+    let pairs = ran.observed.loaded.requests.windows(2);
+    let failed = pairs.filter(|pair| pair[0].error.is_some());
+    let again =
+        |pair: &[Request]| pair[1].start_ns.saturating_sub(pair[0].end_ns) + pair[1].connect_ns;
+    let again_ns: u64 = failed.map(again).sum();
+    for cause in &mut causes {
+        cause.lost_ns = cause.lost_ns.map(|ns| ns + again_ns);
+    }
+    Ok(causes)
 }

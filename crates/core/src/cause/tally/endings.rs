@@ -2,7 +2,8 @@
 
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
-use crate::cause::Cause;
+use crate::cause::retries::InVain;
+use crate::cause::{Cause, retries};
 use crate::tcp::{Chain, Connection, Exchange, Half, Standing};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
@@ -17,15 +18,20 @@ const FLOWS_NS: u64 = 20_000_000;
 /// Whether the server had waited for the request that it answered with a RST, before it closed if it
 /// did.
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
-    let since_ns = match exchange.idle_ns {
+    let since_ns = quiet_since_ns(connection, exchange);
+    let closed_ns = connection.ending().fin_ns[Side::Server as usize];
+    closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
+        >= IDLE_NS
+}
+
+/// Since when nothing had been said before the request, ns.
+fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
+    match exchange.idle_ns {
         0 if connection.totals.exchanges <= 1 => {
             connection.setup.established_ns().unwrap_or(exchange.start_ns)
         }
         idle_ns => exchange.start_ns.saturating_sub(idle_ns),
-    };
-    let closed_ns = connection.ending().fin_ns[Side::Server as usize];
-    closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
-        >= IDLE_NS
+    }
 }
 
 /// Whether the capture misses nothing of the connection that its framing rests on.
@@ -177,5 +183,19 @@ impl Tally {
         let tally = self.causes.at(&key);
         tally.connections += 1;
         tally.covers.take(&exchange.ledger);
+        if cause == Cause::IdleReset {
+            let since_ns = quiet_since_ns(connection, exchange);
+            self.in_vain.push(InVain {
+                key,
+                client: connection.client().address,
+                server: connection.server(),
+                kind: exchange.kind.digest(),
+                start_ns: exchange.start_ns,
+                wall_ns: exchange.wall_ns(),
+                idle_ns: exchange.start_ns.saturating_sub(since_ns),
+                end: reset,
+            });
+            retries::bound(&mut self.in_vain);
+        }
     }
 }

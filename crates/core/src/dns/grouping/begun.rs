@@ -1,5 +1,5 @@
 //! Answers of which the first IP fragment is known: the rest may follow, be lost on the way, or only
-//! be missing in the capture.
+//! be missing in the capture; and those of which the first fragment is lost.
 
 use super::{Open, has_answers};
 use crate::capture::FrameId;
@@ -19,7 +19,65 @@ pub(super) struct Begun {
     has_answers: bool,
 }
 
+/// A later IP fragment of a datagram from a server whose answer is waited for.
+pub(super) struct Rest {
+    server: [u8; 16],
+    /// The packet's identification.
+    id: u32,
+    time_ns: u64,
+    frame: FrameId,
+}
+
+/// Later fragments kept per look-up.
+const RESTS_MAX: usize = 64;
+
 impl Open {
+    /// Takes note of a fragment from `server`: a later one whose datagram has not begun, or the first.
+    pub fn note_fragment(
+        &mut self,
+        (time_ns, frame): (u64, FrameId),
+        server: &Endpoint,
+        id: u32,
+        is_rest: bool,
+    ) {
+        let server = server.address;
+        if !is_rest {
+            self.rests.retain(|rest| (rest.server, rest.id) != (server, id));
+            return;
+        }
+        let waits = |it: &Query| it.server.address == server && it.answered_ns.is_none();
+        let is_known = self.rests.iter().any(|rest| (rest.server, rest.id) == (server, id));
+        if self.rests.len() < RESTS_MAX && !is_known && self.lookup.queries.iter().any(waits) {
+            self.rests.push(Rest { server, id, time_ns, frame });
+        }
+    }
+
+    /// Each datagram of which only later fragments came was the answer to one query: the first that
+    /// was waiting for one then, and never had another.
+    pub fn settle_rests(&mut self) {
+        for rest in std::mem::take(&mut self.rests) {
+            let queries = &self.lookup.queries;
+            let asked_again = |it: &Query| {
+                queries.iter().any(|other| {
+                    (other.server, other.qtype, other.step) == (it.server, it.qtype, it.step)
+                        && it.sent_ns < other.sent_ns
+                        && other.sent_ns <= rest.time_ns
+                })
+            };
+            let waits = |it: &Query| {
+                it.server.address == rest.server
+                    && !it.flags.over_tcp
+                    && it.sent_ns <= rest.time_ns
+                    && it.answered_ns.is_none()
+                    && it.rest.is_none()
+                    && !asked_again(it)
+            };
+            if let Some(at) = queries.iter().position(waits) {
+                self.lookup.queries[at].rest = Some((rest.time_ns, rest.frame));
+            }
+        }
+    }
+
     /// Takes the first fragment of an answer. Whether it answers a query of this look-up.
     pub fn begin_answer(
         &mut self,

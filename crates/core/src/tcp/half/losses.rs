@@ -7,6 +7,10 @@ use crate::tcp::gap::Gap;
 /// Nothing is repeated sooner, ns: two round trips of a tail-loss probe are longer (RFC 8985 §7.2).
 const REPAIR_MIN_NS: u64 = 10_000_000;
 
+/// A segment of this size gets through everywhere: it is what is sent where nobody announces another (RFC 9293
+/// §3.7.1), and what senders fall back to whose longer ones vanish (RFC 2923 §2.1), bytes.
+const SMSS_EVERYWHERE: u64 = 536;
+
 /// Segments that a sender may send before it knows anything of the path (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
 
@@ -203,12 +207,13 @@ impl Half {
     }
 
     /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
-    /// path MTU that nobody reports (RFC 2923 §2.1).
+    /// path MTU that nobody reports (RFC 2923 §2.1). Segments that are sent where nothing is known of the
+    /// path are none of these.
     pub fn sizes_stop_short(&self) -> bool {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
         let seen_lost = lost > self.acked_len_max()
-            && lost >= 500
+            && u64::from(lost) > SMSS_EVERYWHERE
             && trouble.rto_count >= 2
             && self.size_is_known(lost.into())
             && !self.misses_small_ones(lost.into());
@@ -218,7 +223,10 @@ impl Half {
         let never_full = longest * 20 < trouble.full_bytes * 19;
         let much = longest >= 500 || self.unseen_bytes() >= self.smss();
         let vanished = trouble.unseen_timeouts >= 1 && trouble.unseen_packets >= 3;
-        let cut_down = (vanished || trouble.cut_down) && never_full && much;
+        let cut_down = (vanished || trouble.cut_down)
+            && never_full
+            && much
+            && trouble.full_bytes > SMSS_EVERYWHERE;
         seen_lost || cut_down
     }
 

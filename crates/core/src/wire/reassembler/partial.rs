@@ -55,6 +55,11 @@ impl Partial {
         self.captured_bytes + self.pieces.len() * PIECE_OVERHEAD
     }
 
+    /// Whether the fragment at offset 0 is there.
+    pub fn has_beginning(&self) -> bool {
+        self.network.is_some()
+    }
+
     /// Of each of the fragments.
     pub fn fingerprints(&self) -> impl Iterator<Item = u64> + '_ {
         self.pieces.iter().map(|piece| piece.fingerprint)

@@ -109,9 +109,7 @@ pub fn of_lookups(case: &Case<'_>) -> Vec<String> {
 }
 
 fn unanswered(wire: &Wire, resolver: &str) -> i64 {
-    let asked = wire
-        .datagrams
-        .values()
-        .filter(|it| !it.is_answer && it.destination.ip().to_string() == resolver);
+    let asked =
+        wire.messages().filter(|it| !it.is_answer && it.destination.ip().to_string() == resolver);
     asked.filter(|it| wire.answer(it).is_none()).count() as i64
 }

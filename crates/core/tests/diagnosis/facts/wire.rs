@@ -189,6 +189,8 @@ pub struct Wire {
     pub times: HashMap<FrameId, u64>,
     pub flows: HashMap<(Endpoint, Endpoint), Vec<Flow>>,
     pub datagrams: HashMap<FrameId, Datagram>,
+    /// DNS messages over TCP, as far as they lie within one segment.
+    pub spoken: Vec<Datagram>,
     pub icmp: HashMap<FrameId, u64>,
     /// The capture's clock went backward.
     pub is_stepped: bool,
@@ -213,6 +215,8 @@ impl Wire {
                 wire.times.insert(frame.id, frame.time_ns);
                 match decode(&frame, &FlowHasher::new(0), &mut segment) {
                     Packet::Tcp => {
+                        let payload = frame.bytes.get(segment.payload_offset as usize..);
+                        wire.spoken.extend(spoken(&segment, payload.unwrap_or(&[])));
                         let key = pair(*segment.source(), *segment.destination());
                         let kept = raw.entry(key).or_default();
                         if !is_copy(kept, &segment) {
@@ -264,9 +268,14 @@ impl Wire {
         self.sack_offered.get(&pair(one, other)).copied().unwrap_or(false)
     }
 
+    /// All DNS messages.
+    pub fn messages(&self) -> impl Iterator<Item = &Datagram> {
+        self.datagrams.values().chain(&self.spoken)
+    }
+
     /// Whether the question of `asked` was answered before its client asked the same again, or ever.
     pub fn answer(&self, asked: &Datagram) -> Option<&Datagram> {
-        let answers = self.datagrams.values().filter(|it| {
+        let answers = self.messages().filter(|it| {
             it.is_answer
                 && it.id == asked.id
                 && it.question == asked.question
@@ -276,7 +285,7 @@ impl Wire {
         });
         let first = answers.min_by_key(|it| it.time_ns)?;
         // It belongs to the last query before it.
-        let later = self.datagrams.values().any(|it| {
+        let later = self.messages().any(|it| {
             !it.is_answer
                 && (it.id, it.source, it.destination) == (asked.id, asked.source, asked.destination)
                 && asked.time_ns < it.time_ns
@@ -284,6 +293,34 @@ impl Wire {
         });
         (!later).then_some(first)
     }
+}
+
+/// The DNS messages that a segment from or to a name server carries (RFC 1035 §4.2.2).
+fn spoken(segment: &Segment, payload: &[u8]) -> Vec<Datagram> {
+    let (source, destination) = (*segment.source(), *segment.destination());
+    let mut messages = Vec::new();
+    if source.port != DNS_PORT && destination.port != DNS_PORT {
+        return messages;
+    }
+    let mut rest = &payload[..payload.len().min(segment.captured_len as usize)];
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes(*length));
+        let whole = after.get(..length.min(after.len())).unwrap_or(&[]);
+        let Some((id, is_answer, rcode, question)) = message(whole) else { break };
+        let (time_ns, len) = (segment.time_ns, segment.payload_len);
+        messages.push(Datagram {
+            time_ns,
+            source,
+            destination,
+            len,
+            id,
+            is_answer,
+            rcode,
+            question,
+        });
+        rest = &after[whole.len()..];
+    }
+    messages
 }
 
 /// A packet that was captured twice.
