@@ -78,6 +78,12 @@ pub enum Error {
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
     #[cfg(target_os = "linux")]
+    #[error("{path} cannot be read")]
+    ReportFile { path: String, source: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error("{path} {source}; `tcpwhy FILE --json > {path}` makes one")]
+    HostReport { path: String, source: tcpwhy_live::host::ReportError },
+    #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]

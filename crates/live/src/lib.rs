@@ -14,6 +14,7 @@
 
 pub mod diag;
 pub mod error;
+pub mod host;
 pub mod netns;
 pub mod options;
 pub mod process;

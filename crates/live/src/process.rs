@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 /// A process that holds a socket.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -18,6 +18,7 @@ use crate::options::{Asked, Options};
 use crate::process::{Holders, Process};
 use crate::tcp_info::TcpInfo;
 
+pub(crate) use listeners::half_open;
 pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
@@ -191,7 +192,8 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     Ok(survey)
 }
 
-fn list() -> Result<Vec<Entry>, LiveError> {
+/// All TCP sockets of the calling thread's namespace.
+pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     use State::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
         SynSent, TimeWait,
