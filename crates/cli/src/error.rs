@@ -106,7 +106,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 5] = ["explain", "lab", "compare", "help", "completions"];
+const COMMANDS: [&str; 7] = ["explain", "lab", "compare", "sockets", "host", "help", "completions"];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

@@ -1,7 +1,7 @@
 //! The audit for people: what explains a present symptom, with what to do; the rest in one line.
 
 use tcpwhy_core::report::units::{count, counted, duration, printable};
-use tcpwhy_core::report::{Look, Page, Paint};
+use tcpwhy_core::report::{Look, Page, Paint, cut};
 use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
 
 /// The whole audit.
@@ -31,34 +31,33 @@ pub fn render(place: &Place, audit: &Audit, look: &Look) -> String {
 
 fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
     let place = match place {
-        Place::Here => "this host".to_owned(),
-        Place::Named(name) => format!("network namespace {}", printable(name)),
-        Place::Process(pid) => format!("the network namespace of process {pid}"),
+        Place::Here => "on this host".to_owned(),
+        Place::Named(name) => format!("in network namespace {}", printable(name)),
+        Place::Process(pid) => format!("in the network namespace of process {pid}"),
     };
-    let sample = duration(audit.sample_ns);
     let against = match audit.findings.len() as u64 {
         0 => String::new(),
-        findings => format!(" and {} of the report", counted(findings, "finding", "findings")),
+        findings => {
+            format!("; compared with {} of the report", counted(findings, "finding", "findings"))
+        }
     };
+    let sample = duration(audit.sample_ns);
+    let measured =
+        format!("Measured {place} over {sample}: counters that grow, queues, tables{against}.");
     let Some(first) = loud.first() else {
-        return vec![
-            format!("Nothing on {place} explains a symptom now."),
-            format!("Measured: counters over {sample}, queues and tables{against}."),
-        ];
+        return vec![format!("Nothing {place} explains a symptom now."), measured];
     };
     let causes: Vec<_> = first.explains.iter().map(|cause| cause.id()).collect();
-    let cause = match &causes[..] {
-        [] => String::new(),
-        causes => format!("{}: ", causes.join(", ")),
+    let what = printable(&first.what);
+    let first = match &causes[..] {
+        [] => format!("Packets are lost now: {what}."),
+        causes => format!("{what} explains {} now.", causes.join(", ")),
     };
     let more = match loud.len() as u64 - 1 {
         0 => String::new(),
         more => format!(" {} below.", counted(more, "further entry", "further entries")),
     };
-    vec![
-        format!("{cause}{}.{more}", printable(&first.what)),
-        format!("Measured on {place}: counters over {sample}, queues and tables{against}."),
-    ]
+    vec![first + &more, measured]
 }
 
 fn unexplained(finding: &Finding) -> String {
@@ -91,14 +90,18 @@ fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     let explains = format!("{} ({} layer)", look.paint(Paint::Fault, &causes), entry.layer.name());
     page.line(&format!("  {}{explains}", look.paint(Paint::Dim, "explains   ")));
     page.labelled("value", &printable(&entry.value));
-    for evidence in &entry.evidence {
-        page.labelled("evidence", &printable(&words(evidence)));
+    for (index, evidence) in evidence(&entry.evidence).iter().enumerate() {
+        page.labelled(if index == 0 { "evidence" } else { "" }, &printable(evidence));
     }
     page.labelled("why", &entry.why);
     if let Some(change) = &entry.change {
         page.labelled("do", &printable(&change.what));
         if let Some(command) = &change.command {
             page.command("", &printable(command));
+        }
+        // A search for the reason changes nothing: there is neither risk nor undo.
+        if change.changes_nothing() {
+            return;
         }
         page.labelled("risk", &change.risk);
         match change.command {
@@ -108,16 +111,32 @@ fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     }
 }
 
-fn words(evidence: &Evidence) -> String {
-    match evidence {
-        Evidence::Counter { counter, grew_by, over_ns } => {
-            format!("{counter} grew by {} in {}", count(*grew_by), duration(*over_ns))
+/// The evidence in sentences; counters are one of them.
+fn evidence(all: &[Evidence]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let counters = all.iter().filter_map(|evidence| match evidence {
+        Evidence::Counter { counter, grew_by, .. } => {
+            Some(format!("{counter} by {}", count(*grew_by)))
         }
-        Evidence::State { sentence } => sentence.clone(),
-        Evidence::Report { finding, cause, headline } => {
-            format!("finding {finding} of the report ({}): {headline}", cause.id())
+        _ => None,
+    });
+    let counters: Vec<_> = counters.collect();
+    let over = all.iter().find_map(|evidence| match evidence {
+        Evidence::Counter { over_ns, .. } => Some(*over_ns),
+        _ => None,
+    });
+    if let Some(over_ns) = over {
+        sentences.push(format!("grew in {}: {}", duration(over_ns), counters.join(", ")));
+    }
+    for evidence in all {
+        match evidence {
+            Evidence::Counter { .. } => {}
+            Evidence::State { sentence } => sentences.push(sentence.clone()),
+            Evidence::Report { finding, cause, headline } => sentences
+                .push(format!("finding {finding} of the report ({}): {headline}", cause.id())),
         }
     }
+    sentences
 }
 
 /// What explains nothing: by name, or whole where all is asked for.
@@ -125,12 +144,11 @@ fn rest(quiet: &[&Entry], look: &Look, page: &mut Page) {
     if !look.all {
         let mut names: Vec<&str> = quiet.iter().map(|entry| entry.check).collect();
         names.dedup();
-        let text = format!(
-            "{} looked at that explain nothing now (--all shows them): {}",
-            counted(quiet.len() as u64, "setting", "settings"),
-            names.join(", "),
-        );
+        let number = counted(quiet.len() as u64, "thing", "things");
+        let text = format!("{number} looked at explain nothing now (--all shows them):");
         page.paragraph(Some(Paint::Dim), &text, 0);
+        let names = cut(&names.join(", "), look.width.saturating_sub(2));
+        page.line(&look.paint(Paint::Dim, &format!("  {names}")));
         return;
     }
     for layer in Layer::ALL {

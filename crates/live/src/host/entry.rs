@@ -196,7 +196,20 @@ impl Entry {
     }
 }
 
+/// How a change is undone that is none: it says where to look.
+const NOTHING: &str = "nothing was changed";
+
 impl Change {
+    /// Where to look for the reason; nothing is changed.
+    pub fn look(what: impl Into<String>) -> Self {
+        Self::by_hand(what, "none", NOTHING)
+    }
+
+    /// Whether it only says where to look.
+    pub fn changes_nothing(&self) -> bool {
+        self.undo == NOTHING
+    }
+
     /// A change by a command.
     pub fn command(
         what: impl Into<String>,

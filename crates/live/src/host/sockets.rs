@@ -46,8 +46,10 @@ pub struct Destination {
     pub local: IpAddr,
     /// The other end.
     pub peer: SocketAddr,
-    /// Local ports in use, without those in TIME-WAIT.
+    /// Local ports of open connections.
     pub ports: Vec<u16>,
+    /// Local ports of connections that this side has closed and the peer has not.
+    pub closing: Vec<u16>,
     /// Local ports in TIME-WAIT, with the time since the connection was closed, ms.
     pub time_wait: Vec<(u16, u64)>,
     /// A process that holds one of the connections.
@@ -197,23 +199,27 @@ pub(super) fn destinations(
             local: key.0,
             peer: key.1,
             ports: Vec::new(),
+            closing: Vec::new(),
             time_wait: Vec::new(),
             process: None,
         });
-        // A FIN-WAIT-2 without a socket of its own waits like a TIME-WAIT.
-        if entry.state == State::TimeWait {
-            let age_ms = TIME_WAIT_MS.saturating_sub(u64::from(entry.timer_ms));
-            destination.time_wait.push((entry.local.port(), age_ms));
-        } else {
-            destination.ports.push(entry.local.port());
-            if destination.process.is_none() && entry.inode != 0 {
-                destination.process = holder(entry.inode);
+        let port = entry.local.port();
+        match entry.state {
+            State::TimeWait => {
+                let age_ms = TIME_WAIT_MS.saturating_sub(u64::from(entry.timer_ms));
+                destination.time_wait.push((port, age_ms));
             }
+            State::FinWait1 | State::FinWait2 | State::Closing => destination.closing.push(port),
+            _ => destination.ports.push(port),
+        }
+        if destination.process.is_none() && entry.inode != 0 {
+            destination.process = holder(entry.inode);
         }
     }
     let mut found: Vec<_> = found.into_values().collect();
     found.sort_by_key(|it| {
-        (std::cmp::Reverse(it.ports.len() + it.time_wait.len()), it.peer, it.local)
+        let taken = it.ports.len() + it.closing.len() + it.time_wait.len();
+        (std::cmp::Reverse(taken), it.peer, it.local)
     });
     found.truncate(DESTINATIONS_MAX);
     found

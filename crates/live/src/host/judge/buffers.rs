@@ -209,14 +209,10 @@ fn unread(check: &Check, facts: &Facts) -> Vec<Entry> {
         evidence.extend(facts.grew("TcpExt.TCPToZeroWindowAdv"));
         evidence.extend(reported(facts.own_findings(&[Cause::ZeroWindow])));
         let pid = it.process.as_ref().map_or(0, |it| it.pid);
-        let change = Change::by_hand(
-            format!(
-                "find out what the program waits for: `cat /proc/{pid}/stack`, a stack dump of its \
+        let change = Change::look(format!(
+            "find out what the program waits for: `cat /proc/{pid}/stack`, a stack dump of its \
                  own, or its CPU use"
-            ),
-            "none",
-            "nothing was changed",
-        );
+        ));
         let entry = check.entry(what, value, why).change(change);
         entry.explains(&[Cause::ZeroWindow], evidence).ranked(Rank::Limit)
     });

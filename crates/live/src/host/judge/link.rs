@@ -58,15 +58,11 @@ fn drops(check: &Check, facts: &Facts) -> Vec<Entry> {
                 "the interface pauses for a moment; a little more delay under load",
                 facts.place.command(&format!("ethtool -G {} rx {}", link.name, it.rx)),
             ),
-            None => Change::by_hand(
-                format!(
-                    "find out which: `ip -s -s link show {0}`, `ethtool -S {0}`; errors are cable, \
+            None => Change::look(format!(
+                "find out which: `ip -s -s link show {0}`, `ethtool -S {0}`; errors are cable, \
                      module or duplex, drops are a receiver that is too slow",
-                    link.name
-                ),
-                "none",
-                "nothing was changed",
-            ),
+                link.name
+            )),
         };
         let what = format!("drops and errors of {}", link.name);
         let entry = check.entry(what, value, why).explains(&CAUSES, evidence);
@@ -99,15 +95,11 @@ fn qdisc(check: &Check, facts: &Facts) -> Vec<Entry> {
                    the queue is full; a long queue is delay for all";
         let entry = check.entry(format!("send queue of {}", link.name), value, why);
         let evidence = grown(facts, link, &["qdisc_drops"], "tx_packets");
-        let change = Change::by_hand(
-            format!(
-                "send less than the link or shaper passes; `tc -s qdisc show dev {}` shows which \
+        let change = Change::look(format!(
+            "send less than the link or shaper passes; `tc -s qdisc show dev {}` shows which \
                  class drops; a longer queue only adds delay",
-                link.name
-            ),
-            "none",
-            "nothing was changed",
-        );
+            link.name
+        ));
         let causes = [Cause::FastRecovery, Cause::Bufferbloat];
         entries.push(entry.explains(&causes, evidence).ranked(Rank::Limit).change(change));
     }

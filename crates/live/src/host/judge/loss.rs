@@ -3,7 +3,7 @@
 use tcpwhy_core::cause::Cause;
 use tcpwhy_core::report::units::{count, counted, share};
 
-use super::Check;
+use super::{Check, listen};
 use crate::host::entry::{Change, Entry, Layer, Rank};
 use crate::host::facts::{Facts, reported, state};
 
@@ -73,11 +73,16 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
             most.program()
         )));
     }
-    let change = Change::by_hand(
+    let full = facts.sockets.listeners.iter().find(|it| listen::overflows(facts, it));
+    if let Some(full) = full.filter(|_| by_syn * 2 > again) {
+        evidence.push(state(format!(
+            "the full accept queue of {} drops SYNs: see its entry",
+            full.local
+        )));
+    }
+    let change = Change::look(
         "look for the drop, not for a setting: entries of this list before this one, then \
          `tcpwhy drops` on both hosts, then a capture at both ends (`tcpwhy CLIENT.pcap SERVER.pcap`)",
-        "none",
-        "nothing was changed",
     );
     vec![entry.explains(&causes, evidence).ranked(Rank::Consequence).change(change)]
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tcpwhy_core::cause::Cause;
+use tcpwhy_core::report::units::count;
 
 use super::Check;
 use super::listen::listener;
@@ -39,14 +40,14 @@ pub fn evidence(facts: &Facts, end: SocketAddr) -> Vec<Evidence> {
 /// A sentence on sockets that were seen holding a segment.
 fn seen(held: &[&Connection]) -> Vec<Evidence> {
     let Some(most) = held.iter().max_by_key(|it| it.holds) else { return Vec::new() };
-    let sockets = held.len();
+    let all = match held.len() as u64 {
+        1 => String::new(),
+        all => format!("; {} connections show it", count(all)),
+    };
     vec![state(format!(
-        "TCP_NODELAY is off, and a small segment was held at {} of {} looks at the connection with \
-         {} ({sockets} {} so)",
-        most.holds,
-        most.looks,
-        most.peer,
-        if sockets == 1 { "connection was" } else { "connections were" },
+        "TCP_NODELAY is off, and a small segment was held in {} of {} looks at the \
+         connection with {}{all}",
+        most.holds, most.looks, most.peer,
     ))]
 }
 

@@ -52,17 +52,23 @@ fn edit(facts: &Facts, nginx: &Nginx, setting: &Setting<'_>, text: &str) -> Chan
     let place = setting.directive.place();
     let (now, name) = (setting.directive.text(), &setting.directive.name);
     let what = format!(
-        "write `{text};` instead of `{now};` in {place} (block {}), then test and reload",
+        "write `{text};` instead of `{now};` in {place} (block {}), then reload",
         setting.block
     );
     let line = setting.directive.line;
     let file = setting.directive.file.display();
     let value = |text: &str| text.strip_prefix(name).unwrap_or(text).trim().to_owned();
     let sed = |from: &str, to: &str| {
-        format!("sed -i '{line}s|{name} *{from}|{name} {to}|' {file} && {}", nginx.reload)
+        format!(
+            "sed -i --follow-symlinks '{line}s|{name} *{from}|{name} {to}|' {file} && {}",
+            nginx.reload
+        )
     };
-    // nginx runs with the files of its own root.
-    let is_plain = !now.contains(['|', '\'', '&', '\\']) && facts.is_own_root(nginx.pid);
+    // In a container nginx has other files; and no name may say more than a name to a shell.
+    let is_word = |text: &str| text.chars().all(|it| it.is_alphanumeric() || " /._-".contains(it));
+    let path = setting.directive.file.to_string_lossy();
+    let is_plain = is_word(&now) && is_word(&path) && !path.contains(' ');
+    let is_plain = is_plain && facts.is_own_root(nginx.pid);
     let (old, new) = (value(&now), value(text));
     if !is_plain {
         return Change::by_hand(what, RISK, format!("write `{now};` in {place} again and reload"));
@@ -277,7 +283,7 @@ mod tests {
         let entry = only(&facts);
         assert!(entry.value.contains("/etc/nginx/nginx.conf:2"), "{}", entry.value);
         let change = entry.change.unwrap();
-        let command = "sed -i '2s|tcp_nodelay *off|tcp_nodelay on|' /etc/nginx/nginx.conf && \
+        let command = "sed -i --follow-symlinks '2s|tcp_nodelay *off|tcp_nodelay on|' /etc/nginx/nginx.conf && \
                        kill -HUP 7";
         assert_eq!(change.command.as_deref(), Some(command));
         assert!(change.undo.contains("tcp_nodelay *on|tcp_nodelay off"));

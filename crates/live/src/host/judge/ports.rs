@@ -57,6 +57,8 @@ impl Ports {
 struct Taken {
     /// By connections that are open.
     open: u64,
+    /// By connections that this side has closed and the peer has not.
+    closing: u64,
     /// By connections in TIME-WAIT that a new one may not replace.
     waiting: u64,
 }
@@ -69,12 +71,16 @@ fn taken(destination: &Destination, ports: &Ports, sysctls: &Sysctls) -> Taken {
     };
     let has_stamps = sysctls.number("net.ipv4.tcp_timestamps").unwrap_or(1) > 0;
     let after_ms = sysctls.number("net.ipv4.tcp_tw_reuse_delay").unwrap_or(1_000);
-    let open = destination.ports.iter().filter(|&&port| ports.has(port)).count() as u64;
+    let count = |all: &[u16]| all.iter().filter(|&&port| ports.has(port)).count() as u64;
     let waiting = destination
         .time_wait
         .iter()
         .filter(|&&(port, age_ms)| ports.has(port) && !(reuse && has_stamps && age_ms >= after_ms));
-    Taken { open, waiting: waiting.count() as u64 }
+    Taken {
+        open: count(&destination.ports),
+        closing: count(&destination.closing),
+        waiting: waiting.count() as u64,
+    }
 }
 
 fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
@@ -87,7 +93,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut most = 0;
     for destination in &facts.sockets.destinations {
         let taken = taken(destination, &ports, &facts.sysctls);
-        let sum = taken.open + taken.waiting;
+        let sum = taken.open + taken.closing + taken.waiting;
         // The last ones are found by chance only: a fiftieth is as good as none.
         let is_full = all > 0 && sum + all / 50 >= all;
         let findings = facts
@@ -99,12 +105,13 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
             let mut evidence = findings;
             if is_full {
                 evidence.push(state(format!(
-                    "{} of {} local ports are taken towards {}: {} by open connections, {} in \
-                     TIME-WAIT",
+                    "{} of {} local ports are taken towards {}: {} by open connections, {} by \
+                     connections that the peer has not closed (FIN-WAIT), {} in TIME-WAIT",
                     count(sum),
                     count(all),
                     destination.peer,
                     count(taken.open),
+                    count(taken.closing),
                     count(taken.waiting),
                 )));
             }
@@ -147,9 +154,12 @@ fn exhausted(
     let wide = WIDE.1 - WIDE.0 + 1;
     if ports.number() * 2 <= wide {
         let value = format!("{} {}", WIDE.0, WIDE.1);
-        let what = if taken.waiting > taken.open {
-            "keep connections open and use them again (most of these were closed right away); \
+        let what = if taken.closing > taken.open.max(taken.waiting) {
+            "let the peer close what this side has closed (tcp_fin_timeout ends the wait for it); \
              until then widen the range"
+        } else if taken.waiting > taken.open {
+            "keep connections open and use them again (most of these are closed already); until \
+             then widen the range"
         } else {
             "widen the range; more addresses on either side multiply it"
         };
@@ -208,6 +218,7 @@ mod tests {
             local: "10.0.0.2".parse().unwrap(),
             peer: "10.0.0.1:80".parse().unwrap(),
             ports: (40_000..40_000 + open).collect(),
+            closing: Vec::new(),
             time_wait: (40_000 + open..40_000 + open + waiting).map(|it| (it, age_ms)).collect(),
             process: None,
         });

@@ -14,6 +14,8 @@ mod udp;
 
 use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -70,7 +72,9 @@ fn inside(place: &Place, netns: &Netns, sample: Duration) -> Result<Facts, LiveE
     }
     facts.programs = program::read(&holders, netns.inode);
     facts.nginx = nginx::read(&facts.programs);
-    facts.own_roots = facts.nginx.iter().map(|it| it.pid).filter(|pid| sees_own(*pid)).collect();
+    let nginx = facts.nginx.iter();
+    facts.own_roots =
+        nginx.filter(|it| is_same_file(it.pid, &it.config)).map(|it| it.pid).collect();
     let javas = facts.programs.iter().filter(|it| it.process.command == "java");
     facts.jvms =
         javas.map(|it| jvm::parse(it.process.pid, &it.arguments, &it.environment)).collect();
@@ -118,13 +122,12 @@ fn udp_drops(before: &udp::Drops, after: &udp::Drops, holders: &Holders) -> Vec<
     found
 }
 
-/// Whether a process sees the same files as the caller: same mounts, same root.
-fn sees_own(pid: u32) -> bool {
-    let same = |name: &str| {
-        let of = |who: &str| fs::read_link(format!("/proc/{who}/{name}")).ok();
-        of("self") == of(&pid.to_string())
-    };
-    same("ns/mnt") && same("root")
+/// Whether a process and the caller have the same file by a name.
+fn is_same_file(pid: u32, path: &Path) -> bool {
+    let below = Path::new("/proc").join(pid.to_string()).join("root");
+    let theirs = fs::metadata(below.join(path.strip_prefix("/").unwrap_or(path)));
+    let number = |it: fs::Metadata| (it.dev(), it.ino());
+    theirs.is_ok_and(|it| fs::metadata(path).is_ok_and(|own| number(own) == number(it)))
 }
 
 /// Addresses of a namespace and the nameservers of the place, by which findings of a report are
