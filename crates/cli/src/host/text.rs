@@ -103,7 +103,9 @@ fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
         if change.changes_nothing() {
             return;
         }
-        page.labelled("risk", &change.risk);
+        if change.risk != "none" {
+            page.labelled("risk", &change.risk);
+        }
         match change.command {
             Some(_) => page.command("undo", &printable(&change.undo)),
             None => page.labelled("undo", &printable(&change.undo)),

@@ -1,7 +1,8 @@
 //! Kernel settings under `/proc/sys`, and the commands that change and restore one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use super::entry::Change;
 use super::place::Place;
@@ -63,10 +64,23 @@ pub const NAMES: &[&str] = &[
     "net.netfilter.nf_conntrack_udp_timeout_stream",
 ];
 
+/// Those with one value for the whole machine, which only its first namespace shows.
+const MACHINE: [&str; 7] = [
+    "net.core.netdev_budget",
+    "net.core.netdev_budget_usecs",
+    "net.core.netdev_max_backlog",
+    "net.core.rps_sock_flow_entries",
+    "net.ipv4.neigh.default.gc_thresh3",
+    "net.ipv4.tcp_max_orphans",
+    "net.ipv4.tcp_mem",
+];
+
 /// Values by name; several numbers are separated by one space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sysctls {
     values: BTreeMap<String, String>,
+    /// Those that the namespace may read and not set: one value for the whole machine.
+    machine: BTreeSet<&'static str>,
     /// Where commands are run.
     pub place: Place,
 }
@@ -74,11 +88,27 @@ pub struct Sysctls {
 impl Sysctls {
     /// Reads them in the calling thread's namespace.
     pub fn read(place: &Place) -> Self {
-        let value = |name: &&str| {
-            let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
-            Some(((*name).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
-        };
-        Self { values: NAMES.iter().filter_map(value).collect(), place: place.clone() }
+        let mut sysctls = Self { place: place.clone(), ..Self::default() };
+        for &name in NAMES {
+            let path = format!("/proc/sys/{}", name.replace('.', "/"));
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            sysctls.set(name, &text.split_whitespace().collect::<Vec<_>>().join(" "));
+            if fs::metadata(&path).is_ok_and(|it| it.mode() & 0o200 == 0) {
+                sysctls.machine.insert(name);
+            }
+        }
+        sysctls
+    }
+
+    /// Takes from the namespace that tcpwhy was started in what has one value for the whole machine
+    /// and is not shown elsewhere.
+    pub fn complete(&mut self, outer: &Self) {
+        for name in MACHINE {
+            if let (None, Some(value)) = (self.text(name), outer.text(name)) {
+                self.set(name, value);
+                self.machine.insert(name);
+            }
+        }
     }
 
     /// Sets a value, as a test's kernel has it.
@@ -104,18 +134,15 @@ impl Sysctls {
 
     /// The command that sets it.
     pub fn command(&self, name: &str, value: &str) -> String {
-        // The table of connections has one limit, which only the first namespace may set.
-        let place = if name == "net.netfilter.nf_conntrack_max" && self.is_elsewhere() {
-            Place::Here
-        } else {
-            self.place.clone()
-        };
+        let is_machines = self.machine.contains(name);
+        let place = if is_machines { Place::Here } else { self.place.clone() };
         let quoted = if value.contains(' ') { format!("'{value}'") } else { value.to_owned() };
         place.command(&format!("sysctl -w {name}={quoted}"))
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.place != Place::Here
+    /// Whether it has one value for the whole machine, which the namespace may not set.
+    pub fn is_machines(&self, name: &str) -> bool {
+        self.machine.contains(name)
     }
 
     /// A change of one setting, with the command that restores the present value.
@@ -124,7 +151,9 @@ impl Sysctls {
             Some(now) => self.command(name, now),
             None => "not set now".to_owned(),
         };
-        Change::command(what, self.command(name, value), risk, undo)
+        let machine = " (one value for the whole machine, set outside of the namespace)";
+        let machine = if self.is_machines(name) { machine } else { "" };
+        Change::command(format!("{what}{machine}"), self.command(name, value), risk, undo)
     }
 }
 

@@ -50,9 +50,8 @@ fn settings(facts: &Facts, names: &[&str]) -> String {
 fn limited_words(connection: &Connection, limited_us: u64, over_ns: u64) -> Evidence {
     let part = (limited_us as f64 / connection.busy_us().max(1) as f64).min(1.0);
     state(format!(
-        "{} held sending back for {} of {} ({} of the busy time) on the connection with {}",
-        "it",
-        duration(limited_us * 1_000),
+        "it held sending back for {} of {} ({} of the busy time) on the connection with {}",
+        duration((limited_us * 1_000).min(over_ns)),
         duration(over_ns),
         share(part),
         connection.peer,
@@ -155,7 +154,9 @@ fn peer_windows(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut limited: Vec<_> = held.filter(|it| is_limited(it, it.rwnd_limited_us())).collect();
     limited.sort_by_key(|it| std::cmp::Reverse(it.rwnd_limited_us()));
     let mut seen = HashSet::new();
-    limited.retain(|it| seen.insert((it.program(), it.peer.ip())));
+    // What a program of this host does not read has an entry of its own.
+    let unread = |end| facts.sockets.held.iter().any(|it| it.local == end && it.is_unread());
+    limited.retain(|it| !unread(it.peer) && seen.insert((it.program(), it.peer.ip())));
     let entries = limited.into_iter().take(3).map(|it| {
         let window = it.after.tcpi_snd_wnd_bytes.unwrap_or(0);
         let is_here = facts.addresses.contains(&it.peer.ip()) || it.peer.ip().is_loopback();

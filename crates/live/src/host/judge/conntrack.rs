@@ -8,7 +8,6 @@ use tcpwhy_core::report::units::{count, share};
 use super::Check;
 use crate::host::entry::{Change, Entry, Layer, Rank};
 use crate::host::facts::{Facts, reported, state};
-use crate::host::place::Place;
 
 pub const CHECKS: &[Check] = &[
     Check { id: "nf_conntrack_max", layer: Layer::Network, judge: table },
@@ -61,9 +60,6 @@ fn table(check: &Check, facts: &Facts) -> Vec<Entry> {
 fn larger(facts: &Facts, most: u64) -> Change {
     let target = (most * 4).max(65_536);
     let mut what = String::from("allow more entries");
-    if facts.place != Place::Here {
-        what += " (one limit for the whole machine, set outside of the namespace)";
-    }
     let established = "net.netfilter.nf_conntrack_tcp_timeout_established";
     if let Some(seconds) = facts.sysctls.number(established).filter(|&seconds| seconds > 86_400) {
         what += &format!(

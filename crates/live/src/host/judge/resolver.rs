@@ -31,8 +31,10 @@ fn option(facts: &Facts, what: &str, line: &str, risk: &str) -> Change {
 }
 
 fn local(check: &Check, facts: &Facts) -> Vec<Entry> {
-    let why = "without a cache on the host each look-up is a round trip to a resolver elsewhere; \
-               with one that does not answer, each look-up waits for its timeout";
+    if facts.resolver.file.is_none() {
+        return Vec::new();
+    }
+    let why = "without a cache on the host each look-up is a round trip to a resolver elsewhere";
     let Some(local) = &facts.resolver.local else {
         let entry = check.entry("name cache of this host", "none in resolv.conf", why);
         let findings = reported(facts.near_findings(&[Cause::DnsSlow]));
@@ -59,7 +61,8 @@ fn local(check: &Check, facts: &Facts) -> Vec<Entry> {
         "none",
         "put the present `nameserver` line back",
     );
-    let entry = check.entry(what, format!("does not answer: {failure}"), why);
+    let why = "each look-up of a name asks it, and fails, or waits for its timeout first";
+    let entry = check.entry(what, "named in resolv.conf, and does not answer", why);
     vec![entry.explains(&[Cause::DnsTimeout], evidence).ranked(Rank::Limit).change(change)]
 }
 

@@ -35,7 +35,10 @@ use crate::process::Holders;
 /// The namespace or process does not exist or may not be entered, or the kernel lists no sockets.
 pub fn gather(place: &Place, sample: Duration) -> Result<Facts, LiveError> {
     let netns = place.netns()?;
-    netns.inside(|| inside(place, &netns, sample))?
+    let outer = Sysctls::read(&Place::Here);
+    let mut facts = netns.inside(|| inside(place, &netns, sample))??;
+    facts.sysctls.complete(&outer);
+    Ok(facts)
 }
 
 /// The same, in the calling thread's namespace.
@@ -95,6 +98,13 @@ fn unread(facts: &mut Facts, holders: &Holders) {
             ),
             needs: "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; use sudo".to_owned(),
         });
+    }
+    if facts.resolver.file.is_none() {
+        let needs = match &facts.place {
+            Place::Process(_) => "CAP_SYS_PTRACE, to see the files of the process; use sudo",
+            _ => "the file: there is none",
+        };
+        facts.unread.push(Unread { what: "resolv.conf".to_owned(), needs: needs.to_owned() });
     }
     for why in &facts.rules.unread {
         if why.contains("CAP_NET_ADMIN") || why.contains("not installed") {
