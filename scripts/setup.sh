@@ -79,6 +79,7 @@ for what in "$@"; do
         need nginx nginx-light
         need tcpdump tcpdump
         need ip iproute2
+        need iptables iptables
         ;;
     *)
         echo "usage: setup.sh build|lint|fuzz|test" >&2

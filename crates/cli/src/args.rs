@@ -72,6 +72,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::watch::EXAMPLES)]
     Watch(Box<crate::watch::Watch>),
+    /// Audits this host: what explains a symptom measured now, what to change, how to undo it
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::host::EXAMPLES)]
+    Host(Box<crate::host::Host>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

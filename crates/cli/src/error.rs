@@ -78,6 +78,12 @@ pub enum Error {
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
     #[cfg(target_os = "linux")]
+    #[error("{path} cannot be read")]
+    ReportFile { path: String, source: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error("{path} {source}; `tcpwhy FILE --json > {path}` makes one")]
+    HostReport { path: String, source: tcpwhy_live::host::ReportError },
+    #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]
@@ -108,7 +114,9 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 6] = ["explain", "lab", "compare", "sockets", "help", "completions"];
+const COMMANDS: [&str; 9] = [
+    "explain", "lab", "compare", "sockets", "watch", "drops", "host", "help", "completions",
+];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

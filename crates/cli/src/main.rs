@@ -6,6 +6,8 @@ mod compare;
 mod error;
 mod explain;
 #[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
 mod lab;
 mod nothing_left;
 mod one_of;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Watch(arguments)) => watch::run(&arguments),
+        Some(Command::Host(arguments)) => host::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -114,6 +114,8 @@ pub struct Entry {
     /// Bytes sent or waiting that are not acknowledged. Of a listener: its backlog, the largest
     /// accept queue.
     pub send_queue: u32,
+    /// Until its timer goes off, ms; of a TIME-WAIT one: until its port is free again.
+    pub timer_ms: u32,
     /// `TCP_INFO`; `None` for half-open and TIME-WAIT ones.
     pub tcp_info: Option<TcpInfo>,
     /// Memory; `None` as above.
@@ -239,6 +241,7 @@ fn parse(message: &[u8]) -> Option<Entry> {
         local: SocketAddr::new(address(8)?, port(4)),
         peer: SocketAddr::new(address(24)?, port(6)),
         cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
+        timer_ms: word(52),
         recv_queue: word(56),
         send_queue: word(60),
         uid: word(64),

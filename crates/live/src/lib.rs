@@ -15,6 +15,7 @@
 pub mod capture;
 pub mod diag;
 pub mod error;
+pub mod host;
 pub mod netns;
 pub mod options;
 pub mod privileges;

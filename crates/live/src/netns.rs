@@ -87,12 +87,17 @@ impl Netns {
         std::iter::once(own).chain(found.into_values()).collect()
     }
 
+    /// Whether it is that of the process, which all threads start in.
+    pub fn is_own(&self) -> bool {
+        self.name.is_none() || self.inode == Self::own().inode
+    }
+
     /// Runs `work` inside, on a thread of its own, so that the caller stays where it is.
     ///
     /// # Errors
     /// The namespace is gone, or may not be entered.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LiveError> {
-        if self.name.is_none() || self.inode == Self::own().inode {
+        if self.is_own() {
             return Ok(work());
         }
         let name = || self.name.clone().unwrap_or_default();

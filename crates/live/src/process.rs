@@ -12,7 +12,7 @@ use crate::error::LiveError;
 pub use ports::Ports;
 
 /// A process that holds a socket.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Process {
     /// Its number.
     pub pid: u32,

@@ -2,6 +2,8 @@
 
 pub mod packet;
 pub mod process;
+pub mod ethtool;
+pub mod mount;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -57,7 +57,7 @@ fn parse(text: &str) -> ListenerCounters {
 }
 
 /// Half-open connections of each listener: by its own address, or by the wildcard that took them.
-pub(super) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
+pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
     let listening = Listening::of(entries);
     let mut counts = HashMap::new();
     for entry in entries.iter().filter(|entry| entry.state == State::SynReceived) {

@@ -21,6 +21,7 @@ use crate::process::{Holders, Process};
 use crate::tcp_info::TcpInfo;
 
 pub use limits::{Conntrack, LocalPorts};
+pub(crate) use listeners::half_open;
 pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
@@ -209,7 +210,8 @@ fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
     (entries, counters)
 }
 
-fn list() -> Result<Vec<Entry>, LiveError> {
+/// All TCP sockets of the calling thread's namespace.
+pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     use State::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
         SynSent, TimeWait,

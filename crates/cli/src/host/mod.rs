@@ -1,0 +1,62 @@
+//! `tcpwhy host`: an audit of this host, ordered by what explains a symptom measured now.
+
+mod args;
+mod text;
+
+pub use args::{EXAMPLES, Host};
+
+use crate::error::Error;
+use crate::{output, terminal};
+use serde_json::json;
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+use tcpwhy_live::host::{Audit, AuditError, Entry, audit};
+
+/// Exit status where an entry explains a present symptom.
+const EXIT_EXPLAINS: u8 = 1;
+
+/// Audits the place asked for and prints what was found.
+///
+/// # Errors
+/// The place does not exist, the kernel refuses to list sockets, or the report cannot be read.
+pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
+    let report = match &arguments.for_report {
+        Some(path) => {
+            let read = |source| Error::ReportFile { path: path.display().to_string(), source };
+            Some(fs::read(path).map_err(read)?)
+        }
+        None => None,
+    };
+    let sample = Duration::from_nanos(arguments.sample_ns);
+    let audit = audit(&arguments.place(), sample, report.as_deref()).map_err(|error| {
+        match (error, &arguments.for_report) {
+            (AuditError::Report(source), Some(path)) => {
+                Error::HostReport { path: path.display().to_string(), source }
+            }
+            (AuditError::Live(error), _) => Error::Live(error),
+            (AuditError::Report(source), None) => Error::HostReport { path: String::new(), source },
+        }
+    })?;
+    if arguments.json {
+        output::print(&(serde_json::to_string_pretty(&json(arguments, &audit))? + "\n"))?;
+    } else {
+        let look = terminal::look(&arguments.display, arguments.all);
+        output::print(&text::render(&arguments.place(), &audit, &look))?;
+    }
+    let explains = audit.entries.iter().any(Entry::is_loud);
+    Ok(if explains { ExitCode::from(EXIT_EXPLAINS) } else { ExitCode::SUCCESS })
+}
+
+fn json(arguments: &Host, audit: &Audit) -> serde_json::Value {
+    json!({
+        "schema_version": 1,
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "netns": arguments.netns,
+        "pid": arguments.pid,
+        "sample_ns": audit.sample_ns,
+        "entries": audit.entries,
+        "findings": audit.findings,
+        "unread": audit.unread,
+    })
+}

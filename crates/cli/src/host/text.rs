@@ -1,0 +1,169 @@
+//! The audit for people: what explains a present symptom, with what to do; the rest in one line.
+
+use tcpwhy_core::report::units::{count, counted, duration, printable};
+use tcpwhy_core::report::{Look, Page, Paint, cut};
+use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
+
+/// The whole audit.
+pub fn render(place: &Place, audit: &Audit, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let loud: Vec<&Entry> = audit.entries.iter().filter(|entry| entry.is_loud()).collect();
+    let quiet: Vec<&Entry> = audit.entries.iter().filter(|entry| !entry.is_loud()).collect();
+    let paint = if loud.is_empty() { Paint::Good } else { Paint::Fault };
+    for (index, line) in headline(place, audit, &loud).into_iter().enumerate() {
+        let paint = if index == 0 { paint } else { Paint::Dim };
+        page.paragraph(Some(paint), &line, 0);
+    }
+    for finding in audit.findings.iter().filter(|finding| !finding.is_explained) {
+        page.warning(&unexplained(finding));
+    }
+    for unread in &audit.unread {
+        page.warning(&printable(&format!("not read: {} ({})", unread.what, unread.needs)));
+    }
+    for (index, entry) in loud.iter().enumerate() {
+        page.gap();
+        explained(index + 1, entry, look, &mut page);
+    }
+    page.gap();
+    rest(&quiet, look, &mut page);
+    page.finish()
+}
+
+fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
+    let place = match place {
+        Place::Here => "on this host".to_owned(),
+        Place::Named(name) => format!("in network namespace {}", printable(name)),
+        Place::Process(pid) => format!("in the network namespace of process {pid}"),
+    };
+    let against = match audit.findings.len() as u64 {
+        0 => String::new(),
+        findings => {
+            format!("; compared with {} of the report", counted(findings, "finding", "findings"))
+        }
+    };
+    let sample = duration(audit.sample_ns);
+    let measured =
+        format!("Measured {place} over {sample}: counters that grow, queues, tables{against}.");
+    let Some(first) = loud.first() else {
+        return vec![format!("Nothing {place} explains a symptom now."), measured];
+    };
+    let causes: Vec<_> = first.explains.iter().map(|cause| cause.id()).collect();
+    let what = printable(&first.what);
+    let first = match &causes[..] {
+        [] => format!("Packets are lost now: {what}."),
+        causes => format!("{what} explains {} now.", causes.join(", ")),
+    };
+    let more = match loud.len() as u64 - 1 {
+        0 => String::new(),
+        more => format!(" {} below.", counted(more, "further entry", "further entries")),
+    };
+    vec![first + &more, measured]
+}
+
+fn unexplained(finding: &Finding) -> String {
+    let start = format!("finding {} of the report ({})", finding.finding, finding.cause.id());
+    let end = printable(&finding.endpoint);
+    match finding.whose {
+        Whose::Elsewhere => format!(
+            "{start}: the culprit is the {} {end}, which is not this host: run `tcpwhy host \
+             --for-report` there",
+            finding.role
+        ),
+        Whose::Here => format!(
+            "{start}: the culprit is the {} {end} on this host, and no setting read here explains it",
+            finding.role
+        ),
+        Whose::Beside => {
+            format!(
+                "{start}: the culprit is the {} {end}, and nothing here explains it",
+                finding.role
+            )
+        }
+    }
+}
+
+fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
+    let causes: Vec<_> = entry.explains.iter().map(|cause| cause.id()).collect();
+    let causes = if causes.is_empty() { "drops".to_owned() } else { causes.join(", ") };
+    let title = format!("{number}  {}", printable(&entry.what));
+    page.line(&look.paint(Paint::Bold, &title));
+    let explains = format!("{} ({} layer)", look.paint(Paint::Fault, &causes), entry.layer.name());
+    page.line(&format!("  {}{explains}", look.paint(Paint::Dim, "explains   ")));
+    page.labelled("value", &printable(&entry.value));
+    for (index, evidence) in evidence(&entry.evidence).iter().enumerate() {
+        page.labelled(if index == 0 { "evidence" } else { "" }, &printable(evidence));
+    }
+    page.labelled("why", &entry.why);
+    if let Some(change) = &entry.change {
+        page.labelled("do", &printable(&change.what));
+        if let Some(command) = &change.command {
+            page.command("", &printable(command));
+        }
+        // A search for the reason changes nothing: there is neither risk nor undo.
+        if change.changes_nothing() {
+            return;
+        }
+        if change.risk != "none" {
+            page.labelled("risk", &change.risk);
+        }
+        match change.command {
+            Some(_) => page.command("undo", &printable(&change.undo)),
+            None => page.labelled("undo", &printable(&change.undo)),
+        }
+    }
+}
+
+/// The evidence in sentences; counters are one of them.
+fn evidence(all: &[Evidence]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let counters = all.iter().filter_map(|evidence| match evidence {
+        Evidence::Counter { counter, grew_by, .. } => {
+            Some(format!("{counter} by {}", count(*grew_by)))
+        }
+        _ => None,
+    });
+    let counters: Vec<_> = counters.collect();
+    let over = all.iter().find_map(|evidence| match evidence {
+        Evidence::Counter { over_ns, .. } => Some(*over_ns),
+        _ => None,
+    });
+    if let Some(over_ns) = over {
+        sentences.push(format!("grew in {}: {}", duration(over_ns), counters.join(", ")));
+    }
+    for evidence in all {
+        match evidence {
+            Evidence::Counter { .. } => {}
+            Evidence::State { sentence } => sentences.push(sentence.clone()),
+            Evidence::Report { finding, cause, headline } => sentences
+                .push(format!("finding {finding} of the report ({}): {headline}", cause.id())),
+        }
+    }
+    sentences
+}
+
+/// What explains nothing: by name, or whole where all is asked for.
+fn rest(quiet: &[&Entry], look: &Look, page: &mut Page) {
+    if !look.all {
+        let mut names: Vec<&str> = quiet.iter().map(|entry| entry.check).collect();
+        names.dedup();
+        let number = counted(quiet.len() as u64, "thing", "things");
+        let text = format!("{number} looked at explain nothing now (--all shows them):");
+        page.paragraph(Some(Paint::Dim), &text, 0);
+        let names = cut(&names.join(", "), look.width.saturating_sub(2));
+        page.line(&look.paint(Paint::Dim, &format!("  {names}")));
+        return;
+    }
+    for layer in Layer::ALL {
+        let here: Vec<_> = quiet.iter().filter(|entry| entry.layer == layer).collect();
+        if here.is_empty() {
+            continue;
+        }
+        page.gap();
+        let title = format!("{} layer: explains nothing now", layer.name());
+        page.line(&look.paint(Paint::Bold, &title));
+        for entry in here {
+            page.item(&printable(&format!("{}: {}", entry.what, entry.value)));
+            page.paragraph(Some(Paint::Dim), &entry.why, 6);
+        }
+    }
+}

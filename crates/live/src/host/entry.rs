@@ -1,0 +1,236 @@
+//! An entry of the audit: a setting, limit or queue of this host, and what it explains.
+
+use serde::{Serialize, Serializer};
+use tcpwhy_core::cause::Cause;
+
+/// Where in the host it belongs, from the program down to the cable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// Settings and limits of programs, name resolution.
+    Application,
+    /// Sockets: queues, buffers, ports.
+    Socket,
+    /// TCP and UDP of the kernel.
+    Transport,
+    /// IP, packet filter, neighbours.
+    Network,
+    /// Interfaces, queues and interrupts.
+    Link,
+}
+
+impl Layer {
+    /// All, top down.
+    pub const ALL: [Self; 5] =
+        [Self::Application, Self::Socket, Self::Transport, Self::Network, Self::Link];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Application => "application",
+            Self::Socket => "socket",
+            Self::Transport => "transport",
+            Self::Network => "network",
+            Self::Link => "link",
+        }
+    }
+}
+
+/// What shows that an entry explains a symptom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Evidence {
+    /// A kernel counter grew during the sample.
+    Counter {
+        /// `TABLE.COUNTER`, as the kernel spells both.
+        counter: String,
+        /// By how much.
+        grew_by: u64,
+        /// Length of the sample, ns.
+        over_ns: u64,
+    },
+    /// What the kernel showed during the sample.
+    State {
+        /// A sentence without the full stop.
+        sentence: String,
+    },
+    /// A finding of the report that was passed.
+    Report {
+        /// Its number in the report, from 1.
+        finding: usize,
+        /// Its cause.
+        #[serde(serialize_with = "id")]
+        cause: Cause,
+        /// Its headline.
+        headline: String,
+    },
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What to change, for people.
+    pub what: String,
+    /// The exact command; `None` where the change is made in a program or a file.
+    pub command: Option<String>,
+    /// What the change may break.
+    pub risk: String,
+    /// How to undo it: the exact command with the present value, or the text to put back.
+    pub undo: String,
+}
+
+/// How directly an entry explains a symptom: entries are ordered by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Rank {
+    /// A limit at which the kernel drops or refuses at this moment.
+    Limit,
+    /// A setting that makes it slow.
+    #[default]
+    Setting,
+    /// It follows from something else, on this host or on the path.
+    Consequence,
+}
+
+/// One line of the audit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Entry {
+    /// Id of the check that made it.
+    pub check: &'static str,
+    /// Where it belongs.
+    pub layer: Layer,
+    /// What it is.
+    pub what: String,
+    /// Its value now.
+    pub value: String,
+    /// Why it matters.
+    pub why: String,
+    /// The causes that it explains now; none: it explains no present symptom.
+    #[serde(serialize_with = "ids")]
+    pub explains: Vec<Cause>,
+    /// What shows it.
+    pub evidence: Vec<Evidence>,
+    /// What to do; `None` where nothing needs to be done on this host.
+    pub change: Option<Change>,
+    /// How directly.
+    #[serde(skip)]
+    pub rank: Rank,
+}
+
+fn id<S: Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(cause.id())
+}
+
+fn ids<S: Serializer>(causes: &[Cause], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(causes.iter().map(|cause| cause.id()))
+}
+
+impl Entry {
+    /// One that explains nothing so far.
+    pub fn new(
+        check: &'static str,
+        layer: Layer,
+        what: impl Into<String>,
+        value: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            layer,
+            what: what.into(),
+            value: value.into(),
+            why: why.into(),
+            explains: Vec::new(),
+            evidence: Vec::new(),
+            change: None,
+            rank: Rank::default(),
+        }
+    }
+
+    /// Adds what it explains, unless there is no evidence for it.
+    #[must_use]
+    pub fn explains(mut self, causes: &[Cause], evidence: Vec<Evidence>) -> Self {
+        if !evidence.is_empty() {
+            for &cause in causes {
+                if !self.explains.contains(&cause) {
+                    self.explains.push(cause);
+                }
+            }
+            self.evidence.extend(evidence);
+        }
+        self
+    }
+
+    /// Sets how directly it explains.
+    #[must_use]
+    pub fn ranked(mut self, rank: Rank) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// Sets what to do.
+    #[must_use]
+    pub fn change(mut self, change: Change) -> Self {
+        self.change = Some(change);
+        self
+    }
+
+    /// Whether it explains a present symptom. One without a cause (datagrams that a program loses)
+    /// is the symptom's own.
+    pub fn is_loud(&self) -> bool {
+        !self.evidence.is_empty()
+    }
+
+    /// Place in the audit: what explains the report's first finding, then limits that are hit now,
+    /// by how often; then settings; then what follows from others.
+    pub(super) fn key(&self) -> (usize, Rank, std::cmp::Reverse<u64>, Layer) {
+        let finding = self.evidence.iter().filter_map(|evidence| match evidence {
+            Evidence::Report { finding, .. } => Some(*finding),
+            _ => None,
+        });
+        let grew = self.evidence.iter().filter_map(|evidence| match evidence {
+            Evidence::Counter { grew_by, .. } => Some(*grew_by),
+            _ => None,
+        });
+        let grew = std::cmp::Reverse(grew.max().unwrap_or(0));
+        (finding.min().unwrap_or(usize::MAX), self.rank, grew, self.layer)
+    }
+}
+
+/// How a change is undone that is none: it says where to look.
+const NOTHING: &str = "nothing was changed";
+
+impl Change {
+    /// Where to look for the reason; nothing is changed.
+    pub fn look(what: impl Into<String>) -> Self {
+        Self::by_hand(what, "none", NOTHING)
+    }
+
+    /// Whether it only says where to look.
+    pub fn changes_nothing(&self) -> bool {
+        self.undo == NOTHING
+    }
+
+    /// A change by a command.
+    pub fn command(
+        what: impl Into<String>,
+        command: impl Into<String>,
+        risk: impl Into<String>,
+        undo: impl Into<String>,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            command: Some(command.into()),
+            risk: risk.into(),
+            undo: undo.into(),
+        }
+    }
+
+    /// A change in a program or a file.
+    pub fn by_hand(
+        what: impl Into<String>,
+        risk: impl Into<String>,
+        undo: impl Into<String>,
+    ) -> Self {
+        Self { what: what.into(), command: None, risk: risk.into(), undo: undo.into() }
+    }
+}

@@ -1,0 +1,83 @@
+//! An audit of a running host, ordered by what explains a symptom measured now: counters that grow
+//! during a short sample, queues and tables at their limit, or the findings of a tcpwhy report.
+//!
+//! ```text
+//! read (/proc, /sys, netlink, configuration) ─► Facts ─► judge ─► Entry, the most direct first
+//! ```
+
+pub mod counters;
+pub mod database;
+pub mod entry;
+pub mod facts;
+pub mod judge;
+pub mod jvm;
+pub mod link;
+pub mod nginx;
+pub mod place;
+pub mod read;
+pub mod report;
+pub mod resolver;
+pub mod rules;
+pub mod sockets;
+pub mod sysctl;
+
+use std::time::Duration;
+
+use crate::error::LiveError;
+
+pub use entry::{Change, Entry, Evidence, Layer};
+pub use facts::Unread;
+pub use place::Place;
+pub use report::{Finding, ReportError, Whose};
+
+/// What an audit found.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    /// Length of the sample, ns.
+    pub sample_ns: u64,
+    /// Entries: what explains a present symptom first, then the rest.
+    pub entries: Vec<Entry>,
+    /// Findings of the report that was passed.
+    pub findings: Vec<Finding>,
+    /// What could not be read.
+    pub unread: Vec<Unread>,
+}
+
+/// Why an audit failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The host could not be read.
+    #[error("{0}")]
+    Live(#[from] LiveError),
+    /// The report could not be used.
+    #[error("{0}")]
+    Report(#[from] ReportError),
+}
+
+/// Audits a place over a sample of this length, with a report where one is passed.
+///
+/// # Errors
+/// The place does not exist or may not be entered, the kernel lists no sockets, or the report is
+/// none.
+pub fn audit(place: &Place, sample: Duration, report: Option<&[u8]>) -> Result<Audit, AuditError> {
+    if let Some(text) = report {
+        // What is no report is said before the sample is taken.
+        report::parse(text, &[], &[])?;
+    }
+    let mut facts = read::gather(place, sample)?;
+    if let Some(text) = report {
+        let (addresses, nameservers) = read::ends(&facts);
+        facts.findings = report::parse(text, addresses, nameservers)?;
+    }
+    let entries = judge::judge(&facts);
+    let mut findings = facts.findings;
+    for finding in &mut findings {
+        let explains = |entry: &Entry| {
+            entry.evidence.iter().any(|it| {
+                matches!(it, Evidence::Report { finding: number, .. } if *number == finding.finding)
+            })
+        };
+        finding.is_explained = entries.iter().any(explains);
+    }
+    Ok(Audit { sample_ns: facts.growth.over_ns, entries, findings, unread: facts.unread })
+}

@@ -1,0 +1,42 @@
+//! Which network namespace is audited, and how a command is run in it.
+
+use crate::error::LiveError;
+use crate::netns::Netns;
+
+/// The namespace to audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The caller's own.
+    #[default]
+    Here,
+    /// One by its name under `ip netns`.
+    Named(String),
+    /// The one of a process; name resolution is read as the process sees it.
+    Process(u32),
+}
+
+impl Place {
+    /// The namespace.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn netns(&self) -> Result<Netns, LiveError> {
+        match self {
+            Self::Here => Ok(Netns::own()),
+            Self::Named(name) => Netns::find(name),
+            Self::Process(pid) => Netns::of_process(*pid),
+        }
+    }
+
+    /// `command` as a shell outside of the namespace runs it.
+    pub fn command(&self, command: &str) -> String {
+        match self {
+            Self::Here => command.to_owned(),
+            Self::Named(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("nsenter -t {name} -n {command}")
+            }
+            Self::Named(name) => format!("ip netns exec {name} {command}"),
+            Self::Process(pid) => format!("nsenter -t {pid} -n {command}"),
+        }
+    }
+}
