@@ -60,9 +60,13 @@ pub(super) fn read() -> Snapshot {
     pairs(&file("netstat"), counters);
     pairs(&file("snmp"), counters);
     columns(&file("snmp6"), counters);
-    conntrack(&file("stat/nf_conntrack"), counters);
-    // A namespace whose interfaces may not be listed has the other counters.
+    // What cannot be listed is missing; the other counters still tell.
     let _ = netlink::read(counters);
+    match file("stat/nf_conntrack") {
+        // A kernel without CONFIG_NF_CONNTRACK_PROCFS.
+        text if text.is_empty() => drop(netlink::conntrack(counters)),
+        text => conntrack(&text, counters),
+    }
     snapshot.conntrack = conntrack_use();
     for name in ["udp", "udp6"] {
         snapshot.sockets.extend(udp(&file(name)));

@@ -90,7 +90,8 @@ impl Watch {
         };
         let own = Netns::own();
         let only = only.map(|netns| if netns.inode == own.inode { own } else { netns });
-        let scope = Scope { netns: only.as_ref().and_then(|netns| netns.inode.try_into().ok()) };
+        let netns = only.as_ref().and_then(|netns| netns.inode.try_into().ok());
+        let scope = Scope { netns, ..Scope::default() };
         let (session, missing) = Session::open(&[HookKind::Drop], &scope);
         let mut namespaces = BTreeMap::new();
         let is_only = only.is_some();

@@ -1,5 +1,5 @@
-//! Interfaces and their queues, by netlink (rtnetlink(7)). Read first: linux/if_link.h,
-//! linux/gen_stats.h.
+//! Interfaces, their queues, and connection tracking, by netlink (rtnetlink(7)). Read first:
+//! linux/if_link.h, linux/gen_stats.h, linux/netfilter/nfnetlink_conntrack.h.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -8,6 +8,14 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 const NETLINK_ROUTE: i32 = 0;
+const NETLINK_NETFILTER: i32 = 12;
+/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS_CPU`.
+const CTNETLINK_GET_STATS_CPU: u16 = 1 << 8 | 4;
+/// `struct nfgenmsg`.
+const NFGENMSG_BYTES: usize = 4;
+/// `enum ctattr_stats_cpu` (linux/netfilter/nfnetlink_conntrack.h).
+const CONNTRACK_STATS: [(u16, &str); 5] =
+    [(4, "invalid"), (8, "insert"), (9, "insert_failed"), (10, "drop"), (11, "early_drop")];
 const RTM_GETLINK: u16 = 18;
 const RTM_GETQDISC: u16 = 38;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
@@ -40,7 +48,7 @@ const LINK_DROPS: [(usize, &str); 6] = [
 /// The kernel refuses to list them.
 pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
     let mut names = BTreeMap::new();
-    dump(RTM_GETLINK, LINK_BYTES, |message| {
+    dump(NETLINK_ROUTE, RTM_GETLINK, LINK_BYTES, |message| {
         let Some(index) = word(message, 4) else { return };
         let Some(name) = attribute(&message[LINK_BYTES..], IFLA_IFNAME).and_then(text) else {
             return;
@@ -54,7 +62,7 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
         }
         names.insert(index, name);
     })?;
-    dump(RTM_GETQDISC, QDISC_BYTES, |message| {
+    dump(NETLINK_ROUTE, RTM_GETQDISC, QDISC_BYTES, |message| {
         let Some(name) = word(message, 4).and_then(|index| names.get(&index)) else { return };
         let attributes = &message[QDISC_BYTES..];
         let kind = attribute(attributes, TCA_KIND).and_then(text).unwrap_or_default();
@@ -69,8 +77,29 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
     })
 }
 
-fn dump(kind: u16, body_bytes: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-    let protocol = Some(Protocol::from(NETLINK_ROUTE));
+/// Adds what connection tracking counts, as `conntrack -S` names it.
+///
+/// # Errors
+/// The kernel has no connection tracking, or the caller no `CAP_NET_ADMIN`.
+pub(super) fn conntrack(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
+    dump(NETLINK_NETFILTER, CTNETLINK_GET_STATS_CPU, NFGENMSG_BYTES, |message| {
+        for (kind, name) in CONNTRACK_STATS {
+            let value = attribute(&message[NFGENMSG_BYTES..], kind).and_then(|it| word(it, 0));
+            if let Some(value) = value {
+                let value = u64::from(u32::from_be(value));
+                *counters.entry(format!("conntrack:{name}")).or_default() += value;
+            }
+        }
+    })
+}
+
+fn dump(
+    protocol: i32,
+    kind: u16,
+    body_bytes: usize,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let protocol = Some(Protocol::from(protocol));
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, protocol)?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut request = vec![0; NLMSG_HEADER_BYTES + body_bytes];
@@ -135,6 +164,15 @@ mod tests {
         read(&mut counters).unwrap();
         assert!(counters.contains_key("dev lo rx_dropped"), "{counters:?}");
         assert!(counters.contains_key("qdisc lo noqueue drops"), "{counters:?}");
+    }
+
+    #[test]
+    fn connection_tracking_has_counters() {
+        let mut counters = BTreeMap::new();
+        match conntrack(&mut counters) {
+            Ok(()) => assert!(counters.contains_key("conntrack:insert_failed"), "{counters:?}"),
+            Err(error) => println!("skipped: connection tracking cannot be asked here: {error}"),
+        }
     }
 
     #[test]

@@ -22,8 +22,9 @@ INLINE u32 netns_of(struct sock *sk) {
     return READ(READ(sk->__sk_common.skc_net.net)->ns.inum);
 }
 
-// Fills in the ends of a socket, its own end as the source. False where it is no IP socket.
-INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
+// Fills in the ends of a request for a connection, its own end as the source: the fields that it
+// shares with a socket. False where it is not of IP.
+INLINE int flow_of_request(struct sock *sk, struct flow *flow) {
     u16 family = READ(sk->__sk_common.skc_family);
     if (family == AF_INET_) {
         flow->ip_version = 4;
@@ -38,8 +39,28 @@ INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
     }
     flow->source_port = READ(sk->__sk_common.skc_num);
     flow->destination_port = BE16(READ(sk->__sk_common.skc_dport));
+    flow->protocol = IPPROTO_TCP_;
     flow->netns = netns_of(sk);
     return 1;
+}
+
+// The same of a TCP socket. One that is closing has given its number back and still knows its port.
+INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
+    if (!flow_of_request(sk, flow))
+        return 0;
+    if (flow->source_port == 0)
+        flow->source_port = BE16(READ(((struct inet_sock *)sk)->inet_sport));
+    return 1;
+}
+
+// Sockets of TCP in the namespace that is looked at.
+INLINE int is_tcp_in_scope(struct sock *sk) {
+    u16 family = READ(sk->__sk_common.skc_family);
+    if (family != AF_INET_ && family != AF_INET6_)
+        return 0;
+    if (READ(sk->sk_protocol) != IPPROTO_TCP_)
+        return 0;
+    return scope_netns == 0 || scope_netns == netns_of(sk);
 }
 
 INLINE int in_scope(u32 netns) {

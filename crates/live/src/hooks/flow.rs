@@ -71,6 +71,13 @@ impl Fields<'_> {
         });
         Seen { flow, protocol, ethertype, netns }
     }
+
+    /// Text that ends at its first zero byte.
+    pub(super) fn text<const N: usize>(&mut self) -> String {
+        let bytes: [u8; N] = self.take();
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(N);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
 }
 
 fn address(ip_version: u8, bytes: [u8; 16]) -> IpAddr {

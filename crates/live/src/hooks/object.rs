@@ -2,14 +2,19 @@
 //! the hook's folder turns into its record.
 
 use std::fmt::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use aya::maps::{Array, HashMap, MapData};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::Program;
 use aya::{Btf, Ebpf, EbpfLoader};
 
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
 /// detaches them when the process ends, however it ends.
-pub(super) struct Object(Ebpf);
+pub(super) struct Object {
+    ebpf: Ebpf,
+    /// Records, where the hook writes some.
+    ring: Option<RingBuf<MapData>>,
+}
 
 impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
@@ -22,7 +27,28 @@ impl Object {
         for name in names {
             attach(&mut ebpf, &name, btf)?;
         }
-        Ok(Self(ebpf))
+        let ring = ebpf.take_map("ring").map(RingBuf::try_from).transpose();
+        Ok(Self { ebpf, ring: ring.map_err(|error| chain(&error))? })
+    }
+
+    /// Fills in the processes that the hook looks at.
+    pub(super) fn choose(&mut self, pids: &[u32]) -> Result<(), String> {
+        let Some(map) = self.ebpf.map_mut("pids") else { return Ok(()) };
+        let mut map = HashMap::<&mut MapData, u32, u32>::try_from(map).map_err(|it| chain(&it))?;
+        pids.iter().try_for_each(|pid| map.insert(pid, 1, 0)).map_err(|error| chain(&error))
+    }
+
+    /// The descriptor that can be read while there are records.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Calls `take` with each record that is there.
+    pub(super) fn records(&mut self, mut take: impl FnMut(&[u8])) {
+        let Some(ring) = &mut self.ring else { return };
+        while let Some(record) = ring.next() {
+            take(&record);
+        }
     }
 
     /// Calls `take` with each key and value of a hash map.
@@ -31,7 +57,7 @@ impl Object {
         map: &str,
         mut take: impl FnMut(&[u8; K], &[u8; V]),
     ) {
-        let Some(map) = self.0.map(map) else { return };
+        let Some(map) = self.ebpf.map(map) else { return };
         let Ok(map) = HashMap::<&MapData, [u8; K], [u8; V]>::try_from(map) else {
             unreachable!("the C record and the Rust record differ in size")
         };
@@ -43,7 +69,7 @@ impl Object {
 
     /// The only entry of an array of one counter.
     pub(super) fn counter(&self, map: &str) -> u64 {
-        let map = self.0.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
+        let map = self.ebpf.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
         map.and_then(|map| map.get(&0, 0).ok()).unwrap_or(0)
     }
 }
