@@ -80,6 +80,9 @@ for what in "$@"; do
         need tcpdump tcpdump
         need ip iproute2
         need iptables iptables
+        # The kernel hooks; without clang a build leaves them out.
+        need clang clang
+        need nft nftables
         ;;
     *)
         echo "usage: setup.sh build|lint|fuzz|test" >&2

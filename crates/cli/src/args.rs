@@ -76,6 +76,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::host::EXAMPLES)]
     Host(Box<crate::host::Host>),
+    /// Shows which packets the kernel drops, why, where, and what to do
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::drops::EXAMPLES)]
+    Drops(Box<crate::drops::Drops>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

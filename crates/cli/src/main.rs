@@ -3,6 +3,8 @@
 mod analysis;
 mod args;
 mod compare;
+#[cfg(target_os = "linux")]
+mod drops;
 mod error;
 mod explain;
 #[cfg(target_os = "linux")]
@@ -46,7 +48,10 @@ fn main() -> ExitCode {
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Watch(arguments)) => watch::run(&arguments),
+        #[cfg(target_os = "linux")]
         Some(Command::Host(arguments)) => host::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Drops(arguments)) => drops::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

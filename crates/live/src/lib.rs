@@ -14,8 +14,10 @@
 
 pub mod capture;
 pub mod diag;
+pub mod drops;
 pub mod error;
 pub mod host;
+pub mod hooks;
 pub mod netns;
 pub mod options;
 pub mod privileges;

@@ -4,6 +4,8 @@ pub mod packet;
 pub mod process;
 pub mod ethtool;
 pub mod mount;
+pub mod clock;
+pub mod wait;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,0 +1,239 @@
+//! Kernel hooks (eBPF): what neither a capture nor a list of sockets shows. Programs are attached
+//! to the kernel's BTF tracepoints (`tp_btf`); fields are found by name in the running kernel's
+//! BTF (CO-RE), so that one binary serves all kernels that have the tracepoint.
+//!
+//! ```text
+//! kernel:  drop/drop.bpf.c   counts in a map, or writes a record into a ring
+//! here:    Session::open ─► poll (records of rings)
+//!                        └► summary (maps: counts since the session was opened)
+//! ```
+//!
+//! A hook is a folder: the C program, its record (`.h`, whose size is asserted in C and where it is
+//! read), and the Rust side. The build compiles the programs with clang; without clang the binary
+//! has no hooks, [`BUILT`] is false, and every hook is [`Unavailable`] with that reason.
+//!
+//! Nothing is pinned: programs, maps and links are descriptors of this process, and the kernel
+//! removes them when it ends, also when it is killed.
+//!
+//! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
+//!
+//! | hook | tracepoints | says | does not see |
+//! |---|---|---|---|
+//! | drop | kfree_skb (Linux 5.17) | packets dropped, by reason, function, flow | a SYN that a full listener ignores, which is no drop to the kernel |
+//! | retransmit | tcp_retransmit_skb, tcp_retransmit_synack | segments sent again, by connection and kind | – |
+//! | unread | sk_data_ready, sock_recv_length | how long data lay unread, by socket and reader | readers by `splice`; a receive low-water mark counts as nothing there |
+//! | sndbuf_wait | tcp_sendmsg_locked (Linux 6.15), sock_send_length | waits for send-buffer memory, by socket and sender | senders that poll before each call |
+//! | state | inet_sock_set_state | connections that open and close, with owner | the owner of an accepted connection before it is closed |
+//! | options | sys_enter, sys_exit | setsockopt, bind, listen of chosen processes | programs of 32 bits, io_uring |
+//!
+//! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
+//! a ring that was read too late, is counted in [`Summary::lost`].
+
+mod btf;
+mod drop;
+mod flow;
+mod object;
+mod options;
+mod program;
+mod retransmit;
+mod sndbuf_wait;
+mod state;
+mod symbols;
+mod unavailable;
+mod unread;
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use std::{fs, io};
+
+use aya::{Btf, Endianness};
+use serde::Serialize;
+
+pub use drop::Drop;
+pub use flow::Flow;
+pub use options::{Call, What};
+pub use program::BUILT;
+pub use retransmit::Retransmits;
+pub use sndbuf_wait::SndbufWait;
+pub use state::StateChange;
+pub use unavailable::{Lack, Unavailable};
+pub use unread::Unread;
+
+pub use crate::sys::clock::realtime_offset_ns;
+use crate::sys::wait;
+use object::Object;
+
+/// A kind of hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookKind {
+    /// Packets that the kernel drops, by reason, place and flow: [`Summary::drops`].
+    Drop,
+    /// Segments that are sent again, by connection and kind: [`Summary::retransmits`].
+    Retransmit,
+    /// How long received data lay unread, by socket: [`Summary::unread`].
+    Unread,
+    /// Waits of a sender for send-buffer memory, by socket: [`Summary::sndbuf_waits`].
+    SndbufWait,
+    /// Connections that open and close: [`Record::State`].
+    State,
+    /// `setsockopt`, `bind` and `listen` calls of [`Scope::pids`]: [`Record::Call`].
+    Options,
+}
+
+impl HookKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Drop, Self::Retransmit, Self::Unread, Self::SndbufWait, Self::State, Self::Options];
+}
+
+/// What the hooks look at; empty fields ask for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Inode of the only network namespace to look at. [`HookKind::Options`] ignores it.
+    pub netns: Option<u32>,
+    /// Processes. [`HookKind::Options`] looks at these and no others; of
+    /// [`HookKind::Unread`] and [`HookKind::SndbufWait`] the summary has only sockets that one of
+    /// them used last, and of [`HookKind::State`] only changes by one of them are returned. Drops
+    /// and retransmissions happen outside of processes and are not selected.
+    pub pids: Vec<u32>,
+}
+
+/// Hooks that are attached. They are detached when this is dropped.
+#[derive(Default)]
+pub struct Session {
+    hooks: BTreeMap<HookKind, Object>,
+    scope: Scope,
+    /// Values of `enum skb_drop_reason` of the running kernel.
+    reasons: BTreeMap<u32, String>,
+}
+
+/// What happened once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A connection or listener opened or closed.
+    State(StateChange),
+    /// A process set up a socket.
+    Call(Call),
+}
+
+/// What the hooks counted since the session was opened, by flow. Of each flow the source is this
+/// host's end (of [`Drop`]: the sender of the packet), so that the connection of a capture with
+/// these two ends, in either order, is the same one.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Summary {
+    /// Dropped packets.
+    pub drops: Vec<Drop>,
+    /// Retransmissions.
+    pub retransmits: Vec<Retransmits>,
+    /// Received data that lay unread.
+    pub unread: Vec<Unread>,
+    /// Senders that waited for send-buffer memory.
+    pub sndbuf_waits: Vec<SndbufWait>,
+    /// Events that a hook saw and that were not counted or recorded for want of room.
+    pub lost: BTreeMap<HookKind, u64>,
+}
+
+impl Session {
+    /// Attaches the hooks of `kinds`. Those that cannot be attached are returned with the reason;
+    /// the others work.
+    pub fn open(kinds: &[HookKind], scope: &Scope) -> (Self, Vec<Unavailable>) {
+        let none_of_them = |lack: Lack| {
+            let all = kinds.iter().map(|&hook| Unavailable { hook, lack: lack.clone() });
+            (Self::default(), all.collect())
+        };
+        if let Some(lack) = unavailable::before_loading() {
+            return none_of_them(lack);
+        }
+        let bytes = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+        let Ok(btf) = Btf::parse(&bytes, Endianness::default()) else {
+            return none_of_them(Lack::NoBtf);
+        };
+        let reasons = btf::enum_names(&bytes, "skb_drop_reason");
+        let mut session = Self { hooks: BTreeMap::new(), scope: scope.clone(), reasons };
+        let mut missing = Vec::new();
+        for &hook in kinds {
+            match session.attach(hook, &btf) {
+                Ok(()) => {}
+                Err(words) => missing.push(Unavailable { hook, lack: Lack::Refused(words) }),
+            }
+        }
+        (session, missing)
+    }
+
+    fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
+        let Some(elf) = program::of(hook) else { return Ok(()) };
+        let mut object = Object::load(elf, btf, self.scope.netns.unwrap_or(0))?;
+        object.choose(&self.scope.pids)?;
+        self.hooks.insert(hook, object);
+        Ok(())
+    }
+
+    /// Whether a hook is attached.
+    pub fn has(&self, hook: HookKind) -> bool {
+        self.hooks.contains_key(&hook)
+    }
+
+    /// Records of [`HookKind::State`] and [`HookKind::Options`] that came since the last call;
+    /// waits for one until `timeout`. The hooks keep about 10,000 records of each kind until they
+    /// are read.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn poll(&mut self, timeout: Duration) -> io::Result<Vec<Record>> {
+        let mut records = self.records();
+        if records.is_empty() {
+            let rings: Vec<BorrowedFd<'_>> =
+                self.hooks.values().filter_map(Object::readable).collect();
+            wait::readable(&rings, timeout)?;
+            records = self.records();
+        }
+        Ok(records)
+    }
+
+    fn records(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        let pids = &self.scope.pids;
+        for (&kind, object) in &mut self.hooks {
+            object.records(|bytes| match kind {
+                HookKind::State => {
+                    let change = state::parse(bytes);
+                    let wanted = change.filter(|it| chosen(pids, it.pid));
+                    records.extend(wanted.map(Record::State));
+                }
+                HookKind::Options => records.extend(options::parse(bytes).map(Record::Call)),
+                _ => {}
+            });
+        }
+        records
+    }
+
+    /// What was counted since the session was opened.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        let pids = &self.scope.pids;
+        for (&kind, object) in &self.hooks {
+            match kind {
+                HookKind::Drop => summary.drops = drop::read(object, &self.reasons),
+                HookKind::Retransmit => summary.retransmits = retransmit::read(object),
+                HookKind::Unread => summary.unread = unread::read(object),
+                HookKind::SndbufWait => summary.sndbuf_waits = sndbuf_wait::read(object),
+                HookKind::State | HookKind::Options => {}
+            }
+            let lost = object.counter("lost");
+            if lost > 0 {
+                summary.lost.insert(kind, lost);
+            }
+        }
+        summary.unread.retain(|it| chosen(pids, it.pid));
+        summary.sndbuf_waits.retain(|it| chosen(pids, Some(it.pid)));
+        summary
+    }
+}
+
+/// Whether a process is one of those asked for; all are where none is named.
+fn chosen(pids: &[u32], pid: Option<u32>) -> bool {
+    pids.is_empty() || pid.is_some_and(|pid| pids.contains(&pid))
+}

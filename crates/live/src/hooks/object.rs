@@ -1,0 +1,101 @@
+//! A compiled hook in the kernel: loaded, attached, and its maps read. Maps are read as bytes, which
+//! the hook's folder turns into its record.
+
+use std::fmt::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use aya::maps::{Array, HashMap, MapData, RingBuf};
+use aya::programs::Program;
+use aya::{Btf, Ebpf, EbpfLoader};
+
+/// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
+/// detaches them when the process ends, however it ends.
+pub(super) struct Object {
+    ebpf: Ebpf,
+    /// Records, where the hook writes some.
+    ring: Option<RingBuf<MapData>>,
+}
+
+impl Object {
+    /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
+    /// section names. What the kernel refuses is said in a sentence.
+    pub(super) fn load(elf: &[u8], btf: &Btf, netns: u32) -> Result<Self, String> {
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(btf)).override_global("scope_netns", &netns, true);
+        let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
+        let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            attach(&mut ebpf, &name, btf)?;
+        }
+        let ring = ebpf.take_map("ring").map(RingBuf::try_from).transpose();
+        Ok(Self { ebpf, ring: ring.map_err(|error| chain(&error))? })
+    }
+
+    /// Fills in the processes that the hook looks at.
+    pub(super) fn choose(&mut self, pids: &[u32]) -> Result<(), String> {
+        let Some(map) = self.ebpf.map_mut("pids") else { return Ok(()) };
+        let mut map = HashMap::<&mut MapData, u32, u32>::try_from(map).map_err(|it| chain(&it))?;
+        pids.iter().try_for_each(|pid| map.insert(pid, 1, 0)).map_err(|error| chain(&error))
+    }
+
+    /// The descriptor that can be read while there are records.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Calls `take` with each record that is there.
+    pub(super) fn records(&mut self, mut take: impl FnMut(&[u8])) {
+        let Some(ring) = &mut self.ring else { return };
+        while let Some(record) = ring.next() {
+            take(&record);
+        }
+    }
+
+    /// Calls `take` with each key and value of a hash map.
+    pub(super) fn each<const K: usize, const V: usize>(
+        &self,
+        map: &str,
+        mut take: impl FnMut(&[u8; K], &[u8; V]),
+    ) {
+        let Some(map) = self.ebpf.map(map) else { return };
+        let Ok(map) = HashMap::<&MapData, [u8; K], [u8; V]>::try_from(map) else {
+            unreachable!("the C record and the Rust record differ in size")
+        };
+        // An entry that the kernel removes meanwhile is an error of this step alone.
+        for (key, value) in map.iter().flatten() {
+            take(&key, &value);
+        }
+    }
+
+    /// The only entry of an array of one counter.
+    pub(super) fn counter(&self, map: &str) -> u64 {
+        let map = self.ebpf.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
+        map.and_then(|map| map.get(&0, 0).ok()).unwrap_or(0)
+    }
+}
+
+fn attach(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), String> {
+    let Some(Program::BtfTracePoint(program)) = ebpf.program_mut(name) else {
+        unreachable!("all programs of the hooks are BTF tracepoints")
+    };
+    // Programs are named as the tracepoint that they are attached to.
+    program.load(name, btf).map_err(|error| chain(&error))?;
+    program.attach().map_err(|error| chain(&error))?;
+    Ok(())
+}
+
+/// An error with its sources in one line, without the verifier's log.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let words = error.to_string();
+        let line = words.lines().next().unwrap_or_default();
+        if !text.ends_with(line) {
+            let colon = if text.is_empty() { "" } else { ": " };
+            let _ = write!(text, "{colon}{line}");
+        }
+        next = error.source();
+    }
+    text
+}
