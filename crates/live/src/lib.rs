@@ -17,6 +17,7 @@ pub mod diag;
 pub mod error;
 pub mod netns;
 pub mod options;
+pub mod pcapng;
 pub mod privileges;
 pub mod process;
 pub mod sockets;
