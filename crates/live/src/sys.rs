@@ -1,10 +1,10 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
-pub mod packet;
-pub mod process;
+pub mod clock;
 pub mod ethtool;
 pub mod mount;
-pub mod clock;
+pub mod packet;
+pub mod process;
 pub mod wait;
 
 use std::io;

@@ -236,5 +236,13 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
         );
     }
     page.paragraph(Some(Paint::Dim), &text, 0);
+    if !cost.saved.is_empty() {
+        page.gap();
+        page.line(&page.look.paint(Paint::Bold, "packets kept"));
+        for saved in &cost.saved {
+            let (cause, role, endpoint) = (saved.cause, saved.role, &saved.endpoint);
+            page.line(&format!("  {}   {cause}, {role} {endpoint}", printable(&saved.file)));
+        }
+    }
     page.finish()
 }

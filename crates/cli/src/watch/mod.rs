@@ -2,7 +2,10 @@
 
 mod args;
 mod budget;
+mod cuts;
+mod files;
 mod lines;
+mod metrics;
 mod screen;
 mod state;
 mod target;
@@ -12,6 +15,8 @@ pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
 use crate::terminal;
+use files::Files;
+use metrics::Server;
 use state::Reader;
 use std::process::ExitCode;
 use target::Target;
@@ -35,11 +40,18 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
         snap_bytes: asked.snaplen,
         ring_bytes: u32::try_from(asked.buffer).unwrap_or(u32::MAX),
     })?;
+    let interface = &asked.interface;
+    let ring = (asked.ring_size, asked.ring_files);
+    let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
+    let files = files.transpose()?;
+    let server = asked.metrics.map(Server::listen).transpose()?;
     let state = Reader::new(target.netns.clone());
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
     let mut watcher = Watcher::new(asked, target, capture, state, look);
+    watcher.keep(files);
+    watcher.serve(server);
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;

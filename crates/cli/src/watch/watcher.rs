@@ -2,7 +2,10 @@
 
 use super::args::Watch;
 use super::budget::Meter;
+use super::cuts::Cuts;
+use super::files::Files;
 use super::lines::{self, Beside, Cost};
+use super::metrics::{Counters, Server};
 use super::screen::Screen;
 use super::state::Reader;
 use super::target::Target;
@@ -44,6 +47,9 @@ pub struct Watcher<'a> {
     state: Reader,
     output: Output,
     block: Block,
+    files: Option<Files>,
+    cuts: Cuts,
+    server: Option<(Server, Counters)>,
     began: Instant,
     /// When the interval under way ends.
     due: Instant,
@@ -97,6 +103,9 @@ impl<'a> Watcher<'a> {
             state,
             output,
             block: Block::default(),
+            files: None,
+            cuts: Cuts::default(),
+            server: None,
             began,
             due: began + interval,
             looked: began,
@@ -108,6 +117,19 @@ impl<'a> Watcher<'a> {
             notes: Vec::new(),
             ended: None,
         }
+    }
+
+    /// Keeps packets in `files`.
+    pub fn keep(&mut self, files: Option<Files>) {
+        self.files = files;
+    }
+
+    /// Serves metrics.
+    pub fn serve(&mut self, server: Option<Server>) {
+        self.server = server.map(|mut server| {
+            server.begin();
+            (server, Counters::default())
+        });
     }
 
     /// Watches until `ending`, or until there is nothing to watch any more.
@@ -125,7 +147,7 @@ impl<'a> Watcher<'a> {
             let wait = until.unwrap_or(now).saturating_duration_since(now);
             // At least a tick of the clock: a wait of zero would spin.
             self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
-            self.take()?;
+            self.take();
             if self.looked.elapsed() >= LOOK {
                 self.looked = Instant::now();
                 self.look_around()?;
@@ -138,11 +160,13 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes the frames that were read.
-    fn take(&mut self) -> Result<(), Error> {
-        if !self.block.entries.is_empty() {
-            self.sliding.take(&self.block);
+    fn take(&mut self) {
+        if self.block.entries.is_empty() {
+            return;
         }
-        Ok(())
+        self.sliding.take(&self.block);
+        let said = self.files.as_mut().and_then(|files| files.take(&self.block));
+        said.into_iter().for_each(|text| self.note(text));
     }
 
     /// Budget, interface, process.
@@ -203,7 +227,13 @@ impl<'a> Watcher<'a> {
         self.complete(&mut report, mean);
         self.weigh(&mut report, Duration::ZERO);
         self.state.ask();
+        self.cut_out(&report);
         let cost = self.cost(false);
+        if let Some((server, counters)) = &mut self.server {
+            let share = self.capture.share().value();
+            counters.take(&self.sliding.whole(&inputs), 1.0 / share);
+            server.show(counters.page(&report, &cost, share));
+        }
         match &mut self.output {
             Output::Screen(screen) => {
                 let page = lines::page(&report, &cost, &self.notes, &self.look);
@@ -227,6 +257,13 @@ impl<'a> Watcher<'a> {
     fn input(&mut self) -> InputSummary {
         let summary = self.capture.summary();
         InputSummary { path: format!("live:{}", summary.path), ..summary.clone() }
+    }
+
+    /// Keeps the packets around findings that are new.
+    fn cut_out(&mut self, report: &Report) {
+        let Some(files) = &self.files else { return };
+        let said = self.cuts.take(report, files, &self.asked.interface);
+        said.into_iter().for_each(|text| self.note(text));
     }
 
     /// Adds what only the capture knows, and leaves out what it does on purpose.
@@ -258,7 +295,7 @@ impl<'a> Watcher<'a> {
             own_cpu_ns: cpu.as_nanos() as u64,
             own_cpu_share: share,
             open_connections: self.sliding.open_connections() as u64,
-            saved: Vec::new(),
+            saved: self.cuts.saved().to_vec(),
         }
     }
 
@@ -268,7 +305,7 @@ impl<'a> Watcher<'a> {
     /// It cannot be written.
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
-        self.take()?;
+        self.take();
         self.state.ask();
         self.note_share();
         let mean = self.shares_sum.0 / f64::from(self.shares_sum.1);
@@ -276,6 +313,7 @@ impl<'a> Watcher<'a> {
         let mut report = self.sliding.whole(&inputs);
         self.complete(&mut report, mean);
         self.weigh(&mut report, STATE_WAIT);
+        self.cut_out(&report);
         let cost = self.cost(true);
         if let Output::Screen(screen) = self.output {
             drop(screen);

@@ -157,6 +157,7 @@ mod tests {
             state,
             cookie: 0,
             inode: 0,
+            timer_ms: 0,
             uid: 0,
             recv_queue: 0,
             send_queue: 0,

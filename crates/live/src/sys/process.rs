@@ -1,6 +1,7 @@
 //! What a process does with itself: capabilities (capabilities(7)), signals, its own CPU time.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -108,4 +109,14 @@ pub fn cpu_time() -> Duration {
     // SAFETY: the kernel writes one `timespec`.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Locks a file for as long as it is open (flock(2)).
+///
+/// # Errors
+/// `WouldBlock` where another process has locked it.
+pub fn lock_file(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: flock takes plain integers, and the descriptor is open.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -20,6 +20,7 @@ pub(super) struct Begun {
 }
 
 /// A later IP fragment of a datagram from a server whose answer is waited for.
+#[derive(Clone)]
 pub(super) struct Rest {
     server: [u8; 16],
     /// The packet's identification.
