@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tcpwhy_lab::score::{Answers, Judged};
+use tcpwhy_lab::stage::INTERFACE;
 use tcpwhy_lab::verify::{Task, params_of};
 use tcpwhy_lab::{CaseResult, LabError, Labels, Request, run};
 
@@ -73,7 +74,9 @@ fn watched(
 fn watch(netns: &str, attached: Duration) -> Result<String, Error> {
     let attached = format!("{}ms", attached.as_millis());
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
-    command.args(["watch", "--netns", netns, "--for", &attached, "--budget", "none", "--json"]);
+    // The labels are true of what passes there; programs of a case may also talk to themselves.
+    command.args(["watch", "--netns", netns, "--interface", INTERFACE, "--for", &attached]);
+    command.args(["--budget", "none", "--json"]);
     let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().next_back();
