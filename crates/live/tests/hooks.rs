@@ -35,8 +35,13 @@ impl Place {
 
     /// Hooks that look at this namespace. As root they have to work.
     fn open(&self, kind: HookKind) -> Session {
+        self.open_sampled(kind, 0)
+    }
+
+    fn open_sampled(&self, kind: HookKind, sample_shift: u32) -> Session {
         let inode = Netns::find(&self.0).expect("the namespace").inode;
-        let scope = Scope { netns: inode.try_into().ok(), pids: vec![std::process::id()] };
+        let pids = vec![std::process::id()];
+        let scope = Scope { netns: inode.try_into().ok(), pids, sample_shift };
         let (session, missing) = Session::open(&[kind], &scope);
         assert!(missing.is_empty(), "root can attach {kind:?}: {missing:?}");
         session
@@ -112,6 +117,39 @@ fn a_socket_closed_with_unread_data_keeps_its_count() {
     let unread = unread.iter().find(|it| (it.flow.source, it.flow.destination) == (local, peer));
     let unread = unread.expect("the server's socket");
     assert!(unread.unread_at_close && unread.reads == 1, "{unread:?}");
+}
+
+#[test]
+fn a_sample_has_whole_connections_at_both_ends() {
+    let Some(place) = Place::new("sample") else { return };
+    for host in ["127.0.0.1", "[::1]"] {
+        let session = place.open_sampled(HookKind::Unread, 2);
+        let listener = place.inside(|| TcpListener::bind(format!("{host}:0")).expect("a port"));
+        let to = listener.local_addr().expect("an address");
+        let mut sockets = Vec::new();
+        for _ in 0..64 {
+            let mut client = place.inside(|| TcpStream::connect(to).expect("accepted"));
+            let (mut server, _) = listener.accept().expect("a connection");
+            client.write_all(&[1]).expect("it is sent");
+            server.read_exact(&mut [0]).expect("it came");
+            server.write_all(&[1]).expect("it is sent");
+            client.read_exact(&mut [0]).expect("it came");
+            sockets.extend([client, server]);
+        }
+        let mut wanted: Vec<Flow> = sockets.iter().map(flow).collect();
+        wanted.retain(|flow| flow.is_sampled(2));
+        wanted.sort_unstable();
+        let mut seen: Vec<Flow> = session.summary().unread.iter().map(|it| it.flow).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, wanted);
+        // 128 sockets, of which a quarter is expected.
+        assert!((8..=72).contains(&seen.len()), "{}", seen.len());
+    }
+}
+
+fn flow(socket: &TcpStream) -> Flow {
+    let (source, destination) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+    Flow { source, destination, protocol: 6 }
 }
 
 #[test]

@@ -111,8 +111,8 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
         Harm::CanHurt => ("can hurt", Paint::Warning),
         Harm::Harmless => ("harmless", Paint::Dim),
     };
-    let cause = line.cause.map(|cause| format!("  {}", cause.id())).unwrap_or_default();
-    page.line(&format!("{}{}", look.paint(paint, word), look.paint(Paint::Bold, &cause)));
+    let what = line.cause.map_or_else(|| line.subject.title(), |cause| cause.id());
+    page.line(&format!("{}  {}", look.paint(paint, word), look.paint(Paint::Bold, what)));
     page.paragraph(None, &format!("{}.", line.sentence), 2);
     let place = place(line);
     if !place.is_empty() {

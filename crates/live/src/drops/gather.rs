@@ -67,7 +67,7 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
         add_sockets(netns, &watch.namespaces[&netns].1, &now[&netns], grown, &mut found);
         add_counters(netns, grown, &mut found);
     }
-    if watch.watched.netns.is_none() && watch.watched.pid.is_none() {
+    if watch.watches_all() {
         let by = counters::softnet().saturating_sub(watch.softnet_dropped);
         add_counter(0, "softnet:dropped", Subject::CpuBacklog, None, by, &mut found);
     }
@@ -259,7 +259,7 @@ fn add_counter(
     let line = found.entry(place).or_default();
     // Entries that make room for a new flow are no packets.
     line.packets = if name == "conntrack:early_drop" { 0 } else { by };
-    line.wanted = true;
+    line.wanted = subject.is_waited_for();
     line.counters.push(increase);
 }
 
@@ -315,4 +315,65 @@ fn sentence(place: &Place, found: &Found) -> String {
         text += &format!(" ({waiting} wait, the backlog is {backlog})");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(counters: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        counters.iter().map(|&(name, by)| (name.to_owned(), by)).collect()
+    }
+
+    #[test]
+    fn a_full_table_is_told_from_a_failed_insertion() {
+        let full = grown(&[("conntrack:drop", 24)]);
+        assert_eq!(tracked_subject(&full), Some(Subject::ConntrackFull));
+        let failed = grown(&[("conntrack:drop", 3), ("conntrack:insert_failed", 3)]);
+        assert_eq!(tracked_subject(&failed), Some(Subject::ConntrackInsert));
+        assert_eq!(tracked_subject(&grown(&[("conntrack:invalid", 3)])), None);
+    }
+
+    #[test]
+    fn counters_alone_make_a_line_of_their_own() {
+        let mut found = BTreeMap::new();
+        let counters =
+            [("dev eth0 rx_dropped", 5), ("qdisc eth0 fq drops", 7), ("conntrack:early_drop", 2)];
+        add_counters(1, &grown(&counters), &mut found);
+        let lines: Vec<_> = found
+            .iter()
+            .map(|(place, line)| (place.subject, place.interface.as_deref(), line.packets))
+            .collect();
+        let wanted = [
+            (Subject::ConntrackFull, None, 0),
+            (Subject::Qdisc, Some("eth0"), 7),
+            (Subject::Interface, Some("eth0"), 5),
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn what_connection_tracking_drops_is_not_a_rule_of_the_filter() {
+        let mut found = BTreeMap::new();
+        let drop = Drop {
+            reason: "NETFILTER_DROP".into(),
+            function: Some("nf_hook_slow".into()),
+            flow: None,
+            protocol: IPPROTO_TCP,
+            ethertype: 0x0800,
+            netns: 1,
+            packets: 24,
+            bytes: 1_440,
+            syns: 24,
+            with_data: 0,
+            first_ns: 1,
+            last_ns: 2,
+        };
+        let counters = grown(&[("conntrack:drop", 24)]);
+        add_drop(&drop, &counters, None, &mut found);
+        add_counters(1, &counters, &mut found);
+        let (place, line) = found.first_key_value().expect("a line");
+        assert_eq!((found.len(), place.subject), (1, Subject::ConntrackFull));
+        assert_eq!((line.packets, line.wanted, line.counters.len()), (24, true, 1));
+    }
 }

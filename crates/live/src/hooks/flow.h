@@ -53,6 +53,23 @@ INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
     return 1;
 }
 
+// Whether the connection of a socket is one of those that are looked at: the same at both ends. It is
+// called for each event and reads the socket without a helper; `sk` has to be an argument of the
+// tracepoint. `Flow::is_sampled` in flow.rs computes the same.
+INLINE int is_sampled(struct sock *sk) {
+    if (scope_sample_shift == 0)
+        return 1;
+    u32 hash = (u16)(sk->__sk_common.skc_dport ^ BE16(sk->__sk_common.skc_num));
+    if (sk->__sk_common.skc_family == AF_INET6_) {
+        u32 *peer = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
+        u32 *own = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32;
+        hash ^= peer[0] ^ peer[1] ^ peer[2] ^ peer[3] ^ own[0] ^ own[1] ^ own[2] ^ own[3];
+    } else {
+        hash ^= sk->__sk_common.skc_daddr ^ sk->__sk_common.skc_rcv_saddr;
+    }
+    return hash * 0x9e3779b1 >> (32 - scope_sample_shift) == 0;
+}
+
 // Sockets of TCP in the namespace that is looked at.
 INLINE int is_tcp_in_scope(struct sock *sk) {
     u16 family = READ(sk->__sk_common.skc_family);

@@ -17,14 +17,22 @@
 //!
 //! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
 //!
-//! | hook | tracepoints | says | does not see |
-//! |---|---|---|---|
-//! | drop | kfree_skb (Linux 5.17) | packets dropped, by reason, function, flow | a SYN that a full listener ignores, which is no drop to the kernel |
-//! | retransmit | tcp_retransmit_skb, tcp_retransmit_synack | segments sent again, by connection and kind | – |
-//! | unread | sk_data_ready, sock_recv_length | how long data lay unread, by socket and reader | readers by `splice`; a receive low-water mark counts as nothing there |
-//! | sndbuf_wait | tcp_sendmsg_locked (Linux 6.15), sock_send_length | waits for send-buffer memory, by socket and sender | senders that poll before each call |
-//! | state | inet_sock_set_state | connections that open and close, with owner | the owner of an accepted connection before it is closed |
-//! | options | sys_enter, sys_exit | setsockopt, bind, listen of chosen processes | programs of 32 bits, io_uring |
+//! - `drop` (kfree_skb, Linux 5.17): packets dropped, by reason, function and flow. It does not see
+//!   the SYN that a full listener ignores: to the kernel that is no drop.
+//! - `retransmit` (tcp_retransmit_skb, tcp_retransmit_synack): segments sent again, by connection
+//!   and kind.
+//! - `unread` (sk_data_ready, sock_recv_length): how long data lay unread, by socket and reader. It
+//!   does not see readers that use `splice`.
+//! - `sndbuf_wait` (tcp_sendmsg_locked, Linux 6.15; sock_send_length): waits for send-buffer
+//!   memory, by socket and sender. It does not see senders that poll before each call.
+//! - `state` (inet_sock_set_state): connections that open and close, with their owner; that of an
+//!   accepted connection is known when it is closed.
+//! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It does
+//!   not see programs of 32 bits, nor io_uring.
+//!
+//! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
+//! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] bounds what
+//! they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].
@@ -60,9 +68,10 @@ pub use state::StateChange;
 pub use unavailable::{Lack, Unavailable};
 pub use unread::Unread;
 
-pub use crate::sys::clock::realtime_offset_ns;
+pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
 use crate::sys::wait;
 use object::Object;
+use symbols::Functions;
 
 /// A kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -98,6 +107,10 @@ pub struct Scope {
     /// them used last, and of [`HookKind::State`] only changes by one of them are returned. Drops
     /// and retransmissions happen outside of processes and are not selected.
     pub pids: Vec<u32>,
+    /// [`HookKind::Unread`] and [`HookKind::SndbufWait`], which run at each receive and send call,
+    /// look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
+    /// names, the same at both ends.
+    pub sample_shift: u32,
 }
 
 /// Hooks that are attached. They are detached when this is dropped.
@@ -107,6 +120,7 @@ pub struct Session {
     scope: Scope,
     /// Values of `enum skb_drop_reason` of the running kernel.
     reasons: BTreeMap<u32, String>,
+    functions: Functions,
 }
 
 /// What happened once.
@@ -152,7 +166,7 @@ impl Session {
             return none_of_them(Lack::NoBtf);
         };
         let reasons = btf::enum_names(&bytes, "skb_drop_reason");
-        let mut session = Self { hooks: BTreeMap::new(), scope: scope.clone(), reasons };
+        let mut session = Self { scope: scope.clone(), reasons, ..Self::default() };
         let mut missing = Vec::new();
         for &hook in kinds {
             match session.attach(hook, &btf) {
@@ -165,7 +179,7 @@ impl Session {
 
     fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
         let Some(elf) = program::of(hook) else { return Ok(()) };
-        let mut object = Object::load(elf, btf, self.scope.netns.unwrap_or(0))?;
+        let mut object = Object::load(elf, btf, &self.scope)?;
         object.choose(&self.scope.pids)?;
         self.hooks.insert(hook, object);
         Ok(())
@@ -210,13 +224,32 @@ impl Session {
         records
     }
 
+    /// Removes counts of closed connections and of drops and retransmissions that had no event for
+    /// `idle`, which makes room in the kernel's tables. A session that runs for long calls it after
+    /// [`Self::summary`], whose counts then are of what was not removed.
+    pub fn forget(&mut self, idle: Duration) {
+        let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let before_ns = monotonic_ns().saturating_sub(idle);
+        for (&kind, object) in &mut self.hooks {
+            match kind {
+                HookKind::Drop => drop::forget(object, before_ns),
+                HookKind::Retransmit => retransmit::forget(object, before_ns),
+                HookKind::Unread => unread::forget(object, before_ns),
+                HookKind::SndbufWait => sndbuf_wait::forget(object, before_ns),
+                HookKind::State | HookKind::Options => {}
+            }
+        }
+    }
+
     /// What was counted since the session was opened.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         let pids = &self.scope.pids;
         for (&kind, object) in &self.hooks {
             match kind {
-                HookKind::Drop => summary.drops = drop::read(object, &self.reasons),
+                HookKind::Drop => {
+                    summary.drops = drop::read(object, &self.reasons, &self.functions);
+                }
                 HookKind::Retransmit => summary.retransmits = retransmit::read(object),
                 HookKind::Unread => summary.unread = unread::read(object),
                 HookKind::SndbufWait => summary.sndbuf_waits = sndbuf_wait::read(object),

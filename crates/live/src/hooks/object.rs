@@ -8,6 +8,9 @@ use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::Program;
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use super::Scope;
+use super::flow::SAMPLE_SHIFT_MAX;
+
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
 /// detaches them when the process ends, however it ends.
 pub(super) struct Object {
@@ -19,9 +22,12 @@ pub(super) struct Object {
 impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
     /// section names. What the kernel refuses is said in a sentence.
-    pub(super) fn load(elf: &[u8], btf: &Btf, netns: u32) -> Result<Self, String> {
+    pub(super) fn load(elf: &[u8], btf: &Btf, scope: &Scope) -> Result<Self, String> {
+        let (netns, shift) = (scope.netns.unwrap_or(0), scope.sample_shift.min(SAMPLE_SHIFT_MAX));
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(btf)).override_global("scope_netns", &netns, true);
+        loader.btf(Some(btf));
+        loader.override_global("scope_netns", &netns, true);
+        loader.override_global("scope_sample_shift", &shift, true);
         let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
         let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
@@ -64,6 +70,24 @@ impl Object {
         // An entry that the kernel removes meanwhile is an error of this step alone.
         for (key, value) in map.iter().flatten() {
             take(&key, &value);
+        }
+    }
+
+    /// Removes the entries of a hash map whose last event was before `before_ns`: the last eight
+    /// bytes of each value are the time of that.
+    pub(super) fn forget<const K: usize, const V: usize>(&mut self, map: &str, before_ns: u64) {
+        let mut idle: Vec<[u8; K]> = Vec::new();
+        self.each::<K, V>(map, |key, value| {
+            let last = value.last_chunk().map_or(0, |last| u64::from_ne_bytes(*last));
+            if last < before_ns {
+                idle.push(*key);
+            }
+        });
+        let Some(map) = self.ebpf.map_mut(map) else { return };
+        let Ok(mut map) = HashMap::<&mut MapData, [u8; K], [u8; V]>::try_from(map) else { return };
+        for key in idle {
+            // It may be gone already.
+            let _ = map.remove(&key);
         }
     }
 

@@ -6,6 +6,11 @@ pub fn realtime_offset_ns() -> i64 {
     read(libc::CLOCK_REALTIME) - read(libc::CLOCK_MONOTONIC)
 }
 
+/// `CLOCK_MONOTONIC` now, ns: the clock of the kernel hooks.
+pub fn monotonic_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a local variable that the call fills in; both clocks always exist.

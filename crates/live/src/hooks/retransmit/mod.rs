@@ -55,3 +55,8 @@ pub(super) fn read(object: &Object) -> Vec<Retransmits> {
     });
     found
 }
+
+/// Removes what had no event since `before_ns`.
+pub(super) fn forget(object: &mut Object, before_ns: u64) {
+    object.forget::<FLOW_BYTES, COUNT_BYTES>("retransmits", before_ns);
+}

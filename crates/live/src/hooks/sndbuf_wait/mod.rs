@@ -64,6 +64,11 @@ pub(super) fn read(object: &Object) -> Vec<SndbufWait> {
     found
 }
 
+/// Removes what had no event since `before_ns`.
+pub(super) fn forget(object: &mut Object, before_ns: u64) {
+    object.forget::<FLOW_BYTES, COUNT_BYTES>("finished", before_ns);
+}
+
 fn parse(seen: Seen, fields: &mut Fields<'_>) -> Option<SndbufWait> {
     Some(SndbufWait {
         flow: seen.flow?,

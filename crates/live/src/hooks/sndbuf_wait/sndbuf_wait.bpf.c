@@ -35,11 +35,10 @@ INLINE u64 sleeps(void) {
 // tcp_stream_memory_free() of the kernel, negated. A limit on unsent data (TCP_NOTSENT_LOWAT)
 // counts as well; 0 and the largest number are none.
 INLINE int is_full(struct sock *sk) {
-    struct tcp_sock *tp = (void *)sk;
-    if (READ(sk->sk_wmem_queued) >= READ(sk->sk_sndbuf))
+    if (sk->sk_wmem_queued >= sk->sk_sndbuf)
         return 1;
-    u32 lowat = READ(tp->notsent_lowat);
-    return lowat != 0 && READ(tp->write_seq) - READ(tp->snd_nxt) >= lowat;
+    struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+    return tp && tp->notsent_lowat != 0 && tp->write_seq - tp->snd_nxt >= tp->notsent_lowat;
 }
 
 // Ends the wait that was under way, if there was one.
@@ -50,7 +49,7 @@ INLINE void end_wait(struct sndbuf_socket *known, struct sock *sk, u64 now) {
         count->waits += 1;
         count->wait_ns += waited;
         count->last_ns = now;
-        count->sndbuf_bytes = READ(sk->sk_sndbuf);
+        count->sndbuf_bytes = sk->sk_sndbuf;
         if (waited > count->wait_max_ns)
             count->wait_max_ns = waited;
     }
@@ -73,6 +72,8 @@ int tcp_sendmsg_locked(u64 *ctx) {
     struct sock *sk = (void *)ctx[0];
     struct msghdr *msg = (void *)ctx[1];
     u64 key = ctx[0];
+    if (!is_sampled(sk))
+        return 0;
     u64 now = bpf_ktime_get_ns();
     struct sndbuf_socket *known = bpf_map_lookup_elem(&sockets, &key);
     if (!known) {
@@ -107,17 +108,19 @@ int sock_send_length(u64 *ctx) {
     struct sock *sk = (void *)ctx[0];
     u64 key = ctx[0];
     s32 sent = ctx[1];
+    if (!is_sampled(sk))
+        return 0;
     struct sndbuf_socket *known = bpf_map_lookup_elem(&sockets, &key);
     if (!known)
         return 0;
     u64 now = bpf_ktime_get_ns();
     end_wait(known, sk, now);
     known->event_ns = 0;
-    int has_no_space = READ(READ(sk->sk_socket)->flags) & SOCK_NOSPACE;
-    int took_a_part = sent > 0 && (u64)sent < known->asked_bytes && has_no_space;
+    int took_a_part = sent > 0 && (u64)sent < known->asked_bytes &&
+                      READ(READ(sk->sk_socket)->flags) & SOCK_NOSPACE;
     if (sent == -EAGAIN || took_a_part) {
         known->count.refusals += 1;
-        known->count.sndbuf_bytes = READ(sk->sk_sndbuf);
+        known->count.sndbuf_bytes = sk->sk_sndbuf;
         known->refused_since_ns = now;
     }
     return 0;

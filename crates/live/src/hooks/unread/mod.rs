@@ -52,6 +52,11 @@ pub(super) fn read(object: &Object) -> Vec<Unread> {
     found
 }
 
+/// Removes what had no event since `before_ns`.
+pub(super) fn forget(object: &mut Object, before_ns: u64) {
+    object.forget::<FLOW_BYTES, COUNT_BYTES>("finished", before_ns);
+}
+
 fn parse(seen: Seen, since_ns: Option<u64>, fields: &mut Fields<'_>) -> Option<Unread> {
     let flow = seen.flow?;
     let (pid, command) = (fields.u32(), fields.text::<16>());

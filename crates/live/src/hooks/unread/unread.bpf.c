@@ -25,6 +25,8 @@ SEC("tp_btf/sk_data_ready")
 int sk_data_ready(u64 *ctx) {
     struct sock *sk = (void *)ctx[0];
     u64 key = ctx[0];
+    if (!is_sampled(sk))
+        return 0;
     struct unread_socket *known = bpf_map_lookup_elem(&sockets, &key);
     if (known) {
         if (known->since_ns == 0)
@@ -46,16 +48,16 @@ SEC("tp_btf/sock_recv_length")
 int sock_recv_length(u64 *ctx) {
     u64 key = ctx[0];
     s32 length = ctx[1], flags = ctx[2];
-    if (length <= 0 || flags & MSG_PEEK)
+    if (length <= 0 || flags & MSG_PEEK || !is_sampled((void *)ctx[0]))
         return 0;
     struct unread_socket *known = bpf_map_lookup_elem(&sockets, &key);
     if (!known || known->since_ns == 0)
         return 0;
-    struct tcp_sock *tp = (void *)key;
+    struct tcp_sock *tp = bpf_skc_to_tcp_sock((void *)ctx[0]);
     struct unread_count *count = &known->count;
     u64 now = bpf_ktime_get_ns();
     u64 waited = now - known->since_ns;
-    known->since_ns = READ(tp->rcv_nxt) == READ(tp->copied_seq) ? 0 : now;
+    known->since_ns = tp && tp->rcv_nxt != tp->copied_seq ? now : 0;
     count->reads += 1;
     count->total_ns += waited;
     count->last_ns = now;
