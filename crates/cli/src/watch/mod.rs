@@ -45,7 +45,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
     let files = files.transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
-    let state = Reader::new(target.netns.clone());
+    let state = Reader::new(target.netns.clone(), asked.budget.0.map_or(0, |_| HOOKS_SHIFT));
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
@@ -66,6 +66,9 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let has_faults = whole.findings.iter().any(|it| it.cause.class() == Class::Fault);
     Ok(ExitCode::from(u8::from(has_faults)))
 }
+
+/// With a budget, kernel hooks at each call of readers and senders look at one of 16 connections.
+const HOOKS_SHIFT: u32 = 4;
 
 /// What is needed once the capture is open.
 fn needed(asked: &Watch) -> Vec<Capability> {

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::report::Report;
-use tcpwhy_core::state::{State, weigh};
+use tcpwhy_core::state::{Process, State, weigh};
+use tcpwhy_live::hooks::{self, HookKind, Scope, Session};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::{Selection, Where};
 
@@ -18,7 +19,7 @@ const REST: u32 = 100;
 /// Readings of the sockets of one selection.
 pub struct Reader {
     wanted: Sender<()>,
-    read: Receiver<Result<State, Error>>,
+    read: Receiver<Reading>,
     /// A reading was asked for and has not come.
     is_waiting: bool,
     /// When the next may be asked for.
@@ -26,20 +27,31 @@ pub struct Reader {
     asked: Instant,
     /// The last readings, latest first: what a socket was like before it was closed is in an older one.
     kept: VecDeque<State>,
-    failed: Option<String>,
+    /// What to say of it, each once.
+    notes: Vec<String>,
 }
 
 /// Readings kept.
 const KEPT: usize = 3;
 
 impl Reader {
-    /// Reads the sockets of `netns`, with the privileges that the calling thread has now.
-    pub fn new(netns: Netns) -> Self {
+    /// Reads the sockets of `netns`, with the privileges that the calling thread has now; kernel hooks look
+    /// at one of 2 to the power of `sample_shift` connections.
+    pub fn new(netns: Netns, sample_shift: u32) -> Self {
+        let scope =
+            Scope { netns: u32::try_from(netns.inode).ok(), sample_shift, ..Scope::default() };
         let selection = Selection { place: Where::Of(netns), ..Selection::default() };
         let (wanted, asked) = channel();
         let (answer, read) = channel();
         thread::spawn(move || {
-            while asked.recv().is_ok() && answer.send(crate::sockets::state(&selection)).is_ok() {}
+            let mut hooks = Hooks::open(&scope);
+            while asked.recv().is_ok() {
+                let state = crate::sockets::state(&selection).map(|state| hooks.beside(state));
+                let lacking = hooks.lacking.take();
+                if answer.send(Reading { state, lacking }).is_err() {
+                    break;
+                }
+            }
         });
         let now = Instant::now();
         Self {
@@ -49,7 +61,7 @@ impl Reader {
             next: now,
             asked: now,
             kept: VecDeque::new(),
-            failed: None,
+            notes: Vec::new(),
         }
     }
 
@@ -74,20 +86,73 @@ impl Reader {
         self.kept.iter().for_each(|state| weigh(report, state));
     }
 
-    /// Why sockets could not be read, said once.
-    pub fn take_failure(&mut self) -> Option<String> {
-        self.failed.take()
+    /// What could not be read and why, each once.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
-    fn take(&mut self, read: Result<State, Error>) {
+    fn take(&mut self, read: Reading) {
         self.is_waiting = false;
         self.next = Instant::now() + self.asked.elapsed() * REST;
-        match read {
+        self.notes.extend(read.lacking);
+        match read.state {
             Ok(state) => {
                 self.kept.truncate(KEPT - 1);
                 self.kept.push_front(state);
             }
-            Err(error) => self.failed = Some(error.to_string()),
+            Err(error) => {
+                self.notes.push(format!("no state of sockets stands beside the findings: {error}"));
+            }
         }
     }
 }
+
+/// What one reading gave.
+struct Reading {
+    state: Result<State, Error>,
+    /// Why kernel hooks do not see what they should; in the first reading only.
+    lacking: Option<String>,
+}
+
+/// Kernel hooks that see what no list of sockets shows.
+struct Hooks {
+    session: Session,
+    lacking: Option<String>,
+}
+
+impl Hooks {
+    fn open(scope: &Scope) -> Self {
+        let (session, missing) = Session::open(&[HookKind::Unread, HookKind::SndbufWait], scope);
+        // All lack the same, as a rule.
+        let lacking = missing
+            .first()
+            .map(|lacks| format!("waits of readers and senders are not seen: {}", lacks.lack));
+        Self { session, lacking }
+    }
+
+    /// Adds to `state` what the hooks counted since they were attached.
+    fn beside(&mut self, mut state: State) -> State {
+        let summary = self.session.summary();
+        for unread in summary.unread {
+            let flow = unread.flow;
+            let hooked = &mut state.socket_between(flow.source, flow.destination).hooked;
+            (hooked.unread_ns, hooked.unread_max_ns) = (unread.total_ns, unread.max_ns);
+            if let Some(since_ns) = unread.since_ns {
+                let waits_ns = hooks::monotonic_ns().saturating_sub(since_ns);
+                hooked.unread_ns += waits_ns;
+                hooked.unread_max_ns = hooked.unread_max_ns.max(waits_ns);
+            }
+        }
+        for wait in summary.sndbuf_waits {
+            let socket = state.socket_between(wait.flow.source, wait.flow.destination);
+            socket.hooked.sndbuf_wait_ns = wait.wait_ns + wait.refused_ns;
+            let process = || Process { pid: wait.pid.into(), command: wait.command.clone() };
+            socket.process.get_or_insert_with(process);
+        }
+        self.session.forget(FORGET);
+        state
+    }
+}
+
+/// What hooks counted of connections without an event for so long makes room for others.
+const FORGET: Duration = Duration::from_secs(60);

@@ -277,8 +277,8 @@ impl<'a> Watcher<'a> {
     /// Puts the state of the sockets beside the findings.
     fn weigh(&mut self, report: &mut Report, wait: Duration) {
         self.state.weigh(report, wait);
-        if let Some(why) = self.state.take_failure() {
-            self.note(format!("no state of sockets stands beside the findings: {why}"));
+        for note in self.state.take_notes() {
+            self.note(note);
         }
     }
 

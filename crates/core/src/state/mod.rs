@@ -32,6 +32,20 @@ pub struct State {
 }
 
 impl State {
+    /// The socket with these ends; one is added where the list has none, as it was closed meanwhile.
+    pub fn socket_between(&mut self, local: SocketAddr, peer: SocketAddr) -> &mut Socket {
+        let same = |one: SocketAddr, other: SocketAddr| {
+            (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
+        };
+        let is_it = |it: &Socket| same(it.local, local) && it.peer.is_some_and(|at| same(at, peer));
+        let known = self.sockets.iter().position(is_it);
+        let at = known.unwrap_or_else(|| {
+            self.sockets.push(Socket::between(local, peer));
+            self.sockets.len() - 1
+        });
+        &mut self.sockets[at]
+    }
+
     /// Reads the JSON of `tcpwhy sockets --json`; fields that are not known are ignored.
     ///
     /// # Errors
@@ -127,16 +141,53 @@ pub struct Socket {
     /// Packets that the socket dropped.
     #[serde(default)]
     pub drops: u64,
+    /// What kernel hooks counted while it was watched.
+    #[serde(default)]
+    pub hooked: Hooked,
     /// Fields of `TCP_INFO` by name.
     #[serde(default)]
     pub tcp_info: Option<BTreeMap<String, Option<u64>>>,
 }
 
 impl Socket {
+    /// A socket of which only its ends are known.
+    pub fn between(local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            local,
+            peer: Some(peer),
+            is_server: false,
+            netns: None,
+            process: None,
+            listener: None,
+            nodelay: None,
+            cork: None,
+            sndbuf_bytes: 0,
+            sndbuf_locked: None,
+            rcvbuf_bytes: 0,
+            rcvbuf_locked: None,
+            unread_bytes: None,
+            drops: 0,
+            hooked: Hooked::default(),
+            tcp_info: None,
+        }
+    }
+
     /// A field of `TCP_INFO`, where the kernel knows it.
     fn tcp_info(&self, field: &str) -> Option<u64> {
         self.tcp_info.as_ref()?.get(field).copied().flatten()
     }
+}
+
+/// What kernel hooks counted of one socket while it was watched; 0 where they saw nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Hooked {
+    /// Time that its sender waited for memory of the send buffer, ns.
+    pub sndbuf_wait_ns: u64,
+    /// Time that received data lay unread, ns.
+    pub unread_ns: u64,
+    /// The longest that some lay unread, ns.
+    pub unread_max_ns: u64,
 }
 
 /// What holds a socket.

@@ -11,8 +11,19 @@ use crate::wire::Endpoint;
 /// not what limited it.
 const ROOM: u64 = 4;
 
-/// What `state` says of `finding`, if it holds a socket that took part.
-pub(super) fn ask(finding: &Finding, state: &State) -> Option<StateEvidence> {
+/// What `state` says of `finding`, where it holds a socket that took part; the strongest first.
+pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
+    let waited = match finding.cause {
+        Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
+        Cause::ZeroWindow => lay_unread(&of_side(finding, state, finding.sender.peer())),
+        Cause::ServerThink => lay_unread(&of_side(finding, state, Side::Server)),
+        _ => None,
+    };
+    waited.into_iter().chain(of_sockets(finding, state)).collect()
+}
+
+/// What options, queues and counters of sockets say.
+fn of_sockets(finding: &Finding, state: &State) -> Option<StateEvidence> {
     let sender = finding.sender;
     match finding.cause {
         Cause::NagleDelayedAck => holds_small_segments(&of_side(finding, state, sender)),
@@ -106,6 +117,33 @@ fn limits_sending(finding: &Finding, sockets: &[&Socket]) -> Option<StateEvidenc
         let value = socket.sndbuf_bytes.to_string();
         evidence(false, "sndbuf_grows", ("SO_SNDBUF", value), socket, facts)
     })
+}
+
+/// A kernel hook at the place where senders wait for memory: it saw it happen.
+fn waited_to_send(sockets: &[&Socket]) -> Option<StateEvidence> {
+    let waited: Vec<_> = sockets.iter().filter(|it| it.hooked.sndbuf_wait_ns > 0).collect();
+    let socket = waited.iter().max_by_key(|it| it.hooked.sndbuf_wait_ns)?;
+    let all_ns = waited.iter().map(|it| it.hooked.sndbuf_wait_ns).sum();
+    let mut facts = share_of(waited.len(), sockets.len());
+    facts.push(("waited_ns", Fact::Ns(all_ns)));
+    let value = socket.hooked.sndbuf_wait_ns.to_string();
+    Some(evidence(true, "sndbuf_waited", ("sndbuf_wait_ns", value), socket, facts))
+}
+
+/// Data that lay unread for longer than a process that waits for it takes to be woken: one period of the
+/// scheduler's slowest clock tick, 10 ms at `HZ=100`.
+const UNREAD_MIN_NS: u64 = 10_000_000;
+
+/// A kernel hook at the arrival of data and at its reading.
+fn lay_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
+    let late: Vec<_> =
+        sockets.iter().filter(|it| it.hooked.unread_max_ns >= UNREAD_MIN_NS).collect();
+    let socket = late.iter().max_by_key(|it| it.hooked.unread_max_ns)?;
+    let mut facts = share_of(late.len(), sockets.len());
+    facts.push(("unread_ns", Fact::Ns(late.iter().map(|it| it.hooked.unread_ns).sum())));
+    facts.push(("unread_max_ns", Fact::Ns(socket.hooked.unread_max_ns)));
+    let value = socket.hooked.unread_max_ns.to_string();
+    Some(evidence(true, "lay_unread", ("unread_max_ns", value), socket, facts))
 }
 
 fn limits_window(receivers: &[&Socket], senders: &[&Socket]) -> Option<StateEvidence> {

@@ -25,10 +25,10 @@ const UNREPLIED_S: u64 = 30;
 pub fn weigh(report: &mut Report, state: &State) {
     for finding in report.findings.iter_mut().filter(|finding| finding.state.is_empty()) {
         rename(finding, state);
-        if finding.state.is_empty()
-            && let Some(evidence) = ask(finding, state)
-        {
-            add(finding, evidence, state);
+        if finding.state.is_empty() {
+            for evidence in ask(finding, state) {
+                add(finding, evidence, state);
+            }
         }
     }
     for ports in state.netns.iter().filter_map(|netns| netns.local_ports.as_ref()) {
@@ -40,9 +40,13 @@ pub fn weigh(report: &mut Report, state: &State) {
     cause::arrange(&mut report.findings, &report.totals);
 }
 
+/// Adds `evidence`. What a kernel says of one socket in several ways is one witness: the first counts for
+/// the confidence.
 fn add(finding: &mut Finding, mut evidence: StateEvidence, state: &State) {
     evidence.read_ns = state.read_ns;
-    finding.confidence = weighed(finding.confidence, evidence.agrees);
+    if finding.state.is_empty() {
+        finding.confidence = weighed(finding.confidence, evidence.agrees);
+    }
     finding.state.push(evidence);
 }
 

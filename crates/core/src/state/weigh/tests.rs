@@ -107,6 +107,22 @@ fn a_send_buffer_is_fixed_or_limits_or_has_room() {
 }
 
 #[test]
+fn hooks_are_the_first_witness_and_count_once() {
+    let facts = vec![("ceiling_bytes", Fact::Bytes(16_384))];
+    let socket = json!({ "sndbuf_bytes": 32_768, "sndbuf_locked": true,
+                         "hooked": { "sndbuf_wait_ns": 3_000_000_000_u64 } });
+    let finding = weighed_with(report(Cause::SendBuffer, facts), json!([server_socket(socket)]));
+    let ids: Vec<_> = finding.state.iter().map(|it| it.id).collect();
+    assert_eq!(ids, ["sndbuf_waited", "sndbuf_fixed"]);
+    assert_eq!(finding.confidence, SURER, "one kernel, one witness");
+    let late = |ns: u64| {
+        let hooked = json!({ "hooked": { "unread_ns": ns, "unread_max_ns": ns } });
+        weighed_by(Cause::ServerThink, json!([server_socket(hooked)])).state.len()
+    };
+    assert_eq!((late(40_000_000), late(900_000)), (1, 0));
+}
+
+#[test]
 fn a_receive_window_is_seen_at_both_ends() {
     let receiver = json!({ "local": "10.0.0.1:50000", "peer": "10.0.0.2:80",
                            "rcvbuf_bytes": 16_384, "rcvbuf_locked": true });
