@@ -241,6 +241,25 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     assert_eq!(healthy.status.code(), Some(0), "{}", stderr(&healthy));
 }
 
+/// Once packets are captured, no capability is left, and seccomp is on where the kernel has it.
+fn has_given_up_its_rights(child: &Child) {
+    let status = |process: &str| {
+        std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status")
+    };
+    let text = status(&child.id().to_string());
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+        line.map(str::to_owned)
+    };
+    for set in ["CapEff", "CapPrm", "CapInh"] {
+        assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{text}");
+    }
+    assert_eq!(field("NoNewPrivs").as_deref(), Some("1"));
+    if status("self").contains("Seccomp:") {
+        assert_eq!(field("Seccomp").as_deref(), Some("2"));
+    }
+}
+
 #[test]
 fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
     let Some(mut place) = Place::new() else { return };
@@ -249,6 +268,7 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
     for sent in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let child = place.watch(&["--interval", "500ms"]);
         thread::sleep(Duration::from_millis(1_300));
+        has_given_up_its_rights(&child);
         signal(&child, sent);
         let out = child.wait_with_output().expect("its output");
         let text = String::from_utf8_lossy(&out.stdout);
@@ -380,6 +400,7 @@ fn a_full_disk_is_said_once_and_watching_goes_on() {
     let all = reports(&out);
     let packets = all[all.len() - 1]["inputs"][0]["packets"].as_u64();
     assert!(packets > Some(2_000), "{packets:?}");
+    assert_eq!(faults(&all[all.len() - 1]), Vec::<&Value>::new());
     assert_eq!(out.status.code(), Some(0), "{said}");
 }
 
@@ -390,9 +411,10 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
     let _load = place.load(NAGLE, 4, Duration::ZERO);
     let folder = place.folder.join("kept");
     let folder = folder.to_str().expect("text");
-    let first = place.watch(&["--json", "--interval", "500ms", "--write", folder]);
+    let common = ["--json", "--interval", "500ms", "--budget", "none"];
+    let first = place.watch(&[&common[..], &["--write", folder]].concat());
     let metrics_at = "127.0.0.1:19464";
-    let second = place.watch(&["--json", "--interval", "500ms", "--metrics", metrics_at]);
+    let second = place.watch(&[&common[..], &["--metrics", metrics_at]].concat());
     thread::sleep(Duration::from_millis(2_500));
     let metrics = ask_metrics(metrics_at);
     // A folder has one ring.

@@ -126,6 +126,15 @@ fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     parts
 }
 
+/// The page that a terminal shows before the first interval is over.
+pub fn waiting(interface: &str, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let name = format!("tcpwhy watch live:{}", printable(interface));
+    page.line(&look.paint(Paint::Bold, &name));
+    page.line("  capturing; Ctrl-C ends it and prints the whole report");
+    page.finish()
+}
+
 /// The page that a terminal shows.
 pub fn page(report: &Report, cost: &Cost, notes: &[String], look: &Look) -> String {
     let mut page = Page::new(look);
@@ -156,7 +165,7 @@ fn header(page: &mut Page<'_>, report: &Report, cost: &Cost) {
     parts.push(format!("own CPU {} of one", share(cost.own_cpu_share)));
     let limits = limits(report, cost);
     if limits.is_empty() {
-        parts.push("nothing lost".into());
+        parts.push("no packet lost by the capture".into());
     }
     page.paragraph(None, &parts.join(" · "), 2);
     limits.iter().for_each(|limit| page.warning(limit));

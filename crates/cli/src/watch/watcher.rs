@@ -127,6 +127,9 @@ impl<'a> Watcher<'a> {
     /// The kernel refuses, or what is found cannot be written.
     pub fn watch(&mut self, ending: &AtomicBool) -> Result<(), Error> {
         let end = self.asked.duration.map(|ns| self.began + Duration::from_nanos(ns));
+        if let Output::Screen(screen) = &mut self.output {
+            screen.show(&lines::waiting(&self.asked.interface, &self.look))?;
+        }
         while !ending.load(Ordering::Relaxed) && self.ended.is_none() {
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
