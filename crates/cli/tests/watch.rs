@@ -16,7 +16,12 @@ use tcpwhy_live::privileges;
 
 const NAGLE: u16 = 8080;
 const HEALTHY: u16 = 8081;
-const BODY: usize = 700;
+
+/// Bytes of the file that is asked for at a port: at one a small segment that Nagle's algorithm
+/// holds, at the other no size that is near a window's field in the header.
+fn body(port: u16) -> usize {
+    if port == NAGLE { 700 } else { 5_000 }
+}
 
 /// A namespace and a folder that are gone at the end.
 struct Place {
@@ -52,7 +57,10 @@ impl Place {
     /// nginx that writes header and file apart, with Nagle's algorithm at one port.
     fn nginx(&mut self) {
         let folder = self.folder.display();
-        std::fs::write(self.folder.join("file.bin"), [b'n'; BODY]).expect("a file");
+        for port in [NAGLE, HEALTHY] {
+            let path = self.folder.join(format!("{port}.bin"));
+            std::fs::write(path, vec![b'n'; body(port)]).expect("a file");
+        }
         let config = format!(
             "daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;\n\
              events {{}}\n\
@@ -137,9 +145,10 @@ impl Drop for Load {
 fn ask_until(port: u16, ends: &AtomicBool, pause: Duration) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("accepted");
     stream.set_nodelay(true).expect("an option");
+    let (request, body) = (format!("GET /{port}.bin HTTP/1.1\r\nHost: test\r\n\r\n"), body(port));
     let mut response = Vec::new();
     while !ends.load(Ordering::Relaxed) {
-        stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: test\r\n\r\n").expect("sent");
+        stream.write_all(request.as_bytes()).expect("sent");
         response.clear();
         let header = loop {
             let mut buffer = [0; 4096];
@@ -147,12 +156,12 @@ fn ask_until(port: u16, ends: &AtomicBool, pause: Duration) {
             assert!(read > 0, "the server stays");
             response.extend_from_slice(&buffer[..read]);
             if let Some(at) = response.windows(4).position(|end| end == b"\r\n\r\n")
-                && response.len() >= at + 4 + BODY
+                && response.len() >= at + 4 + body
             {
                 break at;
             }
         };
-        assert_eq!(response.len(), header + 4 + BODY);
+        assert_eq!(response.len(), header + 4 + body);
         thread::sleep(pause);
     }
 }
@@ -388,9 +397,9 @@ fn a_full_disk_is_said_once_and_watching_goes_on() {
     let Some(mut place) = Place::new() else { return };
     let mount = Mount::new(&place.folder.join("small"));
     place.nginx();
-    let load = place.load(HEALTHY, 4, Duration::ZERO);
     let folder = mount.0.display().to_string();
     let child = place.watch(&["--json", "--budget", "none", "--write", &folder]);
+    let load = place.load(HEALTHY, 4, Duration::ZERO);
     thread::sleep(Duration::from_millis(2_500));
     drop(load);
     let out = interrupt(child);
