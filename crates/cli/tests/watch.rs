@@ -16,7 +16,12 @@ use tcpwhy_live::privileges;
 
 const NAGLE: u16 = 8080;
 const HEALTHY: u16 = 8081;
-const BODY: usize = 700;
+
+/// Bytes of the file that is asked for at a port: at one a small segment that Nagle's algorithm
+/// holds, at the other no size that is near a window's field in the header.
+fn body(port: u16) -> usize {
+    if port == NAGLE { 700 } else { 5_000 }
+}
 
 /// A namespace and a folder that are gone at the end.
 struct Place {
@@ -52,7 +57,10 @@ impl Place {
     /// nginx that writes header and file apart, with Nagle's algorithm at one port.
     fn nginx(&mut self) {
         let folder = self.folder.display();
-        std::fs::write(self.folder.join("file.bin"), [b'n'; BODY]).expect("a file");
+        for port in [NAGLE, HEALTHY] {
+            let path = self.folder.join(format!("{port}.bin"));
+            std::fs::write(path, vec![b'n'; body(port)]).expect("a file");
+        }
         let config = format!(
             "daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;\n\
              events {{}}\n\
@@ -137,9 +145,10 @@ impl Drop for Load {
 fn ask_until(port: u16, ends: &AtomicBool, pause: Duration) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("accepted");
     stream.set_nodelay(true).expect("an option");
+    let (request, body) = (format!("GET /{port}.bin HTTP/1.1\r\nHost: test\r\n\r\n"), body(port));
     let mut response = Vec::new();
     while !ends.load(Ordering::Relaxed) {
-        stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: test\r\n\r\n").expect("sent");
+        stream.write_all(request.as_bytes()).expect("sent");
         response.clear();
         let header = loop {
             let mut buffer = [0; 4096];
@@ -147,12 +156,12 @@ fn ask_until(port: u16, ends: &AtomicBool, pause: Duration) {
             assert!(read > 0, "the server stays");
             response.extend_from_slice(&buffer[..read]);
             if let Some(at) = response.windows(4).position(|end| end == b"\r\n\r\n")
-                && response.len() >= at + 4 + BODY
+                && response.len() >= at + 4 + body
             {
                 break at;
             }
         };
-        assert_eq!(response.len(), header + 4 + BODY);
+        assert_eq!(response.len(), header + 4 + body);
         thread::sleep(pause);
     }
 }
@@ -241,6 +250,25 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     assert_eq!(healthy.status.code(), Some(0), "{}", stderr(&healthy));
 }
 
+/// Once packets are captured, no capability is left, and seccomp is on where the kernel has it.
+fn has_given_up_its_rights(child: &Child) {
+    let status = |process: &str| {
+        std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status")
+    };
+    let text = status(&child.id().to_string());
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+        line.map(str::to_owned)
+    };
+    for set in ["CapEff", "CapPrm", "CapInh"] {
+        assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{text}");
+    }
+    assert_eq!(field("NoNewPrivs").as_deref(), Some("1"));
+    if status("self").contains("Seccomp:") {
+        assert_eq!(field("Seccomp").as_deref(), Some("2"));
+    }
+}
+
 #[test]
 fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
     let Some(mut place) = Place::new() else { return };
@@ -249,6 +277,7 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
     for sent in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let child = place.watch(&["--interval", "500ms"]);
         thread::sleep(Duration::from_millis(1_300));
+        has_given_up_its_rights(&child);
         signal(&child, sent);
         let out = child.wait_with_output().expect("its output");
         let text = String::from_utf8_lossy(&out.stdout);
@@ -368,9 +397,9 @@ fn a_full_disk_is_said_once_and_watching_goes_on() {
     let Some(mut place) = Place::new() else { return };
     let mount = Mount::new(&place.folder.join("small"));
     place.nginx();
-    let load = place.load(HEALTHY, 4, Duration::ZERO);
     let folder = mount.0.display().to_string();
     let child = place.watch(&["--json", "--budget", "none", "--write", &folder]);
+    let load = place.load(HEALTHY, 4, Duration::ZERO);
     thread::sleep(Duration::from_millis(2_500));
     drop(load);
     let out = interrupt(child);
@@ -380,6 +409,7 @@ fn a_full_disk_is_said_once_and_watching_goes_on() {
     let all = reports(&out);
     let packets = all[all.len() - 1]["inputs"][0]["packets"].as_u64();
     assert!(packets > Some(2_000), "{packets:?}");
+    assert_eq!(faults(&all[all.len() - 1]), Vec::<&Value>::new());
     assert_eq!(out.status.code(), Some(0), "{said}");
 }
 
@@ -390,9 +420,10 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
     let _load = place.load(NAGLE, 4, Duration::ZERO);
     let folder = place.folder.join("kept");
     let folder = folder.to_str().expect("text");
-    let first = place.watch(&["--json", "--interval", "500ms", "--write", folder]);
+    let common = ["--json", "--interval", "500ms", "--budget", "none"];
+    let first = place.watch(&[&common[..], &["--write", folder]].concat());
     let metrics_at = "127.0.0.1:19464";
-    let second = place.watch(&["--json", "--interval", "500ms", "--metrics", metrics_at]);
+    let second = place.watch(&[&common[..], &["--metrics", metrics_at]].concat());
     thread::sleep(Duration::from_millis(2_500));
     let metrics = ask_metrics(metrics_at);
     // A folder has one ring.

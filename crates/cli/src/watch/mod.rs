@@ -14,6 +14,7 @@ mod watcher;
 pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
+use crate::sandbox::{self, Watching};
 use crate::terminal;
 use files::Files;
 use metrics::Server;
@@ -52,6 +53,10 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let mut watcher = Watcher::new(asked, target, capture, state, look);
     watcher.keep(files);
     watcher.serve(server);
+    sandbox::confine_watch(&Watching {
+        folder: asked.write.as_deref(),
+        looks_into_process: asked.pid.is_some(),
+    });
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;
