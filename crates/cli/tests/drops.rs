@@ -194,7 +194,7 @@ fn a_socket_that_is_not_read_overflows() {
     let line = line(&report, |line| line["subject"] == "receive_buffer");
     assert_eq!(line["reason"], "SOCKET_RCVBUFF");
     assert_eq!(line["process"]["pid"], std::process::id());
-    let by_socket = |it: &Value| it["name"] == "drops of socket 127.0.0.1:53";
+    let by_socket = |it: &Value| it["name"] == "socket:sk_drops";
     assert!(line["counters"].as_array().expect("counters").iter().any(by_socket));
     assert_eq!(status, Some(1));
 }

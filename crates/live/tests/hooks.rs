@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_live::diag::State;
-use tcpwhy_live::hooks::{Call, Flow, HookKind, Record, Scope, Session, StateChange, What};
+use tcpwhy_live::hooks::{Call, Flow, HookKind, Record, Scope, Session, StateChange, Unread, What};
 use tcpwhy_live::netns::Netns;
 
 /// A namespace with its loopback interface up; deleted when dropped.
@@ -106,17 +106,20 @@ fn data_that_lies_unread_is_timed_and_its_reader_named() {
 #[test]
 fn a_socket_closed_with_unread_data_keeps_its_count() {
     let Some(place) = Place::new("closed") else { return };
-    let session = place.open(HookKind::Unread);
+    let mut session = place.open(HookKind::Unread);
     let (_listener, mut client, mut server) = place.connected();
     client.write_all(&[1; 100]).expect("it is sent");
     thread::sleep(Duration::from_millis(20));
     server.read_exact(&mut [0; 50]).expect("it came");
     let (local, peer) = (server.local_addr().unwrap(), server.peer_addr().unwrap());
     drop(server);
-    let unread = session.summary().unread;
-    let unread = unread.iter().find(|it| (it.flow.source, it.flow.destination) == (local, peer));
-    let unread = unread.expect("the server's socket");
+    let is_it = |it: &Unread| (it.flow.source, it.flow.destination) == (local, peer);
+    let unread = session.summary().unread.into_iter().find(is_it).expect("the server's socket");
     assert!(unread.unread_at_close && unread.reads == 1, "{unread:?}");
+    session.forget(Duration::from_secs(60));
+    assert!(session.summary().unread.iter().any(is_it), "it was read a moment ago");
+    session.forget(Duration::ZERO);
+    assert!(!session.summary().unread.iter().any(is_it), "it is closed and idle");
 }
 
 #[test]

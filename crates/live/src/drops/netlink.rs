@@ -1,8 +1,9 @@
 //! Interfaces, their queues, and connection tracking, by netlink (rtnetlink(7)). Read first:
 //! linux/if_link.h, linux/gen_stats.h, linux/netfilter/nfnetlink_conntrack.h.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -17,6 +18,7 @@ const NFGENMSG_BYTES: usize = 4;
 const CONNTRACK_STATS: [(u16, &str); 5] =
     [(4, "invalid"), (8, "insert"), (9, "insert_failed"), (10, "drop"), (11, "early_drop")];
 const RTM_GETLINK: u16 = 18;
+const RTM_GETADDR: u16 = 22;
 const RTM_GETQDISC: u16 = 38;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const NLMSG_ERROR: u16 = 2;
@@ -26,6 +28,10 @@ const NLMSG_HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 /// `struct tcmsg`.
 const QDISC_BYTES: usize = 20;
+/// `struct ifaddrmsg`.
+const ADDRESS_BYTES: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_STATS64: u16 = 23;
 const TCA_KIND: u16 = 1;
@@ -74,6 +80,20 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
             let counter = counters.entry(format!("qdisc {name} {kind} drops")).or_default();
             *counter = (*counter).max(u64::from(drops));
         }
+    })
+}
+
+/// Adds the addresses of the calling thread's namespace.
+///
+/// # Errors
+/// The kernel refuses to list them.
+pub(super) fn addresses(found: &mut BTreeSet<IpAddr>) -> io::Result<()> {
+    dump(NETLINK_ROUTE, RTM_GETADDR, ADDRESS_BYTES, |message| {
+        let attributes = &message[ADDRESS_BYTES..];
+        let local = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS));
+        let Some(bytes) = local else { return };
+        found.extend(<[u8; 4]>::try_from(bytes).map(IpAddr::from));
+        found.extend(<[u8; 16]>::try_from(bytes).map(IpAddr::from));
     })
 }
 
@@ -164,6 +184,13 @@ mod tests {
         read(&mut counters).unwrap();
         assert!(counters.contains_key("dev lo rx_dropped"), "{counters:?}");
         assert!(counters.contains_key("qdisc lo noqueue drops"), "{counters:?}");
+    }
+
+    #[test]
+    fn the_loopback_address_is_local() {
+        let mut found = BTreeSet::new();
+        addresses(&mut found).unwrap();
+        assert!(found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
     }
 
     #[test]

@@ -155,8 +155,19 @@ impl Subject {
         }
     }
 
-    /// How much it hurts; `wanted` is whether something waits for one of the packets: a SYN, data
-    /// of TCP, or a datagram.
+    /// The same, where the kernel gives no reason: the function tells for queues of interfaces, whose
+    /// older ones drop without one.
+    pub fn of(reason: &str, function: Option<&str>) -> Self {
+        match Self::of_reason(reason) {
+            Self::Unspecified if function.is_some_and(|name| name.ends_with("_enqueue")) => {
+                Self::Qdisc
+            }
+            subject => subject,
+        }
+    }
+
+    /// How much it hurts; `wanted` is whether something waits for one of the packets: data of TCP, or
+    /// a SYN or datagram from or to a socket of this host.
     pub fn harm(self, wanted: bool) -> Harm {
         match self {
             Self::AcceptQueue | Self::SynQueue | Self::ConntrackFull | Self::ConntrackInsert => {
@@ -383,6 +394,8 @@ mod tests {
         assert_eq!(filter.harm(true), Harm::Hurts);
         assert_eq!(filter.harm(false), Harm::CanHurt);
         assert_eq!(Subject::of_reason("TCP_OLD_ACK").harm(true), Harm::Harmless);
+        assert_eq!(Subject::of("NOT_SPECIFIED", Some("tbf_enqueue")), Subject::Qdisc);
+        assert_eq!(Subject::of("NOT_SPECIFIED", Some("tcp_v4_rcv")), Subject::Unspecified);
         assert_eq!(Subject::of_reason("A_REASON_OF_TOMORROW"), Subject::Other);
     }
 

@@ -4,7 +4,8 @@
 //! the send buffer or for the limit of `TCP_NOTSENT_LOWAT`; a sender that does not block and is
 //! refused, wholly (`EAGAIN`) or in part, until it calls again, which includes the time that it
 //! spends elsewhere. Not seen: a sender that only polls and does not call before there is room;
-//! UDP; a wait that has not ended yet. Needs the tracepoint `tcp_sendmsg_locked` (Linux 6.15).
+//! UDP; a wait that has not ended yet; of two threads that send on one socket the wait of the one
+//! that is overtaken. Needs the tracepoint `tcp_sendmsg_locked` (Linux 6.15).
 
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use super::object::Object;
 /// `struct sndbuf_count` in sndbuf_wait.h.
 const COUNT_BYTES: usize = 88;
 /// `struct sndbuf_socket`.
-const SOCKET_BYTES: usize = FLOW_BYTES + 36 + COUNT_BYTES;
+const SOCKET_BYTES: usize = FLOW_BYTES + 44 + COUNT_BYTES;
 
 /// Waits of one socket's sender for memory of its send buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,7 +55,7 @@ pub(super) fn read(object: &Object) -> Vec<SndbufWait> {
         let mut fields = Fields(socket);
         let seen = fields.seen();
         // Fields of the call that is under way.
-        fields.take::<36>();
+        fields.take::<44>();
         found.extend(parse(seen, &mut fields));
     });
     object.each::<FLOW_BYTES, COUNT_BYTES>("finished", |key, count| {

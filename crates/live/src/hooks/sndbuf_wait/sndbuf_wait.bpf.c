@@ -44,7 +44,8 @@ INLINE int is_full(struct sock *sk) {
 // Ends the wait that was under way, if there was one.
 INLINE void end_wait(struct sndbuf_socket *known, struct sock *sk, u64 now) {
     struct sndbuf_count *count = &known->count;
-    if (known->event_ns && known->is_full && known->nvcsw != sleeps()) {
+    u32 tid = bpf_get_current_pid_tgid();
+    if (known->event_ns && known->is_full && known->tid == tid && known->nvcsw != sleeps()) {
         u64 waited = now - known->event_ns;
         count->waits += 1;
         count->wait_ns += waited;
@@ -98,6 +99,7 @@ int tcp_sendmsg_locked(u64 *ctx) {
     end_refusal(known, now);
     end_wait(known, sk, now);
     known->event_ns = now;
+    known->tid = bpf_get_current_pid_tgid();
     known->nvcsw = sleeps();
     known->is_full = is_full(sk);
     return 0;

@@ -21,10 +21,12 @@ _Static_assert(sizeof(struct sndbuf_count) == 88, "sndbuf_wait/mod.rs: COUNT_BYT
 struct sndbuf_socket {
     struct flow flow;
     u32 is_full; // at the last event: no memory for another segment
+    u32 tid; // the thread that made the last event
+    u32 padding;
     u64 event_ns; // the last event of the send call that is under way; 0: none is
-    u64 nvcsw; // how often its thread had slept then
+    u64 nvcsw; // how often the thread had slept then
     u64 asked_bytes; // what the send call asked for
     u64 refused_since_ns; // 0: not refused
     struct sndbuf_count count;
 };
-_Static_assert(sizeof(struct sndbuf_socket) == 168, "sndbuf_wait/mod.rs: SOCKET_BYTES");
+_Static_assert(sizeof(struct sndbuf_socket) == 176, "sndbuf_wait/mod.rs: SOCKET_BYTES");
