@@ -32,6 +32,9 @@ pub fn render(place: &Place, audit: &Audit, look: &Look) -> String {
 fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
     let place = match place {
         Place::Here => "on this host".to_owned(),
+        Place::Named(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("in the network namespace of process {name}")
+        }
         Place::Named(name) => format!("in network namespace {}", printable(name)),
         Place::Process(pid) => format!("in the network namespace of process {pid}"),
     };
@@ -50,8 +53,11 @@ fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
     let causes: Vec<_> = first.explains.iter().map(|cause| cause.id()).collect();
     let what = printable(&first.what);
     let first = match &causes[..] {
-        [] => format!("Packets are lost now: {what}."),
-        causes => format!("{what} explains {} now.", causes.join(", ")),
+        [] if first.evidence.iter().any(|it| matches!(it, Evidence::Counter { .. })) => {
+            format!("Packets are lost now: {what}.")
+        }
+        [] => format!("A limit is reached now: {what}."),
+        causes => format!("Explains {}: {what}.", causes.join(", ")),
     };
     let more = match loud.len() as u64 - 1 {
         0 => String::new(),
@@ -84,7 +90,8 @@ fn unexplained(finding: &Finding) -> String {
 
 fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     let causes: Vec<_> = entry.explains.iter().map(|cause| cause.id()).collect();
-    let causes = if causes.is_empty() { "drops".to_owned() } else { causes.join(", ") };
+    let causes =
+        if causes.is_empty() { "what it says itself".to_owned() } else { causes.join(", ") };
     let title = format!("{number}  {}", printable(&entry.what));
     page.line(&look.paint(Paint::Bold, &title));
     let explains = format!("{} ({} layer)", look.paint(Paint::Fault, &causes), entry.layer.name());
