@@ -81,8 +81,8 @@ pub enum Error {
     #[error("{path} cannot be read")]
     ReportFile { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
-    #[error("{path} {source}; `tcpwhy FILE --json > {path}` makes one")]
-    HostReport { path: String, source: tcpwhy_live::host::ReportError },
+    #[error("{path} {why}")]
+    HostReport { path: String, why: tcpwhy_live::host::ReportError },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),

@@ -5,6 +5,8 @@ mod ports;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use serde::Serialize;
 
@@ -52,31 +54,69 @@ impl Holders {
         };
         all.sort_unstable();
         let mut holders = Self::default();
-        for pid in all {
-            holders.add(pid);
+        for (pid, sockets) in read_all(&all) {
+            holders.add(pid, sockets);
         }
         holders
     }
 
-    fn add(&mut self, pid: u32) {
-        let folder = format!("/proc/{pid}/fd");
-        let Ok(entries) = fs::read_dir(&folder) else {
-            self.unreadable += u64::from(Path::new(&folder).exists());
+    fn add(&mut self, pid: u32, sockets: Option<Vec<(u32, u32)>>) {
+        let Some(sockets) = sockets else {
+            self.unreadable += u64::from(Path::new(&format!("/proc/{pid}/fd")).exists());
             return;
         };
-        let mut place = None;
-        for entry in entries.flatten() {
-            let Some(inode) = socket_inode(&entry.path()) else { continue };
-            let Some(fd) = entry.file_name().to_str().and_then(|fd| fd.parse().ok()) else {
-                continue;
-            };
-            let process = *place.get_or_insert_with(|| {
-                self.processes.push(describe(pid));
-                self.processes.len() - 1
-            });
+        if sockets.is_empty() {
+            return;
+        }
+        self.processes.push(describe(pid));
+        let process = self.processes.len() - 1;
+        for (inode, fd) in sockets {
             self.by_inode.entry(inode).or_insert(Holder { process, fd });
         }
     }
+}
+
+/// Sockets of a process, each by inode and descriptor; `None` where they may not be read.
+type Sockets = Option<Vec<(u32, u32)>>;
+
+/// Reads the descriptors of processes on several threads, in the order of `pids`.
+fn read_all(pids: &[u32]) -> Vec<(u32, Sockets)> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        while let Some(&pid) = pids.get(next.fetch_add(1, Ordering::Relaxed)) {
+            found.push((pid, sockets(pid)));
+        }
+        found
+    };
+    let threads = threads().min(pids.len());
+    let mut all: Vec<_> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            match other.join() {
+                Ok(found) => all.extend(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_unstable_by_key(|&(pid, _)| pid);
+    all
+}
+
+/// Threads that read at the same time: one a CPU, and a few are enough.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, |cpus| cpus.get().min(8))
+}
+
+fn sockets(pid: u32) -> Sockets {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let socket = |entry: fs::DirEntry| {
+        let inode = socket_inode(&entry.path())?;
+        Some((inode, entry.file_name().to_str()?.parse().ok()?))
+    };
+    Some(entries.flatten().filter_map(socket).collect())
 }
 
 /// The inode of `socket:[INODE]`, where the descriptor is a socket.

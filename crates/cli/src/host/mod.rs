@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::{output, terminal};
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tcpwhy_live::host::{Audit, AuditError, Entry, audit};
@@ -29,20 +30,19 @@ pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
         None => None,
     };
     let sample = Duration::from_nanos(arguments.sample_ns);
-    let audit = audit(&arguments.place(), sample, report.as_deref()).map_err(|error| {
-        match (error, &arguments.for_report) {
-            (AuditError::Report(source), Some(path)) => {
-                Error::HostReport { path: path.display().to_string(), source }
-            }
-            (AuditError::Live(error), _) => Error::Live(error),
-            (AuditError::Report(source), None) => Error::HostReport { path: String::new(), source },
+    let audit = audit(&arguments.place(), sample, report.as_deref());
+    let audit = audit.map_err(|error| match error {
+        AuditError::Live(error) => Error::Live(error),
+        AuditError::Report(why) => {
+            let path = arguments.for_report.as_deref().unwrap_or(Path::new("the report"));
+            Error::HostReport { path: path.display().to_string(), why }
         }
     })?;
     if arguments.json {
         output::print(&(serde_json::to_string_pretty(&json(arguments, &audit))? + "\n"))?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
-        output::print(&text::render(&arguments.place(), &audit, &look))?;
+        output::print(&text::render(arguments, &audit, &look))?;
     }
     let explains = audit.entries.iter().any(Entry::is_loud);
     Ok(if explains { ExitCode::from(EXIT_EXPLAINS) } else { ExitCode::SUCCESS })

@@ -1,16 +1,17 @@
 //! The audit for people: what explains a present symptom, with what to do; the rest in one line.
 
+use super::Host;
 use tcpwhy_core::report::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, cut};
 use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
 
 /// The whole audit.
-pub fn render(place: &Place, audit: &Audit, look: &Look) -> String {
+pub fn render(asked: &Host, audit: &Audit, look: &Look) -> String {
     let mut page = Page::new(look);
     let loud: Vec<&Entry> = audit.entries.iter().filter(|entry| entry.is_loud()).collect();
     let quiet: Vec<&Entry> = audit.entries.iter().filter(|entry| !entry.is_loud()).collect();
     let paint = if loud.is_empty() { Paint::Good } else { Paint::Fault };
-    for (index, line) in headline(place, audit, &loud).into_iter().enumerate() {
+    for (index, line) in headline(asked, audit, &loud).into_iter().enumerate() {
         let paint = if index == 0 { paint } else { Paint::Dim };
         page.paragraph(Some(paint), &line, 0);
     }
@@ -29,14 +30,18 @@ pub fn render(place: &Place, audit: &Audit, look: &Look) -> String {
     page.finish()
 }
 
-fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
-    let place = match place {
+fn headline(asked: &Host, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
+    let place = match asked.place() {
         Place::Here => "on this host".to_owned(),
-        Place::Named(name) => format!("in network namespace {}", printable(name)),
+        Place::Named(name) if name.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("in the network namespace of process {name}")
+        }
+        Place::Named(name) => format!("in network namespace {}", printable(&name)),
         Place::Process(pid) => format!("in the network namespace of process {pid}"),
     };
     let against = match audit.findings.len() as u64 {
-        0 => String::new(),
+        0 if asked.for_report.is_none() => String::new(),
+        0 => "; the report has no finding".to_owned(),
         findings => {
             format!("; compared with {} of the report", counted(findings, "finding", "findings"))
         }
@@ -50,8 +55,11 @@ fn headline(place: &Place, audit: &Audit, loud: &[&Entry]) -> Vec<String> {
     let causes: Vec<_> = first.explains.iter().map(|cause| cause.id()).collect();
     let what = printable(&first.what);
     let first = match &causes[..] {
-        [] => format!("Packets are lost now: {what}."),
-        causes => format!("{what} explains {} now.", causes.join(", ")),
+        [] if first.evidence.iter().any(|it| matches!(it, Evidence::Counter { .. })) => {
+            format!("Packets are lost now: {what}.")
+        }
+        [] => format!("A limit is reached now: {what}."),
+        causes => format!("Explains {}: {what}.", causes.join(", ")),
     };
     let more = match loud.len() as u64 - 1 {
         0 => String::new(),
@@ -84,7 +92,8 @@ fn unexplained(finding: &Finding) -> String {
 
 fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     let causes: Vec<_> = entry.explains.iter().map(|cause| cause.id()).collect();
-    let causes = if causes.is_empty() { "drops".to_owned() } else { causes.join(", ") };
+    let causes =
+        if causes.is_empty() { "what it says itself".to_owned() } else { causes.join(", ") };
     let title = format!("{number}  {}", printable(&entry.what));
     page.line(&look.paint(Paint::Bold, &title));
     let explains = format!("{} ({} layer)", look.paint(Paint::Fault, &causes), entry.layer.name());

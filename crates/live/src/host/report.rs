@@ -37,8 +37,8 @@ struct RawConnection {
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// It is no JSON, or not what `tcpwhy FILE --json` prints.
-    #[error("is no report of `tcpwhy FILE --json`")]
-    NoReport(#[source] serde_json::Error),
+    #[error("is no report; `tcpwhy FILE --json` prints one ({0})")]
+    NoReport(serde_json::Error),
     /// A later version of tcpwhy wrote it.
     #[error("has schema version {0}, and this tcpwhy reads version 1; use the one that wrote it")]
     Version(u64),

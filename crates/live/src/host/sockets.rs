@@ -14,7 +14,8 @@ use crate::tcp_info::TcpInfo;
 pub struct Sockets {
     /// Listeners.
     pub listeners: Vec<Listener>,
-    /// Connections of clients by destination, the one with the most ports first.
+    /// Connections of clients by destination, the one with the most ports first; at the end of the
+    /// sample, then at moments during it.
     pub destinations: Vec<Destination>,
     /// Connections that something held back during the sample.
     pub held: Vec<Connection>,

@@ -9,6 +9,7 @@ pub mod verdict;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -17,7 +18,7 @@ use crate::diag::{Diag, Entry, Memory, State};
 use crate::error::LiveError;
 use crate::netns::Netns;
 use crate::options::{Asked, Options};
-use crate::process::{Holders, Process};
+use crate::process::{Holder, Holders, Process, threads};
 use crate::tcp_info::TcpInfo;
 
 pub use limits::{Conntrack, LocalPorts};
@@ -156,12 +157,12 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     let read_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
     let mut survey = Survey { read_ns, ..Survey::default() };
     let mut unread: HashMap<Reason, u64> = HashMap::new();
-    let mut asked: Vec<Option<Asked>> = holders.processes.iter().map(|_| None).collect();
     for netns in &namespaces {
         let (entries, mut here) = netns.inside(|| list().map(read_counters))??;
         here.name.clone_from(&netns.name);
         let half_open = listeners::half_open(&entries);
         let listening = listeners::Listening::of(&entries);
+        let mut chosen: Vec<(Entry, Option<Holder>)> = Vec::new();
         for entry in entries {
             let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);
             let is_held = holder.is_some() || selection.pid.is_none();
@@ -172,24 +173,18 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
             match entry.state {
                 State::TimeWait => here.time_wait += 1,
                 State::SynReceived => here.half_open += 1,
-                _ => {
-                    let options = match holder {
-                        Some(holder) => {
-                            let pid = holders.processes[holder.process].pid;
-                            let asked = &mut asked[holder.process];
-                            ask(asked, pid, holder.fd, entry.cookie)
-                        }
-                        None => Err(Reason::NoProcess),
-                    };
-                    if let Err(reason) = options {
-                        *unread.entry(reason).or_default() += 1;
-                    }
-                    let mut socket = socket(entry, netns, options, &listening, &half_open);
-                    socket.process = holder.map(|it| holders.processes[it.process].clone());
-                    socket.verdicts = verdict::judge(&socket);
-                    survey.sockets.push(socket);
-                }
+                _ => chosen.push((entry, holder)),
             }
+        }
+        let options = ask_all(&chosen, &holders.processes);
+        for ((entry, holder), options) in chosen.into_iter().zip(options) {
+            if let Err(reason) = options {
+                *unread.entry(reason).or_default() += 1;
+            }
+            let mut socket = socket(entry, netns, options, &listening, &half_open);
+            socket.process = holder.map(|it| holders.processes[it.process].clone());
+            socket.verdicts = verdict::judge(&socket);
+            survey.sockets.push(socket);
         }
         survey.netns.push(here);
     }
@@ -234,13 +229,44 @@ pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     Ok(entries)
 }
 
-/// Asks the socket behind descriptor `fd` of process `pid`, which is opened once.
-fn ask(asked: &mut Option<Asked>, pid: u32, fd: u32, cookie: u64) -> Result<Options, Reason> {
-    if asked.is_none() {
-        *asked = Some(Asked::open(pid).map_err(|error| Reason::of(&error))?);
-    }
-    let Some(process) = asked else { return Err(Reason::Closed) };
-    process.options(fd, cookie).map_err(|error| Reason::of(&error))
+/// Asks sockets for their options, on several threads where there are many: each takes some ten
+/// system calls.
+fn ask_all(
+    sockets: &[(Entry, Option<Holder>)],
+    processes: &[Process],
+) -> Vec<Result<Options, Reason>> {
+    const EACH_MIN: usize = 1_000;
+    let threads = threads().min(sockets.len().div_ceil(EACH_MIN)).max(1);
+    let parts = sockets.chunks(sockets.len().div_ceil(threads).max(1));
+    thread::scope(|scope| {
+        let parts: Vec<_> = parts.map(|part| scope.spawn(|| ask_part(part, processes))).collect();
+        let mut all = Vec::with_capacity(sockets.len());
+        for part in parts {
+            match part.join() {
+                Ok(options) => all.extend(options),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    })
+}
+
+/// Asks one socket after the other; each process is opened once.
+fn ask_part(
+    sockets: &[(Entry, Option<Holder>)],
+    processes: &[Process],
+) -> Vec<Result<Options, Reason>> {
+    let mut asked: HashMap<usize, Result<Asked, Reason>> = HashMap::new();
+    let ask = |(entry, holder): &(Entry, Option<Holder>)| {
+        let holder = holder.ok_or(Reason::NoProcess)?;
+        let pid = processes[holder.process].pid;
+        let process = asked
+            .entry(holder.process)
+            .or_insert_with(|| Asked::open(pid).map_err(|error| Reason::of(&error)));
+        let process = process.as_ref().map_err(|reason| *reason)?;
+        process.options(holder.fd, entry.cookie).map_err(|error| Reason::of(&error))
+    };
+    sockets.iter().map(ask).collect()
 }
 
 fn socket(

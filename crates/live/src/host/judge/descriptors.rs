@@ -16,12 +16,26 @@ pub const CHECKS: &[Check] = &[
 const WHY: &str = "each socket is a descriptor; a program at its limit can accept no connection and \
                    open none (EMFILE), and its accept queues fill";
 
-/// Whether none is left: a program closes and opens some all the time.
-fn is_at_limit(program: &Program) -> bool {
+/// Programs at their limit that are named.
+const NAMED_MAX: usize = 3;
+
+/// Whether none is left: a program at its limit closes and opens some all the time, the more so
+/// where its accept queue is full.
+fn is_at_limit(program: &Program, overflows: bool) -> bool {
     let (Some(open), Some((limit, _))) = (program.descriptors, program.descriptors_max) else {
         return false;
     };
-    open + limit / 100 >= limit
+    open + (limit / if overflows { 100 } else { 500 }).max(1) >= limit
+}
+
+/// Whether an accept queue of the program is full.
+fn overflows(facts: &Facts, program: &Program) -> bool {
+    let pid = program.process.pid;
+    let mut listeners = facts.sockets.listeners.iter();
+    listeners.any(|it| {
+        let is_own = it.process.as_ref().is_some_and(|process| process.pid == pid);
+        is_own && listen::overflows(facts, it)
+    })
 }
 
 fn of_programs(check: &Check, facts: &Facts) -> Vec<Entry> {
@@ -36,7 +50,7 @@ fn of_programs(check: &Check, facts: &Facts) -> Vec<Entry> {
         if fullest.is_none_or(|(most, ..)| part > most) {
             fullest = Some((part, program, open, limit));
         }
-        if is_at_limit(program) {
+        if entries.len() < NAMED_MAX && is_at_limit(program, overflows(facts, program)) {
             entries.push(at_limit(check, facts, program, open, limit, hard));
         }
     }
@@ -65,12 +79,7 @@ fn at_limit(
     let what = format!("file descriptors of {name} (pid {pid})");
     let value = format!("{} of {} are open", count(open), count(limit));
     let mut evidence = vec![state(value.clone())];
-    let own = facts
-        .sockets
-        .listeners
-        .iter()
-        .filter(|it| it.process.as_ref().is_some_and(|process| process.pid == pid));
-    let overflows = own.into_iter().any(|it| listen::overflows(facts, it));
+    let overflows = overflows(facts, program);
     if overflows {
         evidence.extend(facts.grew("TcpExt.ListenOverflows"));
     }
@@ -139,5 +148,9 @@ mod tests {
         assert_eq!(undo, "prlimit --pid 7 --nofile=1024:4096");
         assert_eq!(entries[1].check, "accept_queue");
         assert_eq!(only(&facts(700)).check, "accept_queue", "it has some left");
+        let mut without = facts(1_015);
+        assert_eq!(loud(&without)[0].check, "descriptors", "a full queue, and hardly any left");
+        without.sockets.listeners.clear();
+        assert_eq!(loud(&without), [], "nine are left");
     }
 }

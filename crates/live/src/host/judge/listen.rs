@@ -141,6 +141,7 @@ fn own_setting(facts: &Facts, listener: &Listener, target: u64) -> (String, Stri
             format!("write `{text};` in {} again and restart nginx", listen.directive.place()),
         );
     }
+    let command = if command.is_empty() { "the program" } else { command };
     let redis = facts.databases.iter().any(|it| {
         it.name == "Redis" && listener.process.as_ref().is_some_and(|process| process.pid == it.pid)
     });
@@ -169,13 +170,21 @@ fn syn_queue(check: &Check, facts: &Facts) -> Vec<Entry> {
     let half_open: u64 = facts.sockets.listeners.iter().map(|it| it.half_open).sum();
     let is_on = facts.sysctls.number("net.ipv4.tcp_syncookies").unwrap_or(1) > 0;
     let limit = facts.sysctls.text("net.ipv4.tcp_max_syn_backlog").unwrap_or("unknown").to_owned();
+    let fullest = facts.sockets.listeners.iter().max_by_key(|it| it.half_open);
+    let fullest = fullest.filter(|it| it.half_open > 0);
+    let at = fullest.map(|it| {
+        let name = program(it.process.as_ref());
+        format!(", most at {} of {name}, whose backlog is {}", it.local, count(it.backlog))
+    });
     let value = format!(
-        "{} half open; SYN cookies {}; tcp_max_syn_backlog {limit}",
+        "{} half open{}; SYN cookies {}; tcp_max_syn_backlog {limit}",
         count(half_open),
+        at.unwrap_or_default(),
         if is_on { "on" } else { "off" },
     );
     let why = "half-open connections wait here for the client's ACK; when the queue is full, the \
-               kernel answers with SYN cookies, or drops SYNs where they are off";
+               kernel answers with SYN cookies, or drops SYNs where they are off; it is as \
+               long as the listener's backlog";
     let entry = check.entry("SYN queues", value, why);
     let full = cookies + drops;
     let completed = growth.of("Tcp.PassiveOpens");
@@ -203,14 +212,7 @@ fn syn_queue(check: &Check, facts: &Facts) -> Vec<Entry> {
     evidence.extend(reports);
     let rank = if is_behind { Rank::Consequence } else { Rank::Limit };
     let change = if is_on {
-        facts.sysctls.change(
-            "net.ipv4.tcp_max_syn_backlog",
-            "4096",
-            "SYN cookies already keep the service up; a longer queue (with net.core.somaxconn and \
-             the program's backlog) spares well-behaved clients. Filter few sources with nftables, \
-             many upstream",
-            "memory for half-open connections, about 300 bytes each",
-        )
+        spared(facts, fullest)
     } else {
         facts.sysctls.change(
             "net.ipv4.tcp_syncookies",
@@ -220,6 +222,18 @@ fn syn_queue(check: &Check, facts: &Facts) -> Vec<Entry> {
         )
     };
     vec![entry.explains(causes, evidence).ranked(rank).change(change)]
+}
+
+/// With SYN cookies on, a longer queue only spares clients what cookies take from them.
+fn spared(facts: &Facts, fullest: Option<&Listener>) -> Change {
+    let first = "SYN cookies keep the service up: nothing has to be done at once. Filter few sources \
+                 with nftables, many upstream";
+    let Some(listener) = fullest else { return Change::look(first) };
+    let (own, undo) = own_setting(facts, listener, (listener.backlog * 4).max(1_024));
+    let what = format!("{first}; so that fewer clients get a cookie, {own}");
+    let risk = "about 300 bytes of memory for each half-open connection, and net.core.somaxconn \
+                must allow it";
+    Change::by_hand(what, risk, undo)
 }
 
 fn abort_on_overflow(check: &Check, facts: &Facts) -> Vec<Entry> {

@@ -1,5 +1,7 @@
 //! Local ports: each connection to one destination needs its own (tcp(7), ip(7)).
 
+use std::collections::BTreeMap;
+
 use tcpwhy_core::cause::Cause;
 use tcpwhy_core::report::units::count;
 
@@ -91,7 +93,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     let all = ports.number();
     let mut entries = Vec::new();
     let mut most = 0;
-    for destination in &facts.sockets.destinations {
+    for destination in fullest(facts, &ports) {
         let taken = taken(destination, &ports, &facts.sysctls);
         let sum = taken.open + taken.closing + taken.waiting;
         // The last ones are found by chance only: a fiftieth is as good as none.
@@ -136,6 +138,23 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
+/// Each destination at the moment at which most of its ports were taken.
+fn fullest<'a>(facts: &'a Facts, ports: &Ports) -> Vec<&'a Destination> {
+    let sum = |it: &Destination| {
+        let taken = taken(it, ports, &facts.sysctls);
+        taken.open + taken.closing + taken.waiting
+    };
+    let mut found: BTreeMap<_, (u64, &Destination)> = BTreeMap::new();
+    for it in &facts.sockets.destinations {
+        let sum = sum(it);
+        let place = found.entry((it.local, it.peer)).or_insert((sum, it));
+        if sum > place.0 {
+            *place = (sum, it);
+        }
+    }
+    found.into_values().map(|(_, destination)| destination).collect()
+}
+
 fn exhausted(
     check: &Check,
     facts: &Facts,
@@ -144,7 +163,9 @@ fn exhausted(
     taken: &Taken,
 ) -> Entry {
     let what = format!("local ports from {} to {}", destination.local, destination.peer);
-    let by = match &destination.process {
+    let is_same = |it: &&Destination| (it.local, it.peer) == (destination.local, destination.peer);
+    let mut same = facts.sockets.destinations.iter().filter(is_same);
+    let by = match same.find_map(|it| it.process.as_ref()) {
         Some(process) => format!("; {} holds one of them", program(Some(process))),
         None => String::new(),
     };
@@ -247,6 +268,15 @@ mod tests {
         assert_eq!(loud(&young).len(), 1, "not before a second is over");
         old.sysctls.set("net.ipv4.tcp_timestamps", "0");
         assert_eq!(loud(&old).len(), 1, "it needs timestamps");
+    }
+
+    #[test]
+    fn the_moment_with_the_most_ports_counts_once() {
+        let mut early = facts(2, 62, 5_000);
+        early.sockets.destinations.extend(facts(2, 10, 5_000).sockets.destinations);
+        assert_eq!(loud(&early).len(), 1);
+        early.sockets.destinations.reverse();
+        assert_eq!(loud(&early).len(), 1);
     }
 
     #[test]

@@ -87,12 +87,22 @@ fn timeouts(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut findings = facts.near_findings(&causes).peekable();
     if let Some(first) = findings.peek() {
         let cause = first.cause;
-        let change = option(
-            facts,
-            "replace the server that does not answer; until then ask the next one sooner",
-            "options timeout:1 attempts:3 rotate",
-            "a server that is slow but works is asked again, and rotate spreads the load over all",
-        );
+        let change = if servers.len() < 2 {
+            option(
+                facts,
+                "replace the server that does not answer, or add a second `nameserver` line; until \
+                 then ask it again sooner",
+                "options timeout:1 attempts:3",
+                "a server that is slow but works is asked again",
+            )
+        } else {
+            option(
+                facts,
+                "replace the server that does not answer; until then ask the next one sooner",
+                "options timeout:1 attempts:3 rotate",
+                "a server that is slow but works is asked again; rotate spreads the load over all",
+            )
+        };
         return vec![entry.explains(&[cause], reported(findings)).change(change)];
     }
     let races = reported(facts.near_findings(&[Cause::ConntrackRace]));

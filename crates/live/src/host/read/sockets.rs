@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::diag::{Diag, Entry, State};
 use crate::error::LiveError;
-use crate::host::sockets::{Connection, Listener, Sockets, destinations, holds, ports_listened};
+use crate::host::sockets::{
+    Connection, Destination, Listener, Sockets, destinations, holds, ports_listened,
+};
 use crate::options::{Asked, Options};
 use crate::process::{Holders, Process};
 use crate::tcp_info::TcpInfo;
@@ -15,6 +17,12 @@ use crate::tcp_info::TcpInfo;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Above this many connections only listeners are looked at during the sample.
 const CONNECTIONS_LOOKED_AT_MAX: usize = 2_000;
+/// Time between two lists of all sockets, and how long one may take.
+const LIST_EVERY: Duration = Duration::from_millis(150);
+const LIST_MAX: Duration = Duration::from_millis(20);
+/// Lists in what is left of the sample, about, and destinations kept of each.
+const MOMENTS: u32 = 32;
+const DESTINATIONS_EACH: usize = 16;
 /// Connections that were held back, kept at most.
 const HELD_MAX: usize = 256;
 
@@ -33,6 +41,10 @@ pub struct Watched {
     holds: HashMap<u64, u64>,
     looks: u64,
     is_small: bool,
+    /// Destinations at moments of the sample: ports come and go.
+    destinations: Vec<Destination>,
+    /// When the next such moment is; `None`: there are too many sockets.
+    next_list: Option<Instant>,
 }
 
 impl Watched {
@@ -48,6 +60,8 @@ impl Watched {
             holds: HashMap::new(),
             looks: 0,
             is_small: true,
+            destinations: Vec::new(),
+            next_list: Some(Instant::now()),
         };
         let before = &mut watched.before;
         watched.diag.dump(&CONNECTED, |entry| {
@@ -67,6 +81,7 @@ impl Watched {
             let left = end.saturating_duration_since(Instant::now());
             std::thread::sleep(left.min(LOOK_EVERY));
             self.look_at_listeners()?;
+            self.look_at_ports(end)?;
             if self.is_small {
                 self.looks += 1;
                 let counts = &mut self.holds;
@@ -77,6 +92,21 @@ impl Watched {
                 })?;
             }
         }
+        Ok(())
+    }
+
+    /// Lists all sockets now and then, unless that takes long.
+    fn look_at_ports(&mut self, end: Instant) -> Result<(), LiveError> {
+        let began = Instant::now();
+        if self.next_list.is_none_or(|next| began < next) {
+            return Ok(());
+        }
+        let entries = crate::sockets::list()?;
+        let found = destinations(&entries, &ports_listened(&entries), |_| None);
+        self.destinations.extend(found.into_iter().take(DESTINATIONS_EACH));
+        let is_quick = began.elapsed() < LIST_MAX;
+        let pause = (end.saturating_duration_since(began) / MOMENTS).max(LIST_EVERY);
+        self.next_list = is_quick.then(|| began + pause);
         Ok(())
     }
 
@@ -102,6 +132,7 @@ impl Watched {
             destinations: destinations(&entries, &listened, holder),
             ..Sockets::default()
         };
+        sockets.destinations.append(&mut self.destinations);
         let half_open = crate::sockets::half_open(&entries);
         for entry in &entries {
             *sockets.states.entry(entry.state).or_default() += 1;
