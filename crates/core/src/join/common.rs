@@ -168,6 +168,10 @@ impl Common {
         if !asked_for && !self.are_the_same() {
             return None;
         }
+        let follow = one.last_ns < other.first_ns || other.last_ns < one.first_ns;
+        if follow && !asked_for && !self.is_one_time(one, other) {
+            return None;
+        }
         if self.packets.len() < COMMON_MIN || 2 * self.packets.len() < self.expected(one, other) {
             return None;
         }
@@ -185,6 +189,24 @@ impl Common {
         });
         let nearer = turns.sum();
         Some(Link { is_apart, nearer, later_ns: self.later_ns(nearer) })
+    }
+
+    /// Whether two files, one of which begins after the other ends, are of one time all the same, by clocks that
+    /// differ: most of what the one with less has of these connections is in both, of both directions and
+    /// in order. Else they are parts of one capture, and a few packets came again.
+    fn is_one_time(&self, one: &Sketch, other: &Sketch) -> bool {
+        let of_flows = |sketch: &Sketch| {
+            sketch.seen.values().filter(|seen| self.flows.contains(&seen.flow)).count()
+        };
+        // Hardly any packet overtakes another that goes the same way.
+        let in_order = |from_client: bool| {
+            let times: Vec<_> =
+                self.packets.iter().filter(|it| it.2 == from_client).map(time_there).collect();
+            let kept = times.windows(2).filter(|pair| pair[0] <= pair[1]).count();
+            !times.is_empty() && 10 * kept >= 9 * (times.len() - 1)
+        };
+        let most = 2 * self.packets.len() >= of_flows(one).min(of_flows(other));
+        most && in_order(true) && in_order(false)
     }
 
     /// How many packets of these connections each file has, at least, of the time in which both captured.

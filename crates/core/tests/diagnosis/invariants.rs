@@ -1,6 +1,6 @@
 //! What must hold for every capture, whatever happened on the wire.
 
-use crate::diagnosis::{diagnose, diagnose_files};
+use crate::diagnosis::{diagnose, diagnose_files, joined};
 use crate::frames::{Packet, pcap_of};
 use crate::language::{Place, Side, Trace};
 use crate::network::{EPOCH_NS, packets};
@@ -275,9 +275,7 @@ proptest! {
         let first = shuffle.index(given.len());
         given.rotate_left(first);
         given.reverse();
-        // Whether such files are taken for two places is tested in `parts.rs`: frames that are copied at random,
-        // acknowledgments among them, can look like a second place.
-        same(&essence(&diagnose_files(&given)), &whole)?;
+        same(&essence(&joined(&given)), &whole)?;
         // Dealt out like cards: every file spans the whole time.
         let mut dealt = vec![Vec::new(); files];
         frames.iter().enumerate().for_each(|(index, frame)| {
