@@ -299,6 +299,22 @@ fn calls_that_set_up_a_socket_are_decoded() {
     assert!(listens && calls.iter().all(|it| it.pid == std::process::id()), "{calls:#?}");
 }
 
+#[test]
+fn records_that_find_the_ring_full_are_counted() {
+    let Some(place) = Place::new("lost") else { return };
+    let mut session = place.open(HookKind::Options);
+    let (_listener, client, _server) = place.connected();
+    // Tests of this process that run at the same time add some.
+    const CALLS: u64 = 20_000;
+    for _ in 0..CALLS {
+        client.set_nodelay(true).expect("an option");
+    }
+    let read = session.poll(Duration::ZERO).expect("it can look").len() as u64;
+    let lost = session.summary().lost[&HookKind::Options];
+    assert!(read > 5_000 && lost > 5_000, "{read} read, {lost} lost");
+    assert!(read + lost >= CALLS, "{read} read, {lost} lost");
+}
+
 /// Not a test: the process that the next one kills.
 #[test]
 #[ignore = "run by nothing_stays_attached_after_a_kill"]

@@ -81,7 +81,10 @@ fn body(report: &Report, look: &Look, page: &mut Page) {
         let packets = counted(harmless, "harmless drop", "harmless drops");
         page.line(&look.paint(
             Paint::Dim,
-            &format!("{packets} (duplicates, closed connections, other hosts): --all shows them"),
+            &format!(
+                "{packets} (duplicates, closed connections, multicast, other hosts): \
+                 --all shows them"
+            ),
         ));
     }
 }
@@ -164,7 +167,9 @@ fn place(line: &Line) -> Vec<String> {
 
 fn flow(drops: &tcpwhy_live::drops::FlowDrops) -> String {
     let protocol = match drops.flow.protocol {
+        0 => "IPv6 options ".to_owned(),
         1 => "ICMP ".to_owned(),
+        2 => "IGMP ".to_owned(),
         6 => "TCP ".to_owned(),
         17 => "UDP ".to_owned(),
         58 => "ICMPv6 ".to_owned(),

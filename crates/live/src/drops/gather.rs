@@ -49,6 +49,8 @@ struct Found {
     by_hook: bool,
     /// Something waits for one of the packets.
     wanted: bool,
+    /// One of the packets was more than an announcement to whoever may listen.
+    is_addressed: bool,
     process: Option<Process>,
     /// The interface that a counter names.
     interface: Option<String>,
@@ -164,10 +166,10 @@ fn add_drop(
     line.process = process.cloned();
     // Strangers knock at every host: a SYN or datagram from outside for which no socket is there is
     // missed by nobody here.
+    line.is_addressed |= drop.flow.is_none_or(|flow| !is_announcement(&flow));
     let is_ours = owner.is_some() || is_from_here;
     line.wanted |= match drop.protocol {
         IPPROTO_TCP => drop.with_data > 0 || (drop.syns > 0 && is_ours),
-        // Multicast is announced to whoever may listen.
         _ => is_ours && drop.flow.is_some_and(|flow| !is_announcement(&flow)),
     };
     if let Some(flow) = drop.flow {
@@ -301,7 +303,11 @@ fn line(watch: &Watch, place: Place, mut found: Found) -> Line {
         None if own(place.netns) => None,
         None => Some(format!("net:[{}]", place.netns)),
     };
-    let harm = place.subject.harm(found.wanted);
+    let harm = if found.by_hook && !found.is_addressed {
+        Harm::Harmless
+    } else {
+        place.subject.harm(found.wanted)
+    };
     Line {
         harm,
         subject: place.subject,

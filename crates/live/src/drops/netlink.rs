@@ -48,7 +48,8 @@ const LINK_DROPS: [(usize, &str); 6] = [
     (15, "rx_missed_errors"),
 ];
 
-/// Adds the counters of the calling thread's namespace: `dev NAME COUNTER`, `qdisc NAME KIND drops`.
+/// Adds the counters of the calling thread's namespace: `dev NAME COUNTER` and
+/// `qdisc NAME KIND drops`.
 ///
 /// # Errors
 /// The kernel refuses to list them.

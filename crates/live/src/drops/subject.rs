@@ -155,8 +155,8 @@ impl Subject {
         }
     }
 
-    /// The same, where the kernel gives no reason: the function tells for queues of interfaces, whose
-    /// older ones drop without one.
+    /// The same. Where the kernel gives no reason the function tells for queues of interfaces, of
+    /// which the older ones drop without one.
     pub fn of(reason: &str, function: Option<&str>) -> Self {
         match Self::of_reason(reason) {
             Self::Unspecified if function.is_some_and(|name| name.ends_with("_enqueue")) => {
@@ -166,8 +166,8 @@ impl Subject {
         }
     }
 
-    /// How much it hurts; `wanted` is whether something waits for one of the packets: data of TCP, or
-    /// a SYN or datagram from or to a socket of this host.
+    /// How much it hurts; `wanted` is whether something waits for one of the packets: data of TCP,
+    /// or a SYN or datagram from or to a socket of this host.
     pub fn harm(self, wanted: bool) -> Harm {
         match self {
             Self::AcceptQueue | Self::SynQueue | Self::ConntrackFull | Self::ConntrackInsert => {
@@ -256,8 +256,8 @@ impl Subject {
             Self::SynCookies => "the SYN queue is full, SYNs are answered with cookies",
             Self::ConntrackFull => "the connection tracking table is full",
             Self::ConntrackInsert => {
-                "connection tracking could not insert a new flow: address translation found no free \
-                 port, or two packets of the flow raced"
+                "connection tracking could not insert a new flow: address translation found no \
+                 free port, or two packets of the flow raced"
             }
             Self::Filter => "a rule of the packet filter (iptables, nftables) says so",
             Self::ReceiveBuffer => "the socket's receive buffer is full",

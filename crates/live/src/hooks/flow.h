@@ -53,8 +53,8 @@ INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
     return 1;
 }
 
-// Whether the connection of a socket is one of those that are looked at: the same at both ends. It is
-// called for each event and reads the socket without a helper; `sk` has to be an argument of the
+// Whether the connection of a socket is one of those that are looked at: the same at both ends. It
+// is called for each event and reads the socket without a helper; `sk` has to be an argument of the
 // tracepoint. `Flow::is_sampled` in flow.rs computes the same.
 INLINE int is_sampled(struct sock *sk) {
     if (scope_sample_shift == 0)

@@ -27,12 +27,12 @@
 //!   memory, by socket and sender. It does not see senders that poll before each call.
 //! - `state` (inet_sock_set_state): connections that open and close, with their owner; that of an
 //!   accepted connection is known when it is closed.
-//! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It does
-//!   not see programs of 32 bits, nor io_uring.
+//! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
+//!   does not see programs of 32 bits, nor io_uring.
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
-//! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] bounds what
-//! they cost.
+//! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
+//! what they cost.
 //!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].

@@ -1,5 +1,5 @@
-//! A compiled hook in the kernel: loaded, attached, and its maps read. Maps are read as bytes, which
-//! the hook's folder turns into its record.
+//! A compiled hook in the kernel: loaded, attached, and its maps read. Maps are read as bytes,
+//! which the hook's folder turns into its record.
 
 use std::fmt::Write;
 use std::os::fd::{AsFd, BorrowedFd};
