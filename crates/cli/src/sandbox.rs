@@ -26,8 +26,9 @@ pub struct Watching<'a> {
     pub looks_into_process: bool,
 }
 
-/// Confines this process to capturing with the sockets that are open, and to writing where it was
-/// told to. Threads that it has begun are confined too.
+/// Confines the calling thread, and those that it begins from now on, to capturing with the sockets that are
+/// open, and to writing where it was told to. The thread that reads the state of sockets was begun before, and
+/// parses nothing that comes from the network.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine_watch(needs: &Watching<'_>) {
     if !needs.looks_into_process {
@@ -174,7 +175,10 @@ mod linux {
             std::env::consts::ARCH.try_into()?,
         )?;
         let program: BpfProgram = filter.try_into()?;
-        seccompiler::apply_filter_all_threads(&program)
+        match rest.watches {
+            true => seccompiler::apply_filter(&program),
+            false => seccompiler::apply_filter_all_threads(&program),
+        }
     }
 
     fn rules(rest: &Rest) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {

@@ -46,17 +46,17 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
     let files = files.transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
-    let state = Reader::new(target.netns.clone(), asked.budget.0.map_or(0, |_| HOOKS_SHIFT));
+    let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
     let mut watcher = Watcher::new(asked, target, capture, state, look);
     watcher.keep(files);
-    watcher.serve(server);
     sandbox::confine_watch(&Watching {
         folder: asked.write.as_deref(),
         looks_into_process: asked.pid.is_some(),
     });
+    watcher.serve(server);
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;
@@ -71,9 +71,6 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let has_faults = whole.findings.iter().any(|it| it.cause.class() == Class::Fault);
     Ok(ExitCode::from(u8::from(has_faults)))
 }
-
-/// With a budget, kernel hooks at each call of readers and senders look at one of 16 connections.
-const HOOKS_SHIFT: u32 = 4;
 
 /// What is needed once the capture is open.
 fn needed(asked: &Watch) -> Vec<Capability> {

@@ -2,29 +2,39 @@
 //! this needs, which the thread that parses packets gives up.
 
 use crate::error::Error;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use tcpwhy_core::cause::Cause;
 use tcpwhy_core::report::Report;
 use tcpwhy_core::state::{Process, State, weigh};
-use tcpwhy_live::hooks::{self, HookKind, Scope, Session};
+use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session, Summary};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::{Selection, Where};
 
-/// After a reading that took some time, so many times as long passes before the next: reading takes 1 % of
-/// the time at most, whatever the number of sockets.
-const REST: u32 = 100;
+/// The part of a budget that reading sockets may take; capturing and reporting, which go on in another thread,
+/// may take the rest.
+pub const STATE_PART: f64 = 0.25;
+
+/// Without a budget, reading takes this share of the time at most, whatever the number of sockets.
+const SHARE: f64 = 0.01;
+
+/// How long the kernel may take to accept the hooks before the watch begins without them.
+const HOOKS_WAIT: Duration = Duration::from_secs(3);
 
 /// Readings of the sockets of one selection.
 pub struct Reader {
-    wanted: Sender<()>,
+    /// Whether hooks are to look as well.
+    wanted: Sender<bool>,
     read: Receiver<Reading>,
+    /// Share of the time that reading may take.
+    share: f64,
     /// A reading was asked for and has not come.
     is_waiting: bool,
     /// When the next may be asked for.
     next: Instant,
-    asked: Instant,
     /// The last readings, latest first: what a socket was like before it was closed is in an older one.
     kept: VecDeque<State>,
     /// What to say of it, each once.
@@ -35,41 +45,58 @@ pub struct Reader {
 const KEPT: usize = 3;
 
 impl Reader {
-    /// Reads the sockets of `netns`, with the privileges that the calling thread has now; kernel hooks look
-    /// at one of 2 to the power of `sample_shift` connections.
-    pub fn new(netns: Netns, sample_shift: u32) -> Self {
-        let scope =
-            Scope { netns: u32::try_from(netns.inode).ok(), sample_shift, ..Scope::default() };
+    /// Reads the sockets of `netns`, with the privileges that the calling thread has now, within
+    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when the hooks that stay are attached.
+    ///
+    /// Where the process `pid` is watched, its `setsockopt`, `bind` and `listen` calls become notes.
+    pub fn new(netns: Netns, budget: Option<f64>, pid: Option<u32>) -> Self {
+        let sample_shift = if budget.is_some() { HOOKS_SHIFT } else { 0 };
+        let share = budget.map_or(SHARE, |budget| budget * STATE_PART);
+        let rest = budget.map(|_| HOOKS_LOOK.mul_f64(HOOKS_COST / share));
+        let scope = Scope {
+            netns: u32::try_from(netns.inode).ok(),
+            sample_shift,
+            pids: pid.into_iter().collect(),
+        };
         let selection = Selection { place: Where::Of(netns), ..Selection::default() };
         let (wanted, asked) = channel();
         let (answer, read) = channel();
+        let (attached, is_attached) = channel();
         thread::spawn(move || {
-            let mut hooks = Hooks::open(&scope);
-            while asked.recv().is_ok() {
+            let mut hooks = Hooks::new(scope, rest);
+            // What it costs to load them is no cost of watching.
+            let _ = attached.send(());
+            while let Ok(witness) = asked.recv() {
+                if witness {
+                    hooks.look();
+                }
+                let began = Instant::now();
                 let state = crate::sockets::state(&selection).map(|state| hooks.beside(state));
-                let lacking = hooks.lacking.take();
-                if answer.send(Reading { state, lacking }).is_err() {
+                let (took, notes) = (began.elapsed(), hooks.take_notes());
+                if answer.send(Reading { state, took, notes }).is_err() {
                     break;
                 }
             }
         });
+        let _ = is_attached.recv_timeout(HOOKS_WAIT);
         let now = Instant::now();
         Self {
+            share,
             wanted,
             read,
             is_waiting: false,
             next: now,
-            asked: now,
             kept: VecDeque::new(),
             notes: Vec::new(),
         }
     }
 
-    /// Asks for a reading, unless the last one was so long that it has to rest.
-    pub fn ask(&mut self) {
+    /// Asks for a reading, unless the last one took so long that it has to rest.
+    pub fn ask(&mut self, report: &Report) {
         let now = Instant::now();
-        if !self.is_waiting && now >= self.next && self.wanted.send(()).is_ok() {
-            (self.is_waiting, self.asked) = (true, now);
+        let witness = report.findings.iter().any(|it| WITNESSED.contains(&it.cause));
+        if !self.is_waiting && now >= self.next && self.wanted.send(witness).is_ok() {
+            self.is_waiting = true;
         }
     }
 
@@ -93,8 +120,8 @@ impl Reader {
 
     fn take(&mut self, read: Reading) {
         self.is_waiting = false;
-        self.next = Instant::now() + self.asked.elapsed() * REST;
-        self.notes.extend(read.lacking);
+        self.next = Instant::now() + read.took.div_f64(self.share);
+        self.notes.extend(read.notes);
         match read.state {
             Ok(state) => {
                 self.kept.truncate(KEPT - 1);
@@ -110,30 +137,105 @@ impl Reader {
 /// What one reading gave.
 struct Reading {
     state: Result<State, Error>,
-    /// Why kernel hooks do not see what they should; in the first reading only.
-    lacking: Option<String>,
+    /// How long it took.
+    took: Duration,
+    /// What to say beside the reports.
+    notes: Vec<String>,
 }
+
+/// Causes that the hooks can be witnesses of.
+const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
+
+/// With a budget, hooks that run at each call of readers and senders are attached for so long at a time, …
+const HOOKS_LOOK: Duration = Duration::from_secs(1);
+/// … look at one of 2 to the power of this many connections, …
+const HOOKS_SHIFT: u32 = 3;
+/// … and rest as long as keeps them in their part of the budget, where they cost this share of a busy server's
+/// time while they are attached: 0.07 to 0.11 were measured.
+const HOOKS_COST: f64 = 0.11;
 
 /// Kernel hooks that see what no list of sockets shows.
 struct Hooks {
-    session: Session,
+    scope: Scope,
+    session: Option<Session>,
+    /// How long they rest after they were attached; `None`: they stay attached.
+    rest: Option<Duration>,
+    /// When they may be attached again.
+    next: Instant,
+    /// What they counted last.
+    seen: Summary,
+    /// Why they do not see what they should, until it was said.
     lacking: Option<String>,
+    /// It was said.
+    has_said: bool,
 }
 
 impl Hooks {
-    fn open(scope: &Scope) -> Self {
-        let (session, missing) = Session::open(&[HookKind::Unread, HookKind::SndbufWait], scope);
-        // All lack the same, as a rule.
-        let lacking = missing
-            .first()
-            .map(|lacks| format!("waits of readers and senders are not seen: {}", lacks.lack));
-        Self { session, lacking }
+    fn new(scope: Scope, rest: Option<Duration>) -> Self {
+        let mut hooks = Self {
+            scope,
+            session: None,
+            rest,
+            next: Instant::now(),
+            seen: Summary::default(),
+            lacking: None,
+            has_said: false,
+        };
+        let calls = (!hooks.scope.pids.is_empty()).then_some(HookKind::Options);
+        let always = rest.is_none().then_some([HookKind::Unread, HookKind::SndbufWait]);
+        let kinds: Vec<_> = always.into_iter().flatten().chain(calls).collect();
+        hooks.session = (!kinds.is_empty()).then(|| hooks.attach(&kinds));
+        hooks
     }
 
-    /// Adds to `state` what the hooks counted since they were attached.
+    fn attach(&mut self, kinds: &[HookKind]) -> Session {
+        let (session, missing) = Session::open(kinds, &self.scope);
+        // All lack the same, as a rule.
+        if let Some(lacks) = missing.first().filter(|_| !self.has_said) {
+            self.lacking =
+                Some(format!("waits of readers and senders are not seen: {}", lacks.lack));
+            self.has_said = true;
+        }
+        session
+    }
+
+    /// Attaches hooks for a moment, if they are not attached anyhow and have rested.
+    fn look(&mut self) {
+        let Some(rest) = self.rest.filter(|_| Instant::now() >= self.next) else { return };
+        let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
+        thread::sleep(HOOKS_LOOK);
+        self.seen = session.summary();
+        self.next = Instant::now() + rest;
+    }
+
+    /// What to say beside the reports: in the first reading why hooks are not there, and the calls by which
+    /// a watched process set up its sockets since the last reading, equal ones once with their number.
+    fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = Vec::from_iter(self.lacking.take());
+        let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+        let records = self.session.as_mut().map(|session| session.poll(Duration::ZERO));
+        for record in records.and_then(Result::ok).unwrap_or_default() {
+            if let Record::Call(call) = record {
+                let failed = |error| format!(" failed: {}", io::Error::from_raw_os_error(error));
+                let result = call.error.map(failed).unwrap_or_default();
+                let words = format!("{} (pid {}): {}{result}", call.command, call.pid, call.what);
+                *calls.entry(words).or_default() += 1;
+            }
+        }
+        notes.extend(calls.into_iter().map(|(words, count)| match count {
+            1 => words,
+            _ => format!("{words}, {count} times"),
+        }));
+        notes
+    }
+
+    /// Adds to `state` what the hooks counted while they were attached.
     fn beside(&mut self, mut state: State) -> State {
-        let summary = self.session.summary();
-        for unread in summary.unread {
+        if let Some(session) = self.session.as_mut().filter(|_| self.rest.is_none()) {
+            self.seen = session.summary();
+            session.forget(FORGET);
+        }
+        for unread in &self.seen.unread {
             let flow = unread.flow;
             let hooked = &mut state.socket_between(flow.source, flow.destination).hooked;
             (hooked.unread_ns, hooked.unread_max_ns) = (unread.total_ns, unread.max_ns);
@@ -143,13 +245,12 @@ impl Hooks {
                 hooked.unread_max_ns = hooked.unread_max_ns.max(waits_ns);
             }
         }
-        for wait in summary.sndbuf_waits {
+        for wait in &self.seen.sndbuf_waits {
             let socket = state.socket_between(wait.flow.source, wait.flow.destination);
             socket.hooked.sndbuf_wait_ns = wait.wait_ns + wait.refused_ns;
             let process = || Process { pid: wait.pid.into(), command: wait.command.clone() };
             socket.process.get_or_insert_with(process);
         }
-        self.session.forget(FORGET);
         state
     }
 }

@@ -7,7 +7,7 @@ use super::files::Files;
 use super::lines::{self, Beside, Cost};
 use super::metrics::{Counters, Server};
 use super::screen::Screen;
-use super::state::Reader;
+use super::state::{Reader, STATE_PART};
 use super::target::Target;
 use crate::error::Error;
 use crate::output;
@@ -26,8 +26,10 @@ const LOOK: Duration = Duration::from_millis(250);
 /// After fewer connections are captured, frames of the others are under way for so long: the ring
 /// holds them for 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
+/// The part of a budget that reports may take without fewer connections being captured for it.
+const REPORTS_PART: f64 = 0.25;
 /// How long the whole waits for the last reading of the sockets' state.
-const STATE_WAIT: Duration = Duration::from_secs(1);
+const STATE_WAIT: Duration = Duration::from_secs(2);
 
 /// What is shown, and where.
 enum Output {
@@ -67,6 +69,11 @@ pub struct Watcher<'a> {
     capture: Capture,
     sliding: Sliding,
     meter: Meter,
+    /// CPU time of reports, which capturing fewer connections does not save: as much of it as the budget
+    /// has for that.
+    reports_cpu: Duration,
+    /// That part for one report.
+    report_cpu_max: Duration,
     state: Reader,
     output: Output,
     block: Block,
@@ -124,7 +131,14 @@ impl<'a> Watcher<'a> {
             target,
             capture,
             sliding: Sliding::new(options, intervals),
-            meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::cpu_time()),
+            meter: Meter::new(
+                asked.budget.0.map(|budget| budget * (1.0 - STATE_PART - REPORTS_PART)),
+                interval,
+                Duration::ZERO,
+                process::thread_cpu_time(),
+            ),
+            reports_cpu: Duration::ZERO,
+            report_cpu_max: interval.mul_f64(asked.budget.0.map_or(0.0, |it| it * REPORTS_PART)),
             state,
             output,
             block: Block::default(),
@@ -183,7 +197,9 @@ impl<'a> Watcher<'a> {
                 self.look_around()?;
             }
             if Instant::now() >= self.due {
+                let before = process::thread_cpu_time();
                 self.end_interval()?;
+                self.reports_cpu += (process::thread_cpu_time() - before).min(self.report_cpu_max);
             }
         }
         Ok(())
@@ -203,7 +219,9 @@ impl<'a> Watcher<'a> {
     /// Budget, interface, process.
     fn look_around(&mut self) -> Result<(), Error> {
         let (now, captured) = (self.began.elapsed(), self.capture.share());
-        if let Some(share) = self.meter.look(now, process::cpu_time(), captured) {
+        if let Some(share) =
+            self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured)
+        {
             self.capture.set_share(share)?;
             if share.value() < captured.value() {
                 self.leaves = Some(Instant::now() + UNDER_WAY);
@@ -259,8 +277,8 @@ impl<'a> Watcher<'a> {
         let mut report = self.sliding.report(&inputs);
         let frames = self.window.iter().fold(Frames::default(), |sum, it| sum.with(it));
         self.complete(&mut report, frames.share().unwrap_or(self.share.value()));
+        self.state.ask(&report);
         self.weigh(&mut report, Duration::ZERO);
-        self.state.ask();
         self.cut_out(&report);
         let cost = self.cost(false);
         if let Some((server, counters)) = &mut self.server {
@@ -339,12 +357,12 @@ impl<'a> Watcher<'a> {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take();
-        self.state.ask();
         self.note_share();
         let mean = self.all.share().unwrap_or(self.share.value());
         let inputs = [self.input()];
         let mut report = self.sliding.whole(&inputs);
         self.complete(&mut report, mean);
+        self.state.ask(&report);
         self.weigh(&mut report, STATE_WAIT);
         self.cut_out(&report);
         let cost = self.cost(true);
