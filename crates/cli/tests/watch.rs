@@ -503,5 +503,7 @@ fn what_does_not_exist_is_an_error_with_a_way_on() {
         assert!(run(&["-i", "no-such-if0"]).contains("ip link"));
     }
     assert!(run(&["--filter", "hsot 10.0.0.1"]).contains("did you mean `host`?"));
+    assert!(run(&["--filter", "after +2s"]).contains("--for"));
+    assert!(run(&["--window", "1000s", "--interval", "500ms"]).contains("longer --interval"));
     assert!(run(&["--interval", "1ms"]).contains("100ms or more"));
 }

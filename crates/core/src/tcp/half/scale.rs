@@ -2,7 +2,7 @@
 //! does under the windows that it is offered shows it.
 
 use super::*;
-use crate::tcp::gap::{Gap, Turn};
+use crate::tcp::gap::Gap;
 
 /// Silences in a row at a window's edge that show its scale: a flight that grows is there by chance
 /// once, but not twice.
@@ -60,10 +60,7 @@ impl Half {
     /// what it waited for. Answers whether that was found out.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let Some(bulk) = &mut self.bulk else { return false };
-        // Who answers waited for what was asked, with which the ACK came: an answer that always has the same
-        // length is as long as some window by chance.
-        let answers = gap.turn == Turn::Answers;
-        if answers || !gap.ack_triggered() || gap.retransmission.is_some() {
+        if !gap.ack_triggered() || gap.retransmission.is_some() {
             return false;
         }
         if self.window_scale.is_some() && !bulk.unscaled.settled {
