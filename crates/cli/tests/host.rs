@@ -284,8 +284,8 @@ impl Nginx {
         let text = format!(
             "daemon off;\npid {at}/pid;\nerror_log {at}/log;\nuser root;\nworker_processes 1;\n\
              events {{}}\nhttp {{\n  tcp_nodelay {nodelay};\n  sendfile on;\n  access_log off;\n  \
-             client_body_temp_path {at}/b;\n  proxy_temp_path {at}/p;\n  fastcgi_temp_path {at}/f;\n  \
-             uwsgi_temp_path {at}/u;\n  scgi_temp_path {at}/s;\n  \
+             client_body_temp_path {at}/b;\n  proxy_temp_path {at}/p;\n  \
+             fastcgi_temp_path {at}/f;\n  uwsgi_temp_path {at}/u;\n  scgi_temp_path {at}/s;\n  \
              server {{ listen 127.0.0.1:8080; root {at}; }}\n}}\n"
         );
         fs::write(folder.join("nginx.conf"), text).expect("a configuration");

@@ -8,12 +8,21 @@ pub use args::{EXAMPLES, Sockets};
 
 use crate::error::Error;
 use crate::{output, terminal};
-use serde_json::json;
+use serde::Serialize;
 use std::process::ExitCode;
 use tcpwhy_live::sockets::{Strength, Survey, survey};
 
 /// Exit status where the state of a socket shows that something limits it.
 const EXIT_LIMITS: u8 = 1;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema_version: u64,
+    tool_version: &'a str,
+    #[serde(flatten)]
+    survey: &'a Survey,
+}
 
 /// Surveys the sockets asked for and prints them.
 ///
@@ -22,14 +31,11 @@ const EXIT_LIMITS: u8 = 1;
 pub fn run(arguments: &Sockets) -> Result<ExitCode, Error> {
     let survey = survey(&arguments.selection())?;
     if arguments.json {
-        let report = json!({
-            "schema_version": 1,
-            "tool_version": env!("CARGO_PKG_VERSION"),
-            "netns": survey.netns,
-            "sockets": survey.sockets,
-            "options_unread": survey.options_unread,
-        });
-        output::print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+        output::print_json(&Report {
+            schema_version: 1,
+            tool_version: env!("CARGO_PKG_VERSION"),
+            survey: &survey,
+        })?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
         output::print(&text::render(&survey, &look))?;

@@ -170,8 +170,8 @@ fn peer_windows(check: &Check, facts: &Facts) -> Vec<Entry> {
         let place = if is_here { "the program at the other end, on this host" } else { "the peer" };
         let change = Change::by_hand(
             format!(
-                "at {place}: let it read faster, or not fix SO_RCVBUF; `tcpwhy sockets` there shows \
-                 which"
+                "at {place}: let it read faster, or not fix SO_RCVBUF; `tcpwhy sockets` there \
+                 shows which"
             ),
             "more memory for each connection there",
             "nothing changes on this side",

@@ -82,7 +82,7 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
     }
     let change = Change::look(
         "look for the drop, not for a setting: entries of this list before this one, then \
-         `tcpwhy drops` on both hosts, then a capture at both ends (`tcpwhy CLIENT.pcap SERVER.pcap`)",
+         `tcpwhy drops` on both hosts, then captures at both (`tcpwhy CLIENT.pcap SERVER.pcap`)",
     );
     vec![entry.explains(&causes, evidence).ranked(Rank::Consequence).change(change)]
 }
@@ -93,8 +93,8 @@ fn sack(check: &Check, facts: &Facts) -> Vec<Entry> {
 }
 
 fn timestamps(check: &Check, facts: &Facts) -> Vec<Entry> {
-    let why = "without timestamps round trips are measured rarely, and ports in TIME-WAIT cannot be \
-               used again (RFC 7323 §3)";
+    let why = "without timestamps round trips are measured rarely, and ports in TIME-WAIT cannot \
+               be used again (RFC 7323 §3)";
     switched_off(check, facts, "net.ipv4.tcp_timestamps", why)
 }
 
