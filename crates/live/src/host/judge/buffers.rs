@@ -126,7 +126,13 @@ fn receive(check: &Check, facts: &Facts) -> Vec<Entry> {
     let findings: Vec<_> = facts.own_findings(&[Cause::ReceiveWindow]).collect();
     let mut entries = Vec::new();
     if !findings.is_empty() {
-        let locked = facts.sockets.held.iter().find(|it| it.options.rcvbuf_locked == Some(true));
+        // A connection of the finding's service, still open, whose buffer the program has fixed.
+        let is_its = |it: &Connection| {
+            let service = it.service().to_string();
+            findings.iter().any(|finding| finding.server.as_ref() == Some(&service))
+        };
+        let mut held = facts.sockets.held.iter();
+        let locked = held.find(|it| it.options.rcvbuf_locked == Some(true) && is_its(it));
         let change = match locked {
             Some(it) => Change::by_hand(
                 format!(

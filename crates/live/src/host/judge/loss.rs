@@ -140,7 +140,9 @@ fn after_idle(check: &Check, facts: &Facts) -> Vec<Entry> {
     if value == 0 {
         return vec![entry];
     }
-    let evidence = reported(facts.own_findings(&[Cause::SlowStart]));
+    // Slow start of new connections is not this setting's.
+    let findings = facts.own_findings(&[Cause::SlowStart]).filter(|it| it.idle_ns.is_some());
+    let evidence = reported(findings);
     let what = "keep the window of idle connections (helps where connections are kept open; new \
                 ones start slowly all the same)";
     let risk = "a burst after a pause meets a path that may have changed: losses";
@@ -166,6 +168,15 @@ mod tests {
         let entry = only(&facts);
         assert_eq!(entry.explains, [Cause::SynRetransmit]);
         assert_eq!(entry.rank, Rank::Consequence);
+    }
+
+    #[test]
+    fn slow_start_of_a_new_connection_is_not_the_settings() {
+        let mut facts = idle();
+        find(&mut facts, Cause::SlowStart, "server", "10.0.0.2:80");
+        assert_eq!(loud(&facts), []);
+        facts.findings[0].idle_ns = Some(5_000_000_000);
+        assert_eq!(only(&facts).check, "tcp_slow_start_after_idle");
     }
 
     #[test]
