@@ -14,3 +14,17 @@ pub fn print(text: &str) -> Result<(), Error> {
         _ => Ok(()),
     }
 }
+
+/// Writes `value` as JSON, piece by piece: a report of many sockets is large.
+///
+/// # Errors
+/// As [`print`].
+#[cfg(target_os = "linux")]
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+    match written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Write(error)),
+        _ => Ok(()),
+    }
+}

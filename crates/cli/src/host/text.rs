@@ -78,7 +78,7 @@ fn unexplained(finding: &Finding) -> String {
             finding.role
         ),
         Whose::Here => format!(
-            "{start}: the culprit is the {} {end} on this host, and no setting read here explains it",
+            "{start}: the culprit is the {} {end} on this host, and nothing read here explains it",
             finding.role
         ),
         Whose::Beside => {

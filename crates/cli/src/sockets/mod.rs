@@ -8,13 +8,28 @@ pub use args::{EXAMPLES, Sockets};
 
 use crate::error::Error;
 use crate::{output, terminal};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::process::ExitCode;
 use tcpwhy_core::state::State;
 use tcpwhy_live::sockets::{Selection, Strength, Survey, survey};
 
 /// Exit status where the state of a socket shows that something limits it.
 const EXIT_LIMITS: u8 = 1;
+
+/// What `--json` prints: docs/sockets.schema.json.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema_version: u64,
+    tool_version: &'a str,
+    #[serde(flatten)]
+    survey: &'a Survey,
+}
+
+impl<'a> Report<'a> {
+    fn of(survey: &'a Survey) -> Self {
+        Self { schema_version: 1, tool_version: env!("CARGO_PKG_VERSION"), survey }
+    }
+}
 
 /// Surveys the sockets asked for and prints them.
 ///
@@ -23,24 +38,12 @@ const EXIT_LIMITS: u8 = 1;
 pub fn run(arguments: &Sockets) -> Result<ExitCode, Error> {
     let survey = survey(&arguments.selection())?;
     if arguments.json {
-        output::print(&(serde_json::to_string_pretty(&document(&survey))? + "\n"))?;
+        output::print_json(&Report::of(&survey))?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
         output::print(&text::render(&survey, &look))?;
     }
     Ok(if limits(&survey) { ExitCode::from(EXIT_LIMITS) } else { ExitCode::SUCCESS })
-}
-
-/// `survey` as docs/sockets.schema.json describes it.
-fn document(survey: &Survey) -> Value {
-    json!({
-        "schema_version": 1,
-        "tool_version": env!("CARGO_PKG_VERSION"),
-        "read_ns": survey.read_ns,
-        "netns": survey.netns,
-        "sockets": survey.sockets,
-        "options_unread": survey.options_unread,
-    })
 }
 
 /// What the sockets of `selection` say now, as evidence for findings: by way of the same document that a
@@ -49,7 +52,7 @@ fn document(survey: &Survey) -> Value {
 /// # Errors
 /// The kernel refuses to list them, or what is selected does not exist.
 pub fn state(selection: &Selection) -> Result<State, Error> {
-    Ok(serde_json::from_value(document(&survey(selection)?))?)
+    Ok(serde_json::from_value(serde_json::to_value(Report::of(&survey(selection)?))?)?)
 }
 
 fn limits(survey: &Survey) -> bool {

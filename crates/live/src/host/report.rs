@@ -19,6 +19,9 @@ struct RawFinding {
     headline: String,
     culprit: RawCulprit,
     connection: Option<RawConnection>,
+    /// Left out by tests alone.
+    #[serde(default)]
+    facts: serde_json::Value,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -74,6 +77,9 @@ pub struct Finding {
     pub client: Option<String>,
     /// The server of the finding's connection.
     pub server: Option<String>,
+    /// Idleness after which the window had been reset, ns (slow start).
+    #[serde(skip)]
+    pub idle_ns: Option<u64>,
     /// Where the culprit is.
     pub whose: Whose,
     /// Whether an entry of the audit explains it.
@@ -139,6 +145,7 @@ pub fn parse(
             endpoint: raw.culprit.endpoint,
             client,
             server,
+            idle_ns: raw.facts.get("idle_ns").and_then(serde_json::Value::as_u64),
             whose,
             is_explained: false,
         })

@@ -126,7 +126,13 @@ fn receive(check: &Check, facts: &Facts) -> Vec<Entry> {
     let findings: Vec<_> = facts.own_findings(&[Cause::ReceiveWindow]).collect();
     let mut entries = Vec::new();
     if !findings.is_empty() {
-        let locked = facts.sockets.held.iter().find(|it| it.options.rcvbuf_locked == Some(true));
+        // A connection of the finding's service, still open, whose buffer the program has fixed.
+        let is_its = |it: &Connection| {
+            let service = it.service().to_string();
+            findings.iter().any(|finding| finding.server.as_ref() == Some(&service))
+        };
+        let mut held = facts.sockets.held.iter();
+        let locked = held.find(|it| it.options.rcvbuf_locked == Some(true) && is_its(it));
         let change = match locked {
             Some(it) => Change::by_hand(
                 format!(
@@ -170,8 +176,8 @@ fn peer_windows(check: &Check, facts: &Facts) -> Vec<Entry> {
         let place = if is_here { "the program at the other end, on this host" } else { "the peer" };
         let change = Change::by_hand(
             format!(
-                "at {place}: let it read faster, or not fix SO_RCVBUF; `tcpwhy sockets` there shows \
-                 which"
+                "at {place}: let it read faster, or not fix SO_RCVBUF; `tcpwhy sockets` there \
+                 shows which"
             ),
             "more memory for each connection there",
             "nothing changes on this side",

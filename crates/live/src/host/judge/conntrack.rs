@@ -33,8 +33,8 @@ fn table(check: &Check, facts: &Facts) -> Vec<Entry> {
     let Some((now, most)) = use_of(facts) else { return Vec::new() };
     let part = share(now as f64 / most.max(1) as f64);
     let value = format!("{} of {} entries ({part})", count(now), count(most));
-    let why = "each tracked connection takes an entry; when the table is full, the kernel drops the \
-               first packet of every new connection without a word to its sender";
+    let why = "each tracked connection takes an entry; when the table is full, the kernel drops \
+               the first packet of every new connection without a word to its sender";
     let entry = check.entry("table of tracked connections", value, why);
     let mut evidence = facts.all_grown(&["nf_conntrack.drop", "nf_conntrack.early_drop"]);
     let is_at_limit = now >= most;
@@ -77,8 +77,8 @@ fn race(check: &Check, facts: &Facts) -> Vec<Entry> {
     let Some(table) = use_of(facts) else { return Vec::new() };
     let failed = facts.growth.after.of("nf_conntrack.insert_failed");
     let value = format!("insert_failed {} since the namespace was made", count(failed));
-    let why = "two packets of one new flow at the same time (the A and AAAA queries of one look-up) \
-               race for one entry, and the loser is dropped: the resolver waits 5 s";
+    let why = "two packets of one new flow at the same time (the A and AAAA queries of one \
+               look-up) race for one entry, and the loser is dropped: the resolver waits 5 s";
     let entry = check.entry("races for entries of connection tracking", value, why);
     let mut evidence = facts.all_grown(&["nf_conntrack.insert_failed"]);
     if is_full(table) {

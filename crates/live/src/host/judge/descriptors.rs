@@ -13,8 +13,8 @@ pub const CHECKS: &[Check] = &[
     Check { id: "file_max", layer: Layer::Application, judge: of_the_system },
 ];
 
-const WHY: &str = "each socket is a descriptor; a program at its limit can accept no connection and \
-                   open none (EMFILE), and its accept queues fill";
+const WHY: &str = "each socket is a descriptor; a program at its limit can accept no connection \
+                   and open none (EMFILE), and its accept queues fill";
 
 /// Programs at their limit that are named.
 const NAMED_MAX: usize = 3;

@@ -30,8 +30,8 @@ fn nodelay(check: &Check, facts: &Facts) -> Vec<Entry> {
         let value = jvm.properties.get(NODELAY).map_or("not set: off", String::as_str);
         let change = Change::by_hand(
             format!(
-                "start it with `-D{NODELAY}=true` if it serves with the JDK's own HttpServer; other \
-                 servers have a switch of their own (Tomcat tcpNoDelay, Netty TCP_NODELAY)"
+                "start it with `-D{NODELAY}=true` if it serves with the JDK's own HttpServer; \
+                 other servers have a switch of their own (Tomcat tcpNoDelay, Netty TCP_NODELAY)"
             ),
             "needs a restart",
             "start it without the flag again",

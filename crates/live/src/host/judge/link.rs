@@ -73,7 +73,7 @@ fn drops(check: &Check, facts: &Facts) -> Vec<Entry> {
         let why = "packets that an interface drops or damages have to be sent again";
         entries.push(check.entry(
             "drops and errors of interfaces",
-            format!("none at {value}"),
+            format!("none that matter at {value}"),
             why,
         ));
     }

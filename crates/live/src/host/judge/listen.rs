@@ -226,8 +226,8 @@ fn syn_queue(check: &Check, facts: &Facts) -> Vec<Entry> {
 
 /// With SYN cookies on, a longer queue only spares clients what cookies take from them.
 fn spared(facts: &Facts, fullest: Option<&Listener>) -> Change {
-    let first = "SYN cookies keep the service up: nothing has to be done at once. Filter few sources \
-                 with nftables, many upstream";
+    let first = "SYN cookies keep the service up: nothing has to be done at once. Filter few \
+                 sources with nftables, many upstream";
     let Some(listener) = fullest else { return Change::look(first) };
     let (own, undo) = own_setting(facts, listener, (listener.backlog * 4).max(1_024));
     let what = format!("{first}; so that fewer clients get a cookie, {own}");
@@ -239,8 +239,8 @@ fn spared(facts: &Facts, fullest: Option<&Listener>) -> Change {
 fn abort_on_overflow(check: &Check, facts: &Facts) -> Vec<Entry> {
     let name = "net.ipv4.tcp_abort_on_overflow";
     let Some(value) = facts.sysctls.number(name) else { return Vec::new() };
-    let why = "1: a full accept queue answers with RST, so that a burst becomes errors instead of a \
-               wait of 1 s";
+    let why = "1: a full accept queue answers with RST, so that a burst becomes errors instead of \
+               a wait of 1 s";
     let entry = check.entry(name, value.to_string(), why);
     if value == 0 {
         return vec![entry];

@@ -82,7 +82,7 @@ fn retransmissions(check: &Check, facts: &Facts) -> Vec<Entry> {
     }
     let change = Change::look(
         "look for the drop, not for a setting: entries of this list before this one, then \
-         `tcpwhy drops` on both hosts, then a capture at both ends (`tcpwhy CLIENT.pcap SERVER.pcap`)",
+         `tcpwhy drops` on both hosts, then captures at both (`tcpwhy CLIENT.pcap SERVER.pcap`)",
     );
     vec![entry.explains(&causes, evidence).ranked(Rank::Consequence).change(change)]
 }
@@ -93,8 +93,8 @@ fn sack(check: &Check, facts: &Facts) -> Vec<Entry> {
 }
 
 fn timestamps(check: &Check, facts: &Facts) -> Vec<Entry> {
-    let why = "without timestamps round trips are measured rarely, and ports in TIME-WAIT cannot be \
-               used again (RFC 7323 §3)";
+    let why = "without timestamps round trips are measured rarely, and ports in TIME-WAIT cannot \
+               be used again (RFC 7323 §3)";
     switched_off(check, facts, "net.ipv4.tcp_timestamps", why)
 }
 
@@ -140,7 +140,9 @@ fn after_idle(check: &Check, facts: &Facts) -> Vec<Entry> {
     if value == 0 {
         return vec![entry];
     }
-    let evidence = reported(facts.own_findings(&[Cause::SlowStart]));
+    // Slow start of new connections is not this setting's.
+    let findings = facts.own_findings(&[Cause::SlowStart]).filter(|it| it.idle_ns.is_some());
+    let evidence = reported(findings);
     let what = "keep the window of idle connections (helps where connections are kept open; new \
                 ones start slowly all the same)";
     let risk = "a burst after a pause meets a path that may have changed: losses";
@@ -166,6 +168,15 @@ mod tests {
         let entry = only(&facts);
         assert_eq!(entry.explains, [Cause::SynRetransmit]);
         assert_eq!(entry.rank, Rank::Consequence);
+    }
+
+    #[test]
+    fn slow_start_of_a_new_connection_is_not_the_settings() {
+        let mut facts = idle();
+        find(&mut facts, Cause::SlowStart, "server", "10.0.0.2:80");
+        assert_eq!(loud(&facts), []);
+        facts.findings[0].idle_ns = Some(5_000_000_000);
+        assert_eq!(only(&facts).check, "tcp_slow_start_after_idle");
     }
 
     #[test]

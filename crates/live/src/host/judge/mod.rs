@@ -174,6 +174,7 @@ pub(super) mod tests {
         let mut facts = idle();
         grow(&mut facts, "nf_conntrack.insert_failed", 900);
         find(&mut facts, Cause::SlowStart, "server", "10.0.0.2:80");
+        facts.findings[0].idle_ns = Some(5_000_000_000);
         let entries = loud(&facts);
         assert_eq!(entries[0].check, "tcp_slow_start_after_idle");
         assert!(matches!(entries[0].evidence[0], Evidence::Report { finding: 1, .. }));

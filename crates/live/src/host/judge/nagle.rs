@@ -16,8 +16,8 @@ pub const CHECKS: &[Check] =
     &[Check { id: "tcp_nodelay", layer: Layer::Application, judge: nodelay }];
 
 pub const WHY: &str = "Nagle's algorithm holds a small write while an earlier small one is not \
-                       acknowledged, and the peer acknowledges late: 40 ms and more for each answer \
-                       that is written in two pieces";
+                       acknowledged, and the peer acknowledges late: 40 ms and more for each \
+                       answer that is written in two pieces";
 
 /// What shows that Nagle's algorithm costs time at the endpoint of a server: sockets seen holding a
 /// segment, and findings of the report.

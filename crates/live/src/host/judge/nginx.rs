@@ -40,7 +40,7 @@ fn ends(facts: &Facts) -> Vec<SocketAddr> {
 fn stale(nginx: &Nginx) -> String {
     match &nginx.changed_since {
         Some(file) => format!(
-            "; {} was changed after this nginx last read it, so what runs may differ (`{}` loads it)",
+            "; {} was changed after this nginx last read it, what runs may differ (`{}` loads it)",
             file.display(),
             nginx.reload
         ),
@@ -283,7 +283,8 @@ mod tests {
         let entry = only(&facts);
         assert!(entry.value.contains("/etc/nginx/nginx.conf:2"), "{}", entry.value);
         let change = entry.change.unwrap();
-        let command = "sed -i --follow-symlinks '2s|tcp_nodelay *off|tcp_nodelay on|' /etc/nginx/nginx.conf && \
+        let command = "sed -i --follow-symlinks '2s|tcp_nodelay *off|tcp_nodelay on|' \
+                       /etc/nginx/nginx.conf && \
                        kill -HUP 7";
         assert_eq!(change.command.as_deref(), Some(command));
         assert!(change.undo.contains("tcp_nodelay *on|tcp_nodelay off"));

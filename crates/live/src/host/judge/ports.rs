@@ -188,8 +188,8 @@ fn exhausted(
                     net.ipv4.ip_local_reserved_ports";
         return entry.change(facts.sysctls.change(RANGE, &value, what, risk));
     }
-    let what = "keep connections open and use them again; until then let new connections take ports \
-                in TIME-WAIT after 1 s";
+    let what = "keep connections open and use them again; until then let new connections take \
+                ports in TIME-WAIT after 1 s";
     let risk = "needs TCP timestamps at both ends; safe for clients";
     entry.change(facts.sysctls.change("net.ipv4.tcp_tw_reuse", "1", what, risk))
 }
