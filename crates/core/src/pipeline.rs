@@ -166,6 +166,11 @@ impl Decoder {
             source: it.source,
             destination: it.destination,
             payload: it.payload.into(),
+            payload_bytes: match carrier {
+                Carrier::Datagram => it.payload_len,
+                // Of a first fragment the header tells the length of the whole.
+                _ => u32::try_from(it.payload.len()).unwrap_or(u32::MAX),
+            },
             carrier,
         })
     }

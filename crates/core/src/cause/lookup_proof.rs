@@ -262,10 +262,11 @@ fn rule_out(lookup: &Lookup, query: &Query, (cause, answered): (Cause, u64), pro
         Cause::DnsSlow => {
             let asked_once = next(lookup, query).is_none_or(|next| next.qtype != query.qtype);
             proof.not(Cause::DnsTimeout, "answered", !silent && asked_once);
-            proof.not(Cause::DnsSearch, "first_name", lookup.search_steps == 0);
+            let first = lookup.search_steps == 0 && !lookup.is_missing(0);
+            proof.not(Cause::DnsSearch, "first_name", first);
         }
         Cause::DnsFailure => {
-            proof.not(Cause::DnsTimeout, "answered", !silent);
+            proof.not(Cause::DnsTimeout, "answered", query.is_answered());
             let failed = query.rcode.is_some_and(|rcode| rcode != 3);
             proof.not(Cause::DnsSearch, "not_nxdomain", failed);
         }

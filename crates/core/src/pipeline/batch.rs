@@ -15,6 +15,8 @@ pub(super) enum Aside {
         source: Endpoint,
         destination: Endpoint,
         payload: Box<[u8]>,
+        /// Its length on the wire, bytes.
+        payload_bytes: u32,
         carrier: Carrier,
     },
     /// The place of a segment from or to a name server.
@@ -70,11 +72,17 @@ impl Batch {
     /// DNS datagrams that came whole, with their payload.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = (Carried<'_>, &[u8])> {
         self.asides.iter().filter_map(|aside| match aside {
-            Aside::Datagram { time_ns, frame, source, destination, payload, carrier }
-                if *carrier == Carrier::Datagram =>
-            {
+            Aside::Datagram {
+                time_ns,
+                frame,
+                source,
+                destination,
+                payload,
+                payload_bytes,
+                carrier,
+            } if *carrier == Carrier::Datagram => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                let payload_bytes = *payload_bytes;
                 let carried =
                     Carried { time_ns, frame, payload_bytes, source, destination, carrier };
                 Some((carried, &**payload))

@@ -20,9 +20,17 @@ impl Names {
     /// Takes what is there of names.
     pub fn aside(&mut self, aside: &Aside, batch: &Batch, block: &Block) {
         match aside {
-            Aside::Datagram { time_ns, frame, source, destination, payload, carrier } => {
+            Aside::Datagram {
+                time_ns,
+                frame,
+                source,
+                destination,
+                payload,
+                payload_bytes,
+                carrier,
+            } => {
                 let (time_ns, frame, carrier) = (*time_ns, *frame, *carrier);
-                let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                let payload_bytes = *payload_bytes;
                 let carried =
                     Carried { time_ns, frame, payload_bytes, source, destination, carrier };
                 self.dns.message(&carried, payload);

@@ -3,6 +3,7 @@
 //! knows how the analysis came to what it says.
 
 mod look_alikes;
+mod lookups;
 mod parts;
 mod values;
 mod wire;
@@ -13,7 +14,7 @@ use crate::traces::traces;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::app::Side;
 use tcpwhy_core::cause;
-use tcpwhy_core::report::{Evidence, Fact, Finding, Phrases};
+use tcpwhy_core::report::{Evidence, Fact, Finding, Phrases, RuledOut};
 use wire::{DNS_PORT, Flow, Wire};
 
 /// One finding, with the capture that it was made from.
@@ -106,6 +107,13 @@ impl Case<'_> {
             let values = values::untrue(self, &flow);
             wrong.extend(values);
         } else if self.is_lookup() {
+            let words = cause::words(self.finding.cause);
+            let said = |one: &&RuledOut| words.why_not(one.cause, one.why).is_some();
+            for one in self.finding.ruled_out.iter().filter(said) {
+                let answer = lookups::reason(self, one);
+                let said = format!("not {} ({})", one.cause.id(), one.why);
+                wrong.extend(answer.err().map(|it| format!("{said}: {it}")));
+            }
             wrong.extend(values::of_lookups(self));
         }
         wrong
