@@ -150,7 +150,7 @@ fn address_translation_without_a_free_port_is_a_failed_insertion() {
     drop(listener);
     let line = line(&report, |line| line["subject"] == "conntrack_insert");
     assert_eq!((&line["cause"], &line["harm"]), (&"conntrack_race".into(), &"hurts".into()));
-    let failed = |it: &Value| it["name"] == "conntrack:insert_failed";
+    let failed = |it: &Value| it["name"] == "nf_conntrack.insert_failed";
     assert!(line["counters"].as_array().expect("counters").iter().any(failed));
     assert_eq!(status, Some(1));
 }
@@ -194,7 +194,7 @@ fn a_socket_that_is_not_read_overflows() {
     let line = line(&report, |line| line["subject"] == "receive_buffer");
     assert_eq!(line["reason"], "SOCKET_RCVBUFF");
     assert_eq!(line["process"]["pid"], std::process::id());
-    let by_socket = |it: &Value| it["name"] == "socket:sk_drops";
+    let by_socket = |it: &Value| it["name"] == "socket.sk_drops";
     assert!(line["counters"].as_array().expect("counters").iter().any(by_socket));
     assert_eq!(status, Some(1));
 }

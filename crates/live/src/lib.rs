@@ -13,6 +13,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod capture;
+pub mod counters;
 pub mod diag;
 pub mod drops;
 pub mod error;

@@ -1,5 +1,5 @@
 //! What the kernel counts of lost packets without hooks, per network namespace: `/proc/net` and
-//! netlink. Counters are named `GROUP:NAME` as nstat(8) and `conntrack -S` spell them.
+//! netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,13 +9,14 @@ use serde::Serialize;
 
 use super::line::AcceptQueue;
 use super::netlink;
+use crate::counters::Counters;
 use crate::diag::{Diag, State};
 
 /// State of a network namespace at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     /// By name.
-    pub(super) counters: BTreeMap<String, u64>,
+    pub(super) counters: Counters,
     /// Connection tracking; `None` where the kernel has none.
     pub(super) conntrack: Option<ConntrackUse>,
     /// Addresses of its interfaces.
@@ -59,16 +60,16 @@ pub(super) fn read() -> Snapshot {
     let file = |name: &str| {
         fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
     };
-    pairs(&file("netstat"), counters);
-    pairs(&file("snmp"), counters);
-    columns(&file("snmp6"), counters);
+    counters.add_pairs(&file("netstat"));
+    counters.add_pairs(&file("snmp"));
+    counters.add_lines6(&file("snmp6"));
     // What cannot be listed is missing; the other counters still tell.
     let _ = netlink::read(counters);
     let _ = netlink::addresses(&mut snapshot.addresses);
     match file("stat/nf_conntrack") {
         // A kernel without CONFIG_NF_CONNTRACK_PROCFS.
         text if text.is_empty() => drop(netlink::conntrack(counters)),
-        text => conntrack(&text, counters),
+        text => counters.add_columns("nf_conntrack", &text),
     }
     snapshot.conntrack = conntrack_use();
     for name in ["udp", "udp6"] {
@@ -80,57 +81,9 @@ pub(super) fn read() -> Snapshot {
 
 /// Counters of the whole host: packets that a CPU dropped because its backlog was full.
 pub(super) fn softnet() -> u64 {
-    softnet_dropped(&fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default())
-}
-
-/// One line a CPU, hexadecimal columns; the second counts drops.
-fn softnet_dropped(text: &str) -> u64 {
-    let dropped = text
-        .lines()
-        .filter_map(|line| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok());
-    dropped.sum()
-}
-
-/// Pairs of lines: names, then values.
-fn pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
-    let mut lines = text.lines();
-    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
-        let Some((group, names)) = names.split_once(':') else { return };
-        let values = values.split_once(':').map_or("", |(_, values)| values);
-        for (name, value) in names.split_ascii_whitespace().zip(values.split_ascii_whitespace()) {
-            if let Ok(value) = value.parse() {
-                counters.insert(format!("{group}:{name}"), value);
-            }
-        }
-    }
-}
-
-/// A name and a value a line, as in `Udp6RcvbufErrors 0`.
-fn columns(text: &str, counters: &mut BTreeMap<String, u64>) {
-    for line in text.lines() {
-        if let Some((name, value)) = line.split_once(char::is_whitespace)
-            && let Some((group, name)) = name.split_once('6')
-            && let Ok(value) = value.trim().parse()
-        {
-            counters.insert(format!("{group}6:{name}"), value);
-        }
-    }
-}
-
-/// A line of names, then one of hexadecimal values a CPU.
-fn conntrack(text: &str, counters: &mut BTreeMap<String, u64>) {
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
-    for line in lines {
-        for (name, value) in names.iter().zip(line.split_ascii_whitespace()) {
-            // The number of entries in use; it counts no events.
-            if let Ok(value) = u64::from_str_radix(value, 16)
-                && *name != "entries"
-            {
-                *counters.entry(format!("conntrack:{name}")).or_default() += value;
-            }
-        }
-    }
+    let mut counters = Counters::default();
+    counters.add_softnet(&fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default());
+    counters.of("softnet.dropped")
 }
 
 fn conntrack_use() -> Option<ConntrackUse> {
@@ -188,36 +141,6 @@ fn listeners() -> Vec<(Key, Counting)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_of_proc_are_named_with_their_group() {
-        let mut counters = BTreeMap::new();
-        pairs(
-            "TcpExt: ListenOverflows ListenDrops\nTcpExt: 7 9\nIpExt: A\nIpExt: 1\n",
-            &mut counters,
-        );
-        columns("Udp6RcvbufErrors                \t3\nIp6InDiscards 4\n", &mut counters);
-        conntrack(
-            "entries  drop insert_failed\n0000000a 00000010 1\n0000000a 1 2\n",
-            &mut counters,
-        );
-        let wanted = [
-            ("Ip6:InDiscards", 4),
-            ("IpExt:A", 1),
-            ("TcpExt:ListenDrops", 9),
-            ("TcpExt:ListenOverflows", 7),
-            ("Udp6:RcvbufErrors", 3),
-            ("conntrack:drop", 17),
-            ("conntrack:insert_failed", 3),
-        ];
-        assert_eq!(counters, wanted.map(|(name, value)| (name.to_owned(), value)).into());
-    }
-
-    #[test]
-    fn drops_of_all_cpus_are_added() {
-        assert_eq!(softnet_dropped("00000033 0000000a 0\n000013e7 00000001 0\n"), 11);
-        assert_eq!(softnet_dropped(""), 0);
-    }
 
     #[test]
     fn a_udp_socket_has_its_address_and_its_drops() {

@@ -61,9 +61,9 @@ struct Found {
 
 /// Counters that grew between two looks, with by how much.
 pub(super) fn increases(then: &Snapshot, now: &Snapshot) -> BTreeMap<String, u64> {
-    let grown = now.counters.iter().filter_map(|(name, &value)| {
-        let by = value.saturating_sub(then.counters.get(name).copied().unwrap_or(0));
-        (by > 0).then(|| (name.clone(), by))
+    let grown = now.counters.iter().filter_map(|(name, value)| {
+        let by = value.saturating_sub(then.counters.of(name));
+        (by > 0).then(|| (name.to_owned(), by))
     });
     grown.collect()
 }
@@ -104,7 +104,7 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
     }
     if watch.watches_all() {
         let by = counters::softnet().saturating_sub(watch.softnet_dropped);
-        add_counter(0, "softnet:dropped", Subject::CpuBacklog, None, by, &mut found);
+        add_counter(0, "softnet.dropped", Subject::CpuBacklog, None, by, &mut found);
     }
     let mut lines: Vec<Line> =
         found.into_iter().map(|(place, found)| line(watch, place, found)).collect();
@@ -182,7 +182,7 @@ fn add_drop(
 /// as `insert_failed` and as `drop`. Where the table is full, as `drop` alone.
 fn tracked_subject(grown: &BTreeMap<String, u64>) -> Option<Subject> {
     let by = |name: &str| grown.get(name).copied().unwrap_or(0);
-    let (dropped, failed) = (by("conntrack:drop"), by("conntrack:insert_failed"));
+    let (dropped, failed) = (by("nf_conntrack.drop"), by("nf_conntrack.insert_failed"));
     if dropped > failed {
         Some(Subject::ConntrackFull)
     } else if failed > 0 {
@@ -205,7 +205,7 @@ fn add_sockets(
     holders: &Holders,
     found: &mut BTreeMap<Place, Found>,
 ) {
-    let overflows = grown.contains_key("TcpExt:ListenOverflows");
+    let overflows = grown.contains_key("TcpExt.ListenOverflows");
     for (key, socket) in &now.sockets {
         let before = then.sockets.get(key).map_or(0, |socket| socket.drops);
         let by = socket.drops.saturating_sub(before);
@@ -221,7 +221,7 @@ fn add_sockets(
             line.wanted = true;
             line.process = owners::process(holders, socket.inode).cloned();
             line.accept_queue = socket.queue;
-            line.counters.push(Increase { name: "socket:sk_drops".into(), by });
+            line.counters.push(Increase { name: "socket.sk_drops".into(), by });
         }
     }
 }
@@ -242,7 +242,7 @@ fn line_of_socket(
 fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<Place, Found>) {
     for (name, &by) in grown {
         if let Some((mut subject, interface)) = subject_of(name) {
-            if name == "conntrack:drop" {
+            if name == "nf_conntrack.drop" {
                 subject = tracked_subject(grown).unwrap_or(subject);
             }
             add_counter(netns, name, subject, interface, by, found);
@@ -286,7 +286,7 @@ fn add_counter(
     let place = Place { interface, ..Place::new(netns, subject) };
     let line = found.entry(place).or_default();
     // Entries that make room for a new flow are no packets.
-    line.packets = if name == "conntrack:early_drop" { 0 } else { by };
+    line.packets = if name == "nf_conntrack.early_drop" { 0 } else { by };
     line.wanted = subject.is_waited_for();
     line.counters.push(increase);
 }
@@ -360,18 +360,21 @@ mod tests {
 
     #[test]
     fn a_full_table_is_told_from_a_failed_insertion() {
-        let full = grown(&[("conntrack:drop", 24)]);
+        let full = grown(&[("nf_conntrack.drop", 24)]);
         assert_eq!(tracked_subject(&full), Some(Subject::ConntrackFull));
-        let failed = grown(&[("conntrack:drop", 3), ("conntrack:insert_failed", 3)]);
+        let failed = grown(&[("nf_conntrack.drop", 3), ("nf_conntrack.insert_failed", 3)]);
         assert_eq!(tracked_subject(&failed), Some(Subject::ConntrackInsert));
-        assert_eq!(tracked_subject(&grown(&[("conntrack:invalid", 3)])), None);
+        assert_eq!(tracked_subject(&grown(&[("nf_conntrack.invalid", 3)])), None);
     }
 
     #[test]
     fn counters_alone_make_a_line_of_their_own() {
         let mut found = BTreeMap::new();
-        let counters =
-            [("dev eth0 rx_dropped", 5), ("qdisc eth0 fq drops", 7), ("conntrack:early_drop", 2)];
+        let counters = [
+            ("dev eth0 rx_dropped", 5),
+            ("qdisc eth0 fq drops", 7),
+            ("nf_conntrack.early_drop", 2),
+        ];
         add_counters(1, &grown(&counters), &mut found);
         let lines: Vec<_> = found
             .iter()
@@ -402,7 +405,7 @@ mod tests {
             first_ns: 1,
             last_ns: 2,
         };
-        let counters = grown(&[("conntrack:drop", 24)]);
+        let counters = grown(&[("nf_conntrack.drop", 24)]);
         add_drop(&drop, &counters, None, None, false, &mut found);
         add_counters(1, &counters, &mut found);
         let (place, line) = found.first_key_value().expect("a line");

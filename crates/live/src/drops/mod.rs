@@ -136,7 +136,7 @@ impl Watch {
                 conntrack: now.conntrack,
                 conntrack_counters: grown
                     .into_iter()
-                    .filter(|(name, _)| name.starts_with("conntrack:"))
+                    .filter(|(name, _)| name.starts_with("nf_conntrack."))
                     .map(|(name, by)| Increase { name, by })
                     .collect(),
             }

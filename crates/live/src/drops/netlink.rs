@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::counters::Counters;
+
 const NETLINK_ROUTE: i32 = 0;
 const NETLINK_NETFILTER: i32 = 12;
 /// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS_CPU`.
@@ -53,7 +55,7 @@ const LINK_DROPS: [(usize, &str); 6] = [
 ///
 /// # Errors
 /// The kernel refuses to list them.
-pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
+pub(super) fn read(counters: &mut Counters) -> io::Result<()> {
     let mut names = BTreeMap::new();
     dump(NETLINK_ROUTE, RTM_GETLINK, LINK_BYTES, |message| {
         let Some(index) = word(message, 4) else { return };
@@ -63,7 +65,7 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
         if let Some(stats) = attribute(&message[LINK_BYTES..], IFLA_STATS64) {
             for (place, counter) in LINK_DROPS {
                 if let Some(value) = stats.get(place * 8..).and_then(|rest| rest.first_chunk()) {
-                    counters.insert(format!("dev {name} {counter}"), u64::from_ne_bytes(*value));
+                    counters.set(&format!("dev {name} {counter}"), u64::from_ne_bytes(*value));
                 }
             }
         }
@@ -78,8 +80,9 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
             .and_then(|queue| word(queue, 8));
         if let Some(drops) = queue {
             // A tree of queues counts a drop at the leaf and again at its root.
-            let counter = counters.entry(format!("qdisc {name} {kind} drops")).or_default();
-            *counter = (*counter).max(u64::from(drops));
+            let counter = format!("qdisc {name} {kind} drops");
+            let known = counters.of(&counter);
+            counters.set(&counter, known.max(u64::from(drops)));
         }
     })
 }
@@ -102,13 +105,13 @@ pub(super) fn addresses(found: &mut BTreeSet<IpAddr>) -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel has no connection tracking, or the caller no `CAP_NET_ADMIN`.
-pub(super) fn conntrack(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
+pub(super) fn conntrack(counters: &mut Counters) -> io::Result<()> {
     dump(NETLINK_NETFILTER, CTNETLINK_GET_STATS_CPU, NFGENMSG_BYTES, |message| {
         for (kind, name) in CONNTRACK_STATS {
             let value = attribute(&message[NFGENMSG_BYTES..], kind).and_then(|it| word(it, 0));
             if let Some(value) = value {
                 let value = u64::from(u32::from_be(value));
-                *counters.entry(format!("conntrack:{name}")).or_default() += value;
+                counters.add(&format!("nf_conntrack.{name}"), value);
             }
         }
     })
@@ -181,10 +184,10 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_has_counters() {
-        let mut counters = BTreeMap::new();
+        let mut counters = Counters::default();
         read(&mut counters).unwrap();
-        assert!(counters.contains_key("dev lo rx_dropped"), "{counters:?}");
-        assert!(counters.contains_key("qdisc lo noqueue drops"), "{counters:?}");
+        assert!(counters.has("dev lo rx_dropped"), "{counters:?}");
+        assert!(counters.has("qdisc lo noqueue drops"), "{counters:?}");
     }
 
     #[test]
@@ -196,9 +199,9 @@ mod tests {
 
     #[test]
     fn connection_tracking_has_counters() {
-        let mut counters = BTreeMap::new();
+        let mut counters = Counters::default();
         match conntrack(&mut counters) {
-            Ok(()) => assert!(counters.contains_key("conntrack:insert_failed"), "{counters:?}"),
+            Ok(()) => assert!(counters.has("nf_conntrack.insert_failed"), "{counters:?}"),
             Err(error) => println!("skipped: connection tracking cannot be asked here: {error}"),
         }
     }

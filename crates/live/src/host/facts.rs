@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use serde::Serialize;
 use tcpwhy_core::cause::Cause;
 
-use super::counters::Growth;
 use super::database::Database;
 use super::entry::Evidence;
 use super::jvm::Jvm;
@@ -18,6 +17,7 @@ use super::resolver::Resolver;
 use super::rules::Rules;
 use super::sockets::Sockets;
 use super::sysctl::Sysctls;
+use crate::counters::Growth;
 
 /// What was read of a host.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ pub struct Facts {
     /// UDP sockets that dropped datagrams during the sample.
     pub udp_drops: Vec<UdpDrops>,
     /// `/proc/net/sockstat`, as `TCP.orphan`.
-    pub sockstat: super::counters::Counters,
+    pub sockstat: crate::counters::Counters,
     /// Addresses of the namespace.
     pub addresses: Vec<IpAddr>,
     /// Interfaces.

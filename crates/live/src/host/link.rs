@@ -1,5 +1,5 @@
 //! An interface: its size limit, queues, offloads, rings and interrupts. Its counters are in
-//! [`super::counters::Counters`], by `NAME.COUNTER`.
+//! [`crate::counters::Counters`], by `NAME.COUNTER`.
 
 /// An interface of the namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

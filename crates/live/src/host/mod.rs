@@ -5,7 +5,6 @@
 //! read (/proc, /sys, netlink, configuration) ─► Facts ─► judge ─► Entry, the most direct first
 //! ```
 
-pub mod counters;
 pub mod database;
 pub mod entry;
 pub mod facts;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::diag::{Entry, State};
 
 /// The table of connection tracking (`nf_conntrack`).
@@ -26,31 +27,18 @@ pub struct Conntrack {
 }
 
 impl Conntrack {
-    /// That of the calling thread's namespace; `None` where the kernel tracks no connections.
-    pub(super) fn read() -> Option<Self> {
+    /// That of the calling thread's namespace, whose counters are `counters`; `None` where the
+    /// kernel tracks no connections.
+    pub(super) fn read(counters: &Counters) -> Option<Self> {
         let limit = |name: &str| number(&format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
-        let counters = fs::read_to_string("/proc/thread-self/net/stat/nf_conntrack");
-        let mut table = Self { count: limit("count")?, max: limit("max")?, ..Self::default() };
-        table.add_counters(&counters.unwrap_or_default());
-        Some(table)
-    }
-
-    /// Adds the counters of all processors: a line of names, then one of hexadecimal numbers for
-    /// each.
-    fn add_counters(&mut self, text: &str) {
-        let mut lines = text.lines();
-        let names: Vec<_> = lines.next().unwrap_or_default().split_whitespace().collect();
-        for line in lines {
-            let values = line.split_whitespace().map(|it| u64::from_str_radix(it, 16).unwrap_or(0));
-            for (name, value) in names.iter().zip(values) {
-                match *name {
-                    "drop" => self.drop += value,
-                    "early_drop" => self.early_drop += value,
-                    "insert_failed" => self.insert_failed += value,
-                    _ => {}
-                }
-            }
-        }
+        let counter = |name: &str| counters.of(&format!("nf_conntrack.{name}"));
+        Some(Self {
+            count: limit("count")?,
+            max: limit("max")?,
+            drop: counter("drop"),
+            early_drop: counter("early_drop"),
+            insert_failed: counter("insert_failed"),
+        })
     }
 }
 
@@ -127,17 +115,6 @@ fn number(path: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_of_all_processors_are_added_as_hexadecimal() {
-        let text = "entries  insert_failed drop early_drop\n0000001f  00000001 0000000a 00000000\n\
-                    0000001f  00000002 00000010 00000003\n";
-        let mut table = Conntrack::default();
-        table.add_counters(text);
-        assert_eq!((table.insert_failed, table.drop, table.early_drop), (3, 26, 3));
-        table.add_counters("");
-        assert_eq!(table.drop, 26);
-    }
 
     #[test]
     fn reserved_ports_are_not_available() {

@@ -1,11 +1,11 @@
 //! Listening sockets: their queues, and what the kernel counts of all of them together.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::diag::{Entry, State};
 
 /// The queues of a listening socket.
@@ -34,25 +34,17 @@ pub struct ListenerCounters {
     pub req_q_full_drop: u64,
 }
 
-/// Reads the counters of the calling thread's namespace; 0 where a kernel does not count them.
-pub(super) fn read() -> ListenerCounters {
-    let text = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-    parse(&text)
-}
-
-/// The file has pairs of lines: names, then values.
-fn parse(text: &str) -> ListenerCounters {
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let names = lines.next().unwrap_or_default().split_whitespace();
-    let values = lines.next().unwrap_or_default().split_whitespace();
-    let counters: HashMap<&str, &str> = names.zip(values).collect();
-    let counter = |name| counters.get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
-    ListenerCounters {
-        listen_overflows: counter("ListenOverflows"),
-        listen_drops: counter("ListenDrops"),
-        syncookies_sent: counter("SyncookiesSent"),
-        req_q_full_do_cookies: counter("TCPReqQFullDoCookies"),
-        req_q_full_drop: counter("TCPReqQFullDrop"),
+impl ListenerCounters {
+    /// Those among all counters of a namespace; 0 where a kernel does not count them.
+    pub(super) fn of(counters: &Counters) -> Self {
+        let counter = |name: &str| counters.of(&format!("TcpExt.{name}"));
+        Self {
+            listen_overflows: counter("ListenOverflows"),
+            listen_drops: counter("ListenDrops"),
+            syncookies_sent: counter("SyncookiesSent"),
+            req_q_full_do_cookies: counter("TCPReqQFullDoCookies"),
+            req_q_full_drop: counter("TCPReqQFullDrop"),
+        }
     }
 }
 
@@ -97,16 +89,6 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_are_found_by_name_wherever_they_stand() {
-        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 5 7 9\n\
-                    IpExt: InNoRoutes\nIpExt: 1\n";
-        let counters = parse(text);
-        assert_eq!((counters.syncookies_sent, counters.listen_overflows), (5, 7));
-        assert_eq!((counters.listen_drops, counters.req_q_full_drop), (9, 0));
-        assert_eq!(parse(""), ListenerCounters::default());
-    }
 
     #[test]
     fn a_wildcard_listener_takes_connections_to_any_address() {

@@ -7,6 +7,7 @@ mod select;
 pub mod verdict;
 
 use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
@@ -14,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::counters::Counters;
 use crate::diag::{Diag, Entry, Memory, State};
 use crate::error::LiveError;
 use crate::netns::Netns;
@@ -196,9 +198,15 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
 
 /// The counters of the calling thread's namespace, beside the `entries` that were listed there.
 fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
+    let mut counters = Counters::default();
+    let file = |name: &str| {
+        fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
+    };
+    counters.add_pairs(&file("netstat"));
+    counters.add_columns("nf_conntrack", &file("stat/nf_conntrack"));
     let counters = NetnsCounters {
-        listeners: listeners::read(),
-        conntrack: Conntrack::read(),
+        listeners: ListenerCounters::of(&counters),
+        conntrack: Conntrack::read(&counters),
         local_ports: LocalPorts::read(&entries),
         ..NetnsCounters::default()
     };

@@ -77,7 +77,7 @@ pub fn judge(facts: &Facts) -> Vec<Entry> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::host::counters::Counters;
+    use crate::counters::Counters;
     use crate::host::entry::Evidence;
     use crate::host::report::parse;
     use tcpwhy_core::cause::Cause;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::net;
 use super::route::Route;
-use crate::host::counters::Counters;
+use crate::counters::Counters;
 use crate::host::link::Link;
 
 /// All counters, and the interfaces that some of them belong to.

@@ -19,12 +19,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::counters::Growth;
 use super::facts::{Facts, UdpDrops, Unread};
 use super::jvm;
 use super::place::Place;
 use super::sockets::program;
 use super::sysctl::Sysctls;
+use crate::counters::Growth;
 use crate::error::LiveError;
 use crate::netns::Netns;
 use crate::process::Holders;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::host::counters::Counters;
+use crate::counters::Counters;
 use crate::host::link::Link;
 
 const NLM_F_REQUEST_DUMP: u16 = 0x301;

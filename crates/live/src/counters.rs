@@ -1,5 +1,6 @@
-//! The kernel's counters of a network namespace, read twice: what grew in between is a symptom
-//! that is present now. What a counter holds since boot proves nothing about the present.
+//! The kernel's counters of a network namespace, from the text of `/proc/net`. Read twice, what grew in
+//! between is a symptom that is present now; what a counter holds since boot proves nothing about the
+//! present.
 //!
 //! Names are `TABLE.COUNTER`, as the kernel spells both: `TcpExt.ListenOverflows`,
 //! `Udp.RcvbufErrors`, `nf_conntrack.drop`, `softnet.time_squeeze`, `eth0.rx_dropped`.
@@ -22,6 +23,19 @@ impl Counters {
                 if let Ok(value) = value.parse() {
                     self.set(&format!("{table}.{name}"), value);
                 }
+            }
+        }
+    }
+
+    /// Adds a table with a name and a value a line, as in `/proc/net/snmp6`: `Udp6RcvbufErrors 0`
+    /// is `Udp6.RcvbufErrors`.
+    pub fn add_lines6(&mut self, text: &str) {
+        for line in text.lines() {
+            if let Some((name, value)) = line.split_once(char::is_whitespace)
+                && let Some((table, name)) = name.split_once('6')
+                && let Ok(value) = value.trim().parse()
+            {
+                self.set(&format!("{table}6.{name}"), value);
             }
         }
     }
@@ -57,7 +71,13 @@ impl Counters {
         self.0.insert(name.to_owned(), value);
     }
 
-    fn add(&mut self, name: &str, value: u64) {
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(name, &value)| (name.as_str(), value))
+    }
+
+    /// Adds to a counter.
+    pub fn add(&mut self, name: &str, value: u64) {
         *self.0.entry(name.to_owned()).or_default() += value;
     }
 
@@ -119,6 +139,8 @@ mod tests {
         assert_eq!(counters.of("nf_conntrack.drop"), 11, "CPUs are summed");
         assert_eq!(counters.of("nf_conntrack.clashres"), 2);
         assert!(!counters.has("nf_conntrack.entries"));
+        counters.add_lines6("Udp6RcvbufErrors                \t3\nIp6InDiscards 4\n");
+        assert_eq!((counters.of("Udp6.RcvbufErrors"), counters.of("Ip6.InDiscards")), (3, 4));
         counters.add_softnet("0000000f 00000001 00000002 0\n00000001 00000000 00000001 0\n");
         assert_eq!(counters.of("softnet.processed"), 16);
         assert_eq!((counters.of("softnet.dropped"), counters.of("softnet.time_squeeze")), (1, 3));
