@@ -321,6 +321,7 @@ impl<'a> Watcher<'a> {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take();
+        self.sliding.cut();
         self.note_share();
         let mean = self.all.share().unwrap_or(self.share.value());
         let inputs = [self.input()];
