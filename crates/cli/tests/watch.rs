@@ -335,6 +335,17 @@ fn a_namespace_that_is_removed_ends_the_watch() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_ends_the_watch() {
+    let Some(place) = Place::new() else { return };
+    let mut child = place.watch(&["--json", "--interval", "200ms"]);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    lines.next().expect("a line").expect("text");
+    drop(lines);
+    let out = child.wait_with_output().expect("its output");
+    assert!(stderr(&out).contains("nobody reads the output any more"), "{}", stderr(&out));
+}
+
+#[test]
 fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_watch() {
     let Some(place) = Place::new() else { return };
     let link = |arguments: &str| {

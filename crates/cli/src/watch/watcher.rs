@@ -286,13 +286,16 @@ impl<'a> Watcher<'a> {
             counters.take(&self.sliding.whole(&inputs), 1.0 / share);
             server.show(counters.page(&report, &cost, share));
         }
-        match &mut self.output {
+        let is_read = match &mut self.output {
             Output::Screen(screen) => {
-                let page = lines::page(&report, &cost, &self.notes, &self.look);
-                screen.show(&page)?;
+                screen.show(&lines::page(&report, &cost, &self.notes, &self.look))?;
+                true
             }
-            Output::Lines => output::print(&lines::text(&report, &cost))?,
-            Output::Json => output::print(&lines::json(&report, &Beside { watch: cost })?)?,
+            Output::Lines => output::is_read(&lines::text(&report, &cost))?,
+            Output::Json => output::is_read(&lines::json(&report, &Beside { watch: cost })?)?,
+        };
+        if !is_read {
+            self.ended = Some("nobody reads the output any more".into());
         }
         Ok(())
     }
@@ -357,6 +360,7 @@ impl<'a> Watcher<'a> {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take();
+        self.sliding.cut();
         self.note_share();
         let mean = self.all.share().unwrap_or(self.share.value());
         let inputs = [self.input()];
