@@ -46,13 +46,13 @@ const KEPT: usize = 3;
 
 impl Reader {
     /// Reads the sockets of `netns`, with the privileges that the calling thread has now, within
-    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when the hooks that stay are attached.
+    /// [`STATE_PART`] of `budget`, a share of one CPU. Returns when those hooks are attached that stay.
     ///
     /// Where the process `pid` is watched, its `setsockopt`, `bind` and `listen` calls become notes.
     pub fn new(netns: Netns, budget: Option<f64>, pid: Option<u32>) -> Self {
         let sample_shift = if budget.is_some() { HOOKS_SHIFT } else { 0 };
         let share = budget.map_or(SHARE, |budget| budget * STATE_PART);
-        let rest = budget.map(|_| HOOKS_LOOK.mul_f64(HOOKS_COST / share));
+        let rest = HOOKS_LOOK.mul_f64(budget.map_or(0.0, |_| HOOKS_COST / share));
         let scope = Scope {
             netns: u32::try_from(netns.inode).ok(),
             sample_shift,
@@ -146,20 +146,21 @@ struct Reading {
 /// Causes that the hooks can be witnesses of.
 const WITNESSED: [Cause; 3] = [Cause::SendBuffer, Cause::ZeroWindow, Cause::ServerThink];
 
-/// With a budget, hooks that run at each call of readers and senders are attached for so long at a time, …
+/// Hooks that run at each call of readers and senders are attached when a finding can use them, for so long, …
 const HOOKS_LOOK: Duration = Duration::from_secs(1);
-/// … look at one of 2 to the power of this many connections, …
+/// … look with a budget at one of 2 to the power of this many connections, …
 const HOOKS_SHIFT: u32 = 3;
-/// … and rest as long as keeps them in their part of the budget, where they cost this share of a busy server's
+/// … and rest then for as long as keeps them in their part of the budget, where they cost this share of a busy server's
 /// time while they are attached: 0.07 to 0.11 were measured.
 const HOOKS_COST: f64 = 0.11;
 
 /// Kernel hooks that see what no list of sockets shows.
 struct Hooks {
     scope: Scope,
-    session: Option<Session>,
-    /// How long they rest after they were attached; `None`: they stay attached.
-    rest: Option<Duration>,
+    /// Sees the calls of a process that is watched.
+    calls: Option<Session>,
+    /// How long they rest after they were attached.
+    rest: Duration,
     /// When they may be attached again.
     next: Instant,
     /// What they counted last.
@@ -171,20 +172,18 @@ struct Hooks {
 }
 
 impl Hooks {
-    fn new(scope: Scope, rest: Option<Duration>) -> Self {
+    fn new(scope: Scope, rest: Duration) -> Self {
         let mut hooks = Self {
             scope,
-            session: None,
+            calls: None,
             rest,
             next: Instant::now(),
             seen: Summary::default(),
             lacking: None,
             has_said: false,
         };
-        let calls = (!hooks.scope.pids.is_empty()).then_some(HookKind::Options);
-        let always = rest.is_none().then_some([HookKind::Unread, HookKind::SndbufWait]);
-        let kinds: Vec<_> = always.into_iter().flatten().chain(calls).collect();
-        hooks.session = (!kinds.is_empty()).then(|| hooks.attach(&kinds));
+        let has_process = !hooks.scope.pids.is_empty();
+        hooks.calls = has_process.then(|| hooks.attach(&[HookKind::Options]));
         hooks
     }
 
@@ -199,13 +198,15 @@ impl Hooks {
         session
     }
 
-    /// Attaches hooks for a moment, if they are not attached anyhow and have rested.
+    /// Attaches hooks for a moment, if they have rested.
     fn look(&mut self) {
-        let Some(rest) = self.rest.filter(|_| Instant::now() >= self.next) else { return };
+        if Instant::now() < self.next {
+            return;
+        }
         let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
         thread::sleep(HOOKS_LOOK);
         self.seen = session.summary();
-        self.next = Instant::now() + rest;
+        self.next = Instant::now() + self.rest;
     }
 
     /// What to say beside the reports: in the first reading why hooks are not there, and the calls by which
@@ -213,7 +214,7 @@ impl Hooks {
     fn take_notes(&mut self) -> Vec<String> {
         let mut notes = Vec::from_iter(self.lacking.take());
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
-        let records = self.session.as_mut().map(|session| session.poll(Duration::ZERO));
+        let records = self.calls.as_mut().map(|session| session.poll(Duration::ZERO));
         for record in records.and_then(Result::ok).unwrap_or_default() {
             if let Record::Call(call) = record {
                 let failed = |error| format!(" failed: {}", io::Error::from_raw_os_error(error));
@@ -231,10 +232,6 @@ impl Hooks {
 
     /// Adds to `state` what the hooks counted while they were attached.
     fn beside(&mut self, mut state: State) -> State {
-        if let Some(session) = self.session.as_mut().filter(|_| self.rest.is_none()) {
-            self.seen = session.summary();
-            session.forget(FORGET);
-        }
         for unread in &self.seen.unread {
             let flow = unread.flow;
             let hooked = &mut state.socket_between(flow.source, flow.destination).hooked;
@@ -254,6 +251,3 @@ impl Hooks {
         state
     }
 }
-
-/// What hooks counted of connections without an event for so long makes room for others.
-const FORGET: Duration = Duration::from_secs(60);
