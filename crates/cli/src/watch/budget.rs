@@ -31,6 +31,11 @@ impl Meter {
         Self { share, interval, began: (now, cpu), calm: 0, settled: now }
     }
 
+    /// From now on so much may be spent, as a share of one CPU; `None` is without bounds.
+    pub fn allow(&mut self, share: Option<f64>) {
+        self.share = share;
+    }
+
     /// The share of connections to capture from `now` on, where it changes. It becomes less as soon
     /// as an interval has spent all that it may.
     pub fn look(&mut self, now: Duration, cpu: Duration, captured: Share) -> Option<Share> {

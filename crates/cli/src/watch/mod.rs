@@ -8,6 +8,7 @@ mod lines;
 mod metrics;
 mod screen;
 mod state;
+mod tap;
 mod target;
 mod watcher;
 
@@ -20,6 +21,7 @@ use files::Files;
 use metrics::Server;
 use state::Reader;
 use std::process::ExitCode;
+use tap::Tap;
 use target::Target;
 use tcpwhy_core::cause::Class;
 use tcpwhy_live::capture::{Capture, Wanted};
@@ -56,10 +58,11 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let files = files.transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
     let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
+    let tap = Tap::new(&target.netns, &asked.interface);
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);
-    let mut watcher = Watcher::new(asked, target, capture, state, look);
+    let mut watcher = Watcher::new(asked, target, capture, state, tap, look);
     watcher.keep(files);
     sandbox::confine_watch(&Watching {
         folder: asked.write.as_deref(),

@@ -8,6 +8,7 @@ use super::lines::{self, Beside, Cost};
 use super::metrics::{Counters, Server};
 use super::screen::Screen;
 use super::state::{Reader, STATE_PART};
+use super::tap::Tap;
 use super::target::Target;
 use crate::error::Error;
 use crate::output;
@@ -28,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(250);
 const UNDER_WAY: Duration = Duration::from_millis(500);
 /// The part of a budget that reports may take without fewer connections being captured for it.
 const REPORTS_PART: f64 = 0.25;
+/// The part of a budget that capturing has in any case, so that something is seen where the kernel's part alone
+/// takes all of it.
+const CAPTURE_PART_MIN: f64 = 0.125;
 /// How long the whole waits for the last reading of the sockets' state.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
@@ -68,6 +72,7 @@ pub struct Watcher<'a> {
     target: Target,
     capture: Capture,
     sliding: Sliding,
+    tap: Tap,
     meter: Meter,
     /// CPU time of reports, which capturing fewer connections does not save: as much of it as the budget
     /// has for that.
@@ -102,6 +107,13 @@ pub struct Watcher<'a> {
     ended: Option<String>,
 }
 
+/// What capturing may spend of `budget`, as a share of one CPU, beside reports, readings of sockets, and the
+/// `tap_share` that capturing costs the kernel.
+fn capture_share(budget: f64, tap_share: f64) -> f64 {
+    let left = budget * (1.0 - STATE_PART - REPORTS_PART) - tap_share;
+    left.max(budget * CAPTURE_PART_MIN)
+}
+
 impl<'a> Watcher<'a> {
     /// A watch that begins now.
     pub fn new(
@@ -109,6 +121,7 @@ impl<'a> Watcher<'a> {
         target: Target,
         capture: Capture,
         state: Reader,
+        tap: Tap,
         look: Look,
     ) -> Self {
         let intervals = asked.window.div_ceil(asked.interval).max(1) as usize;
@@ -131,12 +144,8 @@ impl<'a> Watcher<'a> {
             target,
             capture,
             sliding: Sliding::new(options, intervals),
-            meter: Meter::new(
-                asked.budget.0.map(|budget| budget * (1.0 - STATE_PART - REPORTS_PART)),
-                interval,
-                Duration::ZERO,
-                process::thread_cpu_time(),
-            ),
+            tap,
+            meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::thread_cpu_time()),
             reports_cpu: Duration::ZERO,
             report_cpu_max: interval.mul_f64(asked.budget.0.map_or(0.0, |it| it * REPORTS_PART)),
             state,
@@ -219,6 +228,8 @@ impl<'a> Watcher<'a> {
     /// Budget, interface, process.
     fn look_around(&mut self) -> Result<(), Error> {
         let (now, captured) = (self.began.elapsed(), self.capture.share());
+        let tap_share = self.tap.share();
+        self.meter.allow(self.asked.budget.0.map(|budget| capture_share(budget, tap_share)));
         if let Some(share) =
             self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured)
         {

@@ -1,0 +1,78 @@
+//! What capturing costs the kernel, which charges it to those who send and receive: each packet of a watched
+//! interface is offered to the capture's filter, whether it is kept or not.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::time::Instant;
+use tcpwhy_live::netns::Netns;
+
+/// CPU time for each packet, s. Measured with a filter that keeps nothing: a saturated nginx lost 2.0 to 2.3 %
+/// of its requests at 430,000 packets a second.
+const PER_PACKET_S: f64 = 50e-9;
+
+/// Counts the packets of what is watched.
+pub struct Tap {
+    /// `/proc/net/dev` of the namespace; `None` where it cannot be read.
+    counters: Option<File>,
+    /// The interface; `None` is all of them.
+    interface: Option<String>,
+    last: (Instant, u64),
+}
+
+impl Tap {
+    /// Counts from now on at `interface` of `netns`, or at all of them (`any`).
+    pub fn new(netns: &Netns, interface: &str) -> Self {
+        // The file shows the namespace in which it was opened.
+        let opened = netns.inside(|| File::open("/proc/thread-self/net/dev"));
+        let counters = opened.ok().and_then(Result::ok);
+        let interface = (interface != "any").then(|| interface.to_owned());
+        let mut tap = Self { counters, interface, last: (Instant::now(), 0) };
+        tap.last.1 = tap.packets().unwrap_or(0);
+        tap
+    }
+
+    /// Share of one CPU that it cost since the last call.
+    pub fn share(&mut self) -> f64 {
+        let (now, packets) = (Instant::now(), self.packets().unwrap_or(self.last.1));
+        let (then, before) = std::mem::replace(&mut self.last, (now, packets));
+        let passed_s = now.duration_since(then).as_secs_f64();
+        packets.saturating_sub(before) as f64 * PER_PACKET_S / passed_s.max(1e-3)
+    }
+
+    fn packets(&mut self) -> Option<u64> {
+        let file = self.counters.as_mut()?;
+        let mut text = String::new();
+        file.rewind().ok()?;
+        file.read_to_string(&mut text).ok()?;
+        Some(sum(&text, self.interface.as_deref()))
+    }
+}
+
+/// Packets received and sent by `interface`, or by all. After the name come eight columns of what was received
+/// and eight of what was sent; the second of each are packets.
+fn sum(text: &str, interface: Option<&str>) -> u64 {
+    let of_line = |line: &str| {
+        let (name, counters) = line.split_once(':')?;
+        let is_wanted = interface.is_none_or(|wanted| name.trim() == wanted);
+        let columns: Vec<u64> = counters.split_whitespace().flat_map(str::parse).collect();
+        is_wanted.then_some(*columns.get(1)? + *columns.get(9)?)
+    };
+    text.lines().filter_map(of_line).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn packets_of_both_directions_are_counted_where_it_is_watched() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+            face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs\n    \
+            lo: 100 7 0 0 0 0 0 0 100 7 0 0 0 0 0 0\n  \
+            eth0: 900 20 0 0 0 0 0 0 300 5 0 0 0 0 0 0\n";
+        assert_eq!(sum(text, Some("eth0")), 25);
+        assert_eq!(sum(text, None), 39);
+        assert_eq!(sum(text, Some("eth1")), 0);
+        assert_eq!(sum("", None), 0);
+    }
+}
