@@ -79,6 +79,9 @@ for what in "$@"; do
         need nginx nginx-light
         need tcpdump tcpdump
         need ip iproute2
+        # The kernel hooks; without clang a build leaves them out.
+        need clang clang
+        need nft nftables
         ;;
     *)
         echo "usage: setup.sh build|lint|fuzz|test" >&2

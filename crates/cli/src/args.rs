@@ -68,6 +68,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::sockets::EXAMPLES)]
     Sockets(Box<crate::sockets::Sockets>),
+    /// Shows which packets the kernel drops, why, where, and what to do
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::drops::EXAMPLES)]
+    Drops(Box<crate::drops::Drops>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause
@@ -241,7 +245,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Nanoseconds.
-fn parse_duration(text: &str) -> Result<u64, String> {
+pub fn parse_duration(text: &str) -> Result<u64, String> {
     let ns = tcpwhy_core::filter::parse_duration_ns(text);
     ns.ok_or_else(|| "write a time with its unit, as in 20ms or 1.5s".into())
 }

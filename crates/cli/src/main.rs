@@ -3,6 +3,8 @@
 mod analysis;
 mod args;
 mod compare;
+#[cfg(target_os = "linux")]
+mod drops;
 mod error;
 mod explain;
 #[cfg(target_os = "linux")]
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
         #[cfg(target_os = "linux")]
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Drops(arguments)) => drops::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

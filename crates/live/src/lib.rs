@@ -13,7 +13,9 @@
 #![cfg(target_os = "linux")]
 
 pub mod diag;
+pub mod drops;
 pub mod error;
+pub mod hooks;
 pub mod netns;
 pub mod options;
 pub mod process;

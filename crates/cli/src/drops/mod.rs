@@ -1,0 +1,73 @@
+//! `tcpwhy drops`: packets that the kernel drops, live, those that hurt a connection first.
+
+mod args;
+mod screen;
+mod text;
+
+pub use args::{Drops, EXAMPLES};
+
+use crate::error::Error;
+use crate::progress::Waiting;
+use crate::{output, terminal};
+use screen::Screen;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tcpwhy_live::drops::{Harm, Report, Watch};
+
+/// Exit status where a drop hurt a connection.
+const EXIT_HURT: u8 = 1;
+/// How soon Ctrl-C is noticed.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Watches for the time asked for, or until Ctrl-C, and prints what was dropped.
+///
+/// # Errors
+/// The process or namespace asked for does not exist, or may not be looked into.
+pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
+    terminal::interruptible();
+    let watch = Watch::start(&arguments.watched())?;
+    let report = observe(&watch, arguments)?;
+    if arguments.json {
+        output::print(&(serde_json::to_string_pretty(&document(&report))? + "\n"))?;
+    } else {
+        let look = terminal::look(&arguments.display, arguments.all);
+        output::print(&text::render(&report, &look))?;
+    }
+    let hurt = report.drops.iter().any(|line| line.harm == Harm::Hurts);
+    Ok(if hurt { ExitCode::from(EXIT_HURT) } else { ExitCode::SUCCESS })
+}
+
+/// Waits to the end; a terminal shows what is known so far.
+fn observe(watch: &Watch, arguments: &Drops) -> Result<Report, Error> {
+    let whole = Duration::from_nanos(arguments.for_ns);
+    let interval = Duration::from_nanos(arguments.interval_ns).max(STEP);
+    let mut screen = Screen::new(arguments.json);
+    let waiting = Waiting::new(!screen.is_live() && !arguments.display.no_progress);
+    waiting.tell("watching what the kernel drops (Ctrl-C: what is known)");
+    let started = Instant::now();
+    let mut shown = started;
+    while started.elapsed() < whole && !terminal::is_interrupted() {
+        if screen.is_live() && shown.elapsed() >= interval {
+            shown = Instant::now();
+            let look = terminal::look(&arguments.display, arguments.all);
+            let left = whole.saturating_sub(started.elapsed());
+            screen.show(&text::running(&watch.report(), left, &look))?;
+        }
+        std::thread::sleep(STEP.min(whole.saturating_sub(started.elapsed())));
+    }
+    screen.clear()?;
+    Ok(watch.report())
+}
+
+fn document(report: &Report) -> serde_json::Value {
+    json!({
+        "schema_version": 1,
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "duration_ns": report.duration_ns,
+        "hooks_missing": report.hooks_missing,
+        "uncounted": report.uncounted,
+        "netns": report.netns,
+        "drops": report.drops,
+    })
+}

@@ -1,0 +1,92 @@
+//! What is reported: one line a kind of drop, reason, function and socket.
+
+use serde::Serialize;
+use std::net::SocketAddr;
+use tcpwhy_core::cause::Cause;
+
+use super::subject::{Harm, Subject};
+use crate::hooks::Flow;
+use crate::process::Process;
+
+/// Drops of one kind in one network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// How much they hurt.
+    pub harm: Harm,
+    /// The kind.
+    pub subject: Subject,
+    /// The cause that they can be, by its public id.
+    #[serde(serialize_with = "id")]
+    pub cause: Option<Cause>,
+    /// How many: packets that hooks saw, else the increase of the counter that counts them.
+    pub packets: u64,
+    /// Whether hooks saw them; else counters alone show them.
+    pub by_hook: bool,
+    /// The kernel's reason, where hooks saw them.
+    pub reason: Option<String>,
+    /// The kernel's function, where hooks saw them and its symbols can be read.
+    pub function: Option<String>,
+    /// Name of the network namespace; `None` is the caller's own.
+    pub netns: Option<String>,
+    /// The socket that dropped, or that the packets were for.
+    pub socket: Option<SocketAddr>,
+    /// Its accept queue at the last look, where it listens.
+    pub accept_queue: Option<AcceptQueue>,
+    /// The process that holds it.
+    pub process: Option<Process>,
+    /// Network interface and queue, where counters name one.
+    pub interface: Option<String>,
+    /// Flows, the most dropped first; at most [`FLOWS_MAX`].
+    pub flows: Vec<FlowDrops>,
+    /// Flows beyond those.
+    pub flows_omitted: u64,
+    /// Counters that grew with it.
+    pub counters: Vec<Increase>,
+    /// The sentence for people.
+    pub sentence: String,
+    /// What to do; empty where nothing is to be done.
+    pub change: &'static str,
+}
+
+/// Flows kept of one line.
+pub const FLOWS_MAX: usize = 10;
+
+/// The accept queue of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AcceptQueue {
+    /// Connections that wait to be accepted.
+    pub waiting: u64,
+    /// The backlog: what comes while more than this wait is dropped.
+    pub backlog: u64,
+}
+
+/// Dropped packets of one flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FlowDrops {
+    /// Its ends.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Packets.
+    pub packets: u64,
+    /// Of TCP: packets that open a connection.
+    pub syns: u64,
+    /// Of TCP: packets with payload.
+    pub with_data: u64,
+}
+
+/// How much a counter grew.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Increase {
+    /// `GROUP:NAME`.
+    pub name: String,
+    /// By how much.
+    pub by: u64,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field")]
+fn id<S: serde::Serializer>(cause: &Option<Cause>, serializer: S) -> Result<S::Ok, S::Error> {
+    match cause {
+        Some(cause) => serializer.serialize_some(cause.id()),
+        None => serializer.serialize_none(),
+    }
+}

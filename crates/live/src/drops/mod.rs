@@ -1,0 +1,141 @@
+//! Packets that the kernel drops: which, how many, where in the kernel, of which flow, and what to
+//! do. Two sources: the [`Drop`](crate::hooks::HookKind::Drop) hook, which sees each packet with
+//! its reason, and the kernel's counters, which need no privilege and count also what never was a
+//! packet of its own (a SYN that a full listener ignores is no drop to the hook).
+//!
+//! ```text
+//! hooks    ─┐
+//! counters ─┼─► Watch::report ─► Line ─► sentences
+//! owners   ─┘
+//! ```
+
+mod counters;
+mod gather;
+mod line;
+mod netlink;
+mod owners;
+pub mod subject;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::error::LiveError;
+use crate::hooks::{HookKind, Scope, Session, Unavailable};
+use crate::netns::Netns;
+
+pub use counters::ConntrackUse;
+pub use line::{AcceptQueue, FlowDrops, Increase, Line};
+pub use subject::{Harm, Subject};
+
+use counters::Snapshot;
+
+/// What is watched; empty fields ask for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Network namespace, by name or by the number of a process in it.
+    pub netns: Option<String>,
+    /// Only drops at sockets of this process, in its network namespace.
+    pub pid: Option<u32>,
+}
+
+/// Drops are counted from its start.
+pub struct Watch {
+    started: Instant,
+    watched: Watched,
+    session: Session,
+    missing: Vec<Unavailable>,
+    /// By inode.
+    namespaces: BTreeMap<u64, (Netns, Snapshot)>,
+    softnet_dropped: u64,
+}
+
+/// What was dropped since the start.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Time since the start.
+    pub duration_ns: u64,
+    /// Hooks that do not work, and why. Without the hook there are no reasons, functions and flows.
+    pub hooks_missing: Vec<Unavailable>,
+    /// Drops that the hook saw and had no room to count.
+    pub uncounted: u64,
+    /// Network namespaces whose counters were read.
+    pub netns: Vec<Namespace>,
+    /// The drops, those that hurt a connection first.
+    pub drops: Vec<Line>,
+}
+
+/// A network namespace whose counters were read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Namespace {
+    /// Its name, or `pid N`; `None` is the caller's own.
+    pub name: Option<String>,
+    /// Connection tracking; `None` where the kernel has none.
+    pub conntrack: Option<ConntrackUse>,
+    /// What connection tracking counted since the start: the columns of `conntrack -S` that grew.
+    pub conntrack_counters: Vec<Increase>,
+}
+
+impl Watch {
+    /// Attaches the hook, where that is possible, and reads the counters.
+    ///
+    /// # Errors
+    /// The namespace or the process asked for does not exist, or the namespace may not be entered.
+    pub fn start(watched: &Watched) -> Result<Self, LiveError> {
+        let only = match (&watched.netns, watched.pid) {
+            (Some(name), _) => Some(Netns::find(name)?),
+            (None, Some(pid)) => Some(Netns::of_process(pid)?),
+            (None, None) => None,
+        };
+        let own = Netns::own();
+        let only = only.map(|netns| if netns.inode == own.inode { own } else { netns });
+        let scope = Scope { netns: only.as_ref().and_then(|netns| netns.inode.try_into().ok()) };
+        let (session, missing) = Session::open(&[HookKind::Drop], &scope);
+        let mut namespaces = BTreeMap::new();
+        let is_only = only.is_some();
+        for netns in only.map_or_else(Netns::all, |netns| vec![netns]) {
+            match netns.inside(counters::read) {
+                Ok(snapshot) => {
+                    namespaces.insert(netns.inode, (netns, snapshot));
+                }
+                Err(error) if is_only => return Err(error),
+                // One of many that is gone, or another user's.
+                Err(_) => {}
+            }
+        }
+        let softnet_dropped = counters::softnet();
+        let (started, watched) = (Instant::now(), watched.clone());
+        Ok(Self { started, watched, session, missing, namespaces, softnet_dropped })
+    }
+
+    /// What was dropped since the start. Of a namespace that is gone the counters are gone too.
+    pub fn report(&self) -> Report {
+        let now: BTreeMap<u64, Snapshot> = self
+            .namespaces
+            .iter()
+            .filter_map(|(&inode, (netns, _))| Some((inode, netns.inside(counters::read).ok()?)))
+            .collect();
+        let summary = self.session.summary();
+        let namespaces = now.iter().map(|(inode, now)| {
+            let (netns, then) = &self.namespaces[inode];
+            let grown = gather::increases(then, now);
+            Namespace {
+                name: netns.name.clone(),
+                conntrack: now.conntrack,
+                conntrack_counters: grown
+                    .into_iter()
+                    .filter(|(name, _)| name.starts_with("conntrack:"))
+                    .map(|(name, by)| Increase { name, by })
+                    .collect(),
+            }
+        });
+        Report {
+            duration_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            hooks_missing: self.missing.clone(),
+            uncounted: summary.lost.values().sum(),
+            netns: namespaces.collect(),
+            drops: gather::lines(self, &now, &summary.drops),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+// The few types of the kernel that the hooks read, and the helpers that they call. Fields are found
+// at load time by their names (CO-RE): order and size here do not matter, names do.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) val *name
+
+enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_RINGBUF = 27 };
+enum { F_NO_PREALLOC = 1 };
+enum { ANY = 0, NOEXIST = 1 };
+
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) =
+    (void *)2;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*bpf_get_current_comm)(void *buf, u32 size) = (void *)16;
+static long (*bpf_probe_read_user)(void *dst, u32 size, const void *src) = (void *)112;
+static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *src) = (void *)113;
+static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+    u32 inum;
+};
+
+struct net {
+    struct ns_common ns;
+};
+
+typedef struct {
+    struct net *net;
+} possible_net_t;
+
+struct net_device {
+    possible_net_t nd_net;
+};
+
+struct in6_addr {
+    u8 in6_u[16];
+};
+
+struct sock_common {
+    u32 skc_daddr;
+    u32 skc_rcv_saddr;
+    u16 skc_dport;
+    u16 skc_num;
+    u16 skc_family;
+    u8 skc_state;
+    possible_net_t skc_net;
+    struct in6_addr skc_v6_daddr;
+    struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct socket {
+    unsigned long flags;
+};
+
+struct sock {
+    struct sock_common __sk_common;
+    struct socket *sk_socket;
+    int sk_wmem_queued;
+    int sk_sndbuf;
+    u16 sk_protocol;
+};
+
+struct inet_connection_sock {
+    u8 icsk_ca_state : 5;
+    u8 icsk_retransmits;
+    u8 icsk_pending;
+    u8 icsk_backoff;
+};
+
+struct tcp_sock {
+    u32 rcv_nxt;
+    u32 copied_seq;
+    u32 write_seq;
+    u32 snd_nxt;
+    u32 notsent_lowat;
+};
+
+struct request_sock {
+    struct sock_common __req_common;
+};
+
+struct sk_buff {
+    struct net_device *dev;
+    struct sock *sk;
+    unsigned int len;
+    u16 protocol;
+    u16 network_header;
+    u16 mac_header;
+    unsigned char *head;
+};
+
+struct task_struct {
+    unsigned long nvcsw;
+};
+
+#pragma clang attribute pop
+
+// Reads a field of which the verifier does not know that it may be followed.
+#define READ(field)                                                                                \
+    ({                                                                                             \
+        typeof(field) value_;                                                                      \
+        bpf_probe_read_kernel(&value_, sizeof(value_), &(field));                                  \
+        value_;                                                                                    \
+    })
+
+// Network namespace to look at, by its inode; 0 looks at all. Set before the program is loaded.
+const volatile u32 scope_netns = 0;
+
+char licence[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,25 @@
+//! The compiled programs, where the build had clang.
+
+use super::HookKind;
+
+/// Whether this binary has hooks: whether clang was there when it was built.
+pub const BUILT: bool = cfg!(kernel_hooks);
+
+/// The compiled program of a hook; `None` where the build had no clang.
+#[cfg(kernel_hooks)]
+pub(super) fn of(hook: HookKind) -> Option<&'static [u8]> {
+    macro_rules! object {
+        ($stem:literal) => {
+            aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $stem, ".bpf.o"))
+        };
+    }
+    Some(match hook {
+        HookKind::Drop => object!("drop"),
+    })
+}
+
+/// The compiled program of a hook; `None` where the build had no clang.
+#[cfg(not(kernel_hooks))]
+pub(super) fn of(_: HookKind) -> Option<&'static [u8]> {
+    None
+}
