@@ -72,6 +72,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::drops::EXAMPLES)]
     Drops(Box<crate::drops::Drops>),
+    /// Watches the running system: live capture, causes as they happen
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::watch::EXAMPLES)]
+    Watch(Box<crate::watch::Watch>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause
@@ -222,7 +226,7 @@ pub enum Color {
     Never,
 }
 
-const FILTER_HELP: &str = "\
+pub const FILTER_HELP: &str = "\
 Look at a part. Terms are joined by `and`, all must match; a list `a,b` matches any of its values:
   host 10.0.0.1 | host 10.0.0.0/8,2001:db8::/32 | not host …
   port 80 | port 80,8000-8099 | not port …
@@ -231,12 +235,12 @@ Look at a part. Terms are joined by `and`, all must match; a list `a,b` matches 
     every exchange of which a part happened then counts, as a whole
   cause nagle_delayed_ack,send_buffer";
 
-fn parse_filter(text: &str) -> Result<Filter, FilterError> {
+pub fn parse_filter(text: &str) -> Result<Filter, FilterError> {
     Filter::parse(text)
 }
 
 /// A share of one.
-fn parse_percent(text: &str) -> Result<f64, String> {
+pub fn parse_percent(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.trim_end_matches(['%', ' ']).parse().ok();
     match percent {
         Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),

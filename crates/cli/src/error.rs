@@ -101,6 +101,17 @@ pub enum Error {
     #[cfg(not(target_os = "linux"))]
     #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
     NotLinux,
+    #[cfg(target_os = "linux")]
+    #[error("{path}: packets cannot be kept there; name a directory that you may write to")]
+    Folder { path: String, source: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error("{path}: another tcpwhy watch keeps its packets there; name another directory")]
+    FolderInUse { path: String },
+    #[cfg(target_os = "linux")]
+    #[error(
+        "{address}: metrics cannot be served there; name an address of this machine and a free port"
+    )]
+    Metrics { address: std::net::SocketAddr, source: io::Error },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -108,7 +119,9 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 6] = ["explain", "lab", "compare", "sockets", "help", "completions"];
+const COMMANDS: [&str; 9] = [
+    "explain", "lab", "compare", "sockets", "drops", "watch", "treat", "help", "completions",
+];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

@@ -19,6 +19,8 @@ mod sockets;
 mod sources;
 mod state;
 mod terminal;
+#[cfg(target_os = "linux")]
+mod watch;
 mod workers;
 
 use args::{Arguments, Command};
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Drops(arguments)) => drops::run(&arguments),
+        Some(Command::Watch(arguments)) => watch::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -125,15 +125,19 @@ impl fmt::Display for Meant {
 
 /// One host or port term.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Ends {
-    wanted: bool,
-    any: AnyOf,
+pub struct Ends {
+    /// Whether an end must match; else none may.
+    pub wanted: bool,
+    /// What an end is compared with.
+    pub any: Values,
 }
 
+/// The values of a term; an end matches one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum AnyOf {
+pub enum Values {
     /// Network and prefix length in the IPv6 (IPv4-mapped) space.
     Hosts(Vec<(u128, u32)>),
+    /// First and last port of each range.
     Ports(Vec<(u16, u16)>),
 }
 
@@ -152,11 +156,13 @@ impl Filter {
                 "and" => {}
                 "or" | "||" => return Err(FilterError::Or(word.into())),
                 "host" | "port" => {
-                    filter.ends.push(Ends { wanted: true, any: AnyOf::parse(word, words.next())? });
+                    filter
+                        .ends
+                        .push(Ends { wanted: true, any: Values::parse(word, words.next())? });
                 }
                 "not" | "!" => {
                     let term = words.next().ok_or(FilterError::Missing("not", "host 10.0.0.1"))?;
-                    let any = AnyOf::parse(term, words.next())?;
+                    let any = Values::parse(term, words.next())?;
                     filter.ends.push(Ends { wanted: false, any });
                 }
                 "cause" => {
@@ -218,6 +224,11 @@ impl Filter {
     /// Whether findings of `cause` are kept.
     pub fn matches_cause(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
+    }
+
+    /// The host and port terms; a connection is kept where all match.
+    pub fn ends(&self) -> &[Ends] {
+        &self.ends
     }
 
     /// Asks for `cause` too.
@@ -290,7 +301,7 @@ fn once(place: &mut Option<Time>, value: &str, name: &'static str) -> Result<(),
     }
 }
 
-impl AnyOf {
+impl Values {
     fn parse(term: &str, value: Option<&str>) -> Result<Self, FilterError> {
         match term {
             "host" => {

@@ -36,4 +36,38 @@ pub enum LiveError {
         #[source]
         source: io::Error,
     },
+    /// A packet socket is refused for want of a right.
+    #[error(
+        "packets cannot be captured; it needs CAP_NET_RAW: use sudo, or once: sudo setcap cap_net_raw+ep PATH-OF-TCPWHY"
+    )]
+    NetRaw(#[source] io::Error),
+    /// A packet socket cannot be opened, or does not work any more.
+    #[error("packets cannot be captured")]
+    Packet(#[source] io::Error),
+    /// The kernel has no room for the ring.
+    #[error("the kernel gives no memory to capture into; use a smaller --buffer")]
+    Ring(#[source] io::Error),
+    /// The kernel does not take the filter.
+    #[error("the kernel refuses the capture filter")]
+    Filter(#[source] io::Error),
+    /// There is no interface of this name.
+    #[error("there is no network interface {name}; `ip link` shows them, and `any` is all of them")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+    },
+    /// No process runs in this container.
+    #[error(
+        "no process runs in a container {id}; `docker ps --no-trunc` or `crictl ps` shows their ids"
+    )]
+    NoContainer {
+        /// The id asked for.
+        id: String,
+    },
+    /// A right cannot be given up.
+    #[error("capabilities cannot be dropped")]
+    Drop(#[source] io::Error),
+    /// Signals cannot be taken notice of.
+    #[error("Ctrl-C cannot be taken notice of")]
+    Signals(#[source] io::Error),
 }

@@ -12,12 +12,15 @@
 
 #![cfg(target_os = "linux")]
 
+pub mod capture;
 pub mod diag;
 pub mod drops;
 pub mod error;
 pub mod hooks;
 pub mod netns;
 pub mod options;
+pub mod pcapng;
+pub mod privileges;
 pub mod process;
 pub mod sockets;
 pub mod sys;

@@ -1,10 +1,15 @@
 //! Which process holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
+mod ports;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+
+use crate::error::LiveError;
+pub use ports::Ports;
 
 /// A process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -43,10 +48,7 @@ impl Holders {
     pub fn read(pids: Option<&[u32]>) -> Self {
         let mut all: Vec<u32> = match pids {
             Some(pids) => pids.to_vec(),
-            None => {
-                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-                entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-            }
+            None => self::all().collect(),
         };
         all.sort_unstable();
         let mut holders = Self::default();
@@ -92,13 +94,38 @@ fn describe(pid: u32) -> Process {
     }
 }
 
+/// The numbers of all processes.
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The first process in the container whose id begins with `id`.
+///
+/// # Errors
+/// There is none.
+pub fn container_process(id: &str) -> Result<u32, LiveError> {
+    // What is shorter names too many.
+    const DIGITS_MIN: usize = 4;
+    let is_inside = |pid: &u32| {
+        let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        full_container(&cgroup).is_some_and(|full| full.starts_with(&id.to_ascii_lowercase()))
+    };
+    let found = all().filter(is_inside).min().filter(|_| id.len() >= DIGITS_MIN);
+    found.ok_or_else(|| LiveError::NoContainer { id: id.to_owned() })
+}
+
 /// The container's id in the lines of `/proc/PID/cgroup`: Docker, containerd, CRI-O and Podman
 /// name the control group by 64 hexadecimal digits, of which their tools show the first twelve.
 fn container(cgroup: &str) -> Option<String> {
+    full_container(cgroup).map(|id| id[..12].to_owned())
+}
+
+fn full_container(cgroup: &str) -> Option<&str> {
     let parts = cgroup.split(['/', '-', '.', ':', '\n']);
     let mut ids =
         parts.filter(|part| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    ids.next_back().map(|id| id[..12].to_owned())
+    ids.next_back()
 }
 
 #[cfg(test)]

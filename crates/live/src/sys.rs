@@ -1,5 +1,8 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
+pub mod packet;
+pub mod process;
+
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -8,6 +8,7 @@ use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
 use crate::cause::{self, Tally};
 use crate::report::{Report, Watched};
+use crate::wire::FlowKey;
 use std::collections::VecDeque;
 
 /// How long a connection is followed on which nothing passes, ns: TCP's default keep-alive (RFC 9293
@@ -86,6 +87,14 @@ impl Sliding {
         let mut report = self.report_of(self.before.clone(), 0, inputs);
         report.totals.lookups += self.lookups_before;
         report
+    }
+
+    /// No packet of connections that are not `kept` comes any more, because fewer are captured: these end
+    /// here, as all would at the end of a capture.
+    pub fn keep_only(&mut self, kept: impl Fn(&FlowKey) -> bool) {
+        for shard in &mut self.analysis.shards {
+            shard.tracker.end_unless(&kept, &mut shard.tally);
+        }
     }
 
     /// Connections that are open.

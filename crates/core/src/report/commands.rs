@@ -11,8 +11,11 @@ const FILES_MAX: usize = 4;
 /// What stands for the captures of a report where their names are not known or too many.
 const NAMELESS: &str = "FILES";
 
-/// The command that draws a finding's evidence; none where that is on no connection.
+/// The command that draws a finding's evidence; none where that is on no connection, or no file has it.
 pub fn draw(report: &Report, finding: &Finding) -> Option<String> {
+    if report.watched.is_some() && report.asked.files.is_empty() {
+        return None;
+    }
     let of_names = is_dns(finding.cause);
     let found = if of_names { waiting(report, finding) } else { connection(report, finding) };
     let pick = match found {
@@ -55,6 +58,9 @@ fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Connec
 /// The commands that measure again after the change, and compare.
 pub fn verify(report: &Report, finding: &Finding) -> String {
     let what = what(finding);
+    if report.watched.is_some() {
+        return watch_again(&what);
+    }
     let capture = format!("sudo timeout 60 tcpdump -i any -w after.pcap {}", quoted(&what));
     // Where nothing was answered there is no latency to compare.
     if finding.affected.of_exchanges == 0 {
@@ -75,6 +81,21 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
             files(&report.asked)
         ),
     }
+}
+
+/// The commands that watch a running system before the change and after it.
+fn watch_again(what: &str) -> String {
+    let filter = match what {
+        what if what.starts_with("host ") => format!(" --filter {}", quoted(what)),
+        _ => String::new(),
+    };
+    let watch =
+        |run: &str| format!("sudo tcpwhy watch --for 60s{filter} --json | tail -n 1 >{run}.json");
+    format!(
+        "{}; read -p 'now make the change: '; {}; tcpwhy compare before.json after.json",
+        watch("before"),
+        watch("after")
+    )
 }
 
 /// The capture filter for the traffic in which a finding shows.

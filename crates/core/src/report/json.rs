@@ -39,6 +39,28 @@ pub fn render_line(report: &Report, tool_version: &str) -> Result<String, serde_
     Ok(text)
 }
 
+/// The same with the members of `beside` at its end, which a report of files does not have.
+///
+/// # Errors
+/// `beside` is no structure.
+pub fn render_line_with(
+    report: &Report,
+    tool_version: &str,
+    beside: &impl Serialize,
+) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string(&Both { view: View::of(report, tool_version), beside })?;
+    text.push('\n');
+    Ok(text)
+}
+
+#[derive(serde::Serialize)]
+struct Both<'a, T> {
+    #[serde(flatten)]
+    view: View<'a>,
+    #[serde(flatten)]
+    beside: &'a T,
+}
+
 /// A ladder as JSON: `client`, `server`, `steps[]`.
 pub fn ladder(ladder: &Ladder) -> Value {
     let step = |step: &super::LadderStep| match &step.step {

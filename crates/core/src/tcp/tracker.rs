@@ -482,6 +482,22 @@ impl Tracker {
         }
     }
 
+    /// Ends every connection that is not `kept` as the end of the capture would, in the order they began.
+    pub fn end_unless(&mut self, kept: impl Fn(&FlowKey) -> bool, sink: &mut impl Sink) {
+        for visit in self.visits.take_all() {
+            if visit.is_over() {
+                self.end(visit, sink);
+            } else {
+                self.follow(visit, sink);
+            }
+        }
+        let mut left: Vec<_> = self.table.extract_if(|it| !kept(&it.key)).collect();
+        left.sort_by_key(|connection| (connection.first_ns, connection.first_frame));
+        for connection in left {
+            self.let_go(connection, sink);
+        }
+    }
+
     /// Bytes of memory that connections hold.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());

@@ -1,0 +1,111 @@
+//! Keeps what watching costs within a budget: where more is spent, fewer connections are captured.
+
+use std::time::Duration;
+use tcpwhy_live::capture::Share;
+
+/// Calm intervals in a row after which more connections are captured.
+const CALM: u32 = 3;
+/// An interval is calm where it spends less than this part of what it may: twice the connections
+/// then cost no more than is allowed.
+const CALM_PART: f64 = 0.4;
+/// Before so much of an interval has passed its rate of spending says little.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// CPU time spent against what may be.
+pub struct Meter {
+    /// Share of one CPU; `None` is without bounds.
+    share: Option<f64>,
+    interval: Duration,
+    /// When the interval under way began, and CPU time spent until then.
+    began: (Duration, Duration),
+    calm: u32,
+}
+
+impl Meter {
+    /// A meter that begins at `now`, on any clock, with `cpu` spent so far.
+    pub fn new(share: Option<f64>, interval: Duration, now: Duration, cpu: Duration) -> Self {
+        Self { share, interval, began: (now, cpu), calm: 0 }
+    }
+
+    /// The share of connections to capture from `now` on, where it changes. It becomes less as soon
+    /// as an interval has spent all that it may.
+    pub fn look(&mut self, now: Duration, cpu: Duration, captured: Share) -> Option<Share> {
+        let (passed, spent) = (now.saturating_sub(self.began.0), cpu.saturating_sub(self.began.1));
+        let (is_over, share) = (passed >= self.interval, self.share?);
+        let allowed = share * passed.max(self.interval).as_secs_f64();
+        if spent.as_secs_f64() > allowed && passed >= LEAST {
+            self.began = (now, cpu);
+            self.calm = 0;
+            let rate = spent.as_secs_f64() / passed.as_secs_f64();
+            let (mut less, mut part) = (captured.halved(), rate / share / 2.0);
+            while part > 1.0 && less != Share::LEAST {
+                (less, part) = (less.halved(), part / 2.0);
+            }
+            return (less != captured).then_some(less);
+        }
+        if !is_over {
+            return None;
+        }
+        self.began = (now, cpu);
+        self.calm = if spent.as_secs_f64() < CALM_PART * allowed { self.calm + 1 } else { 0 };
+        if self.calm < CALM || !captured.is_part() {
+            return None;
+        }
+        self.calm = 0;
+        Some(captured.doubled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten looks a second for `seconds`, each of which costs `cpu_ms` for all connections.
+    fn share_after(meter: &mut Meter, seconds: u64, cpu_ms: f64, at: &mut (u64, f64)) -> Vec<f64> {
+        let mut share = Share::ALL;
+        let mut shares = Vec::new();
+        for _ in 0..10 * seconds {
+            at.0 += 100;
+            at.1 += cpu_ms * share.value();
+            let (now, cpu) = (Duration::from_millis(at.0), Duration::from_secs_f64(at.1 / 1e3));
+            if let Some(new) = meter.look(now, cpu, share) {
+                share = new;
+                shares.push(new.value());
+            }
+        }
+        shares
+    }
+
+    fn meter(share: Option<f64>) -> Meter {
+        Meter::new(share, Duration::from_secs(2), Duration::ZERO, Duration::ZERO)
+    }
+
+    #[test]
+    fn a_load_above_the_budget_is_sampled_at_once_and_stays_within() {
+        // 30 % of a CPU against 2 %: a sixteenth costs 1.9 %.
+        let shares = share_after(&mut meter(Some(0.02)), 20, 30.0, &mut (0, 0.0));
+        assert_eq!(shares, [1.0 / 16.0]);
+    }
+
+    #[test]
+    fn a_load_within_the_budget_is_captured_in_full() {
+        assert_eq!(share_after(&mut meter(Some(0.02)), 20, 1.5, &mut (0, 0.0)), [0.0; 0]);
+        assert_eq!(share_after(&mut meter(None), 20, 90.0, &mut (0, 0.0)), [0.0; 0]);
+    }
+
+    #[test]
+    fn the_share_grows_again_after_several_calm_intervals() {
+        let (mut meter, mut at) = (meter(Some(0.02)), (0, 0.0));
+        let (mut share, mut seen) = (Share::ALL.halved().halved(), Vec::new());
+        for _ in 0..200 {
+            at.0 += 100;
+            at.1 += 1.0 * share.value();
+            let (now, cpu) = (Duration::from_millis(at.0), Duration::from_secs_f64(at.1 / 1e3));
+            if let Some(new) = meter.look(now, cpu, share) {
+                share = new;
+                seen.push((at.0, new.value()));
+            }
+        }
+        assert_eq!(seen, [(6_000, 0.5), (12_000, 1.0)]);
+    }
+}

@@ -1,0 +1,248 @@
+//! A report of an interval as a line of JSON, a line of text, or a page for the terminal.
+
+use crate::error::Error;
+use serde::Serialize;
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::report::units::{count, counted, duration, printable, share};
+use tcpwhy_core::report::{Finding, Look, Page, Paint, Report, cut, json, left, right};
+
+/// Rows of a list on the terminal, unless all are asked for.
+const ROWS_MAX: usize = 8;
+
+/// What the capture itself costs and lost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cost {
+    /// What the report covers: `window` or `whole`.
+    pub covers: &'static str,
+    /// Packets that the kernel could not hand over, since the watch began.
+    pub dropped_packets: u64,
+    /// Packets handed over after others with a later time.
+    pub late_packets: u64,
+    /// CPU time of this process since it began, ns.
+    pub own_cpu_ns: u64,
+    /// The same as a share of one CPU: in the last interval, or since it began.
+    pub own_cpu_share: f64,
+    /// Connections that are followed.
+    pub open_connections: u64,
+    /// Files with the packets around findings.
+    pub saved: Vec<Saved>,
+}
+
+/// A file with the packets around a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Saved {
+    /// The finding's cause.
+    pub cause: &'static str,
+    /// Its culprit's role and endpoint.
+    pub role: &'static str,
+    /// The endpoint.
+    pub endpoint: String,
+    /// The file.
+    pub file: String,
+    /// First frame of its evidence, as the watch numbers them.
+    pub first_frame: u64,
+    /// The last.
+    pub last_frame: u64,
+}
+
+/// What a report of `watch` has beside that of files.
+#[derive(Serialize)]
+pub struct Beside {
+    /// Its cost.
+    pub watch: Cost,
+}
+
+/// One line of JSON.
+///
+/// # Errors
+/// None that is known.
+pub fn json(report: &Report, beside: &Beside) -> Result<String, Error> {
+    Ok(json::render_line_with(report, env!("CARGO_PKG_VERSION"), beside)?)
+}
+
+/// One line of text.
+pub fn text(report: &Report, cost: &Cost) -> String {
+    let mut parts = vec![time_of_day(report), exchanges(report)];
+    if report.totals.exchanges > 0 {
+        parts.push(format!("p50 {}", duration(report.latency.p50_ns)));
+        parts.push(format!("p99 {}", duration(report.latency.p99_ns)));
+    }
+    parts.push(match faults(report).next() {
+        Some(finding) => {
+            let more = faults(report).count() - 1;
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            format!("{}{more}", fault(finding))
+        }
+        None => "no fault".into(),
+    });
+    parts.extend(limits(report, cost));
+    parts.join(" · ") + "\n"
+}
+
+fn faults(report: &Report) -> impl Iterator<Item = &Finding> {
+    report.findings.iter().filter(|finding| finding.cause.class() == Class::Fault)
+}
+
+fn fault(finding: &Finding) -> String {
+    let (cause, culprit) = (finding.cause.id(), &finding.culprit);
+    let lost = match finding.lost_ns {
+        0 => String::new(),
+        lost_ns => format!(" lost {} ({})", duration(lost_ns), share(finding.share)),
+    };
+    format!("{cause} at {} {}{lost}", culprit.role.id(), culprit.endpoint)
+}
+
+/// The time of the last packet, UTC.
+fn time_of_day(report: &Report) -> String {
+    let last_ns = report.watched.map_or(0, |watched| watched.last_ns);
+    let date = tcpwhy_core::filter::utc(last_ns);
+    date.split_once('T').map_or(date.clone(), |(_, time)| time.to_owned())
+}
+
+/// How many exchanges there were; estimated where only a share of them was captured.
+fn exchanges(report: &Report) -> String {
+    let (scaled, about) = scaled(report, report.totals.exchanges);
+    format!("{about}{}", counted(scaled, "exchange", "exchanges"))
+}
+
+/// A count of what was captured as one of what passed, and the sign of an estimate.
+fn scaled(report: &Report, number: u64) -> (u64, &'static str) {
+    match report.watched.map(|watched| watched.sampled_share) {
+        Some(share) if share < 1.0 => ((number as f64 / share).round() as u64, "about "),
+        _ => (number, ""),
+    }
+}
+
+/// What the reader has to know of the capture.
+fn limits(report: &Report, cost: &Cost) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(watched) = report.watched.filter(|watched| watched.sampled_share < 1.0) {
+        parts.push(format!("{} of the connections captured", share(watched.sampled_share)));
+    }
+    if cost.dropped_packets > 0 {
+        let packets = counted(cost.dropped_packets, "packet", "packets");
+        parts.push(format!("{packets} lost by this capture"));
+    }
+    parts
+}
+
+/// The page that a terminal shows.
+pub fn page(report: &Report, cost: &Cost, notes: &[String], look: &Look) -> String {
+    let mut page = Page::new(look);
+    header(&mut page, report, cost);
+    for note in notes.iter().take(2) {
+        page.warning(&printable(note));
+    }
+    page.gap();
+    causes(&mut page, report);
+    page.gap();
+    endpoints(&mut page, report);
+    page.gap();
+    connections(&mut page, report);
+    page.finish()
+}
+
+fn header(page: &mut Page<'_>, report: &Report, cost: &Cost) {
+    let name = report.inputs.first().map_or("", |input| input.path.as_str());
+    let name = page.look.paint(Paint::Bold, &format!("tcpwhy watch {}", printable(name)));
+    let length_ns = report.watched.map_or(0, |it| it.last_ns.saturating_sub(it.first_ns));
+    let connections = counted(cost.open_connections, "connection", "connections");
+    page.line(&format!(
+        "{name}   {} UTC   the last {}",
+        time_of_day(report).trim_end_matches('Z'),
+        duration(length_ns)
+    ));
+    let mut parts = vec![exchanges(report), format!("{connections} open")];
+    parts.push(format!("own CPU {} of one", share(cost.own_cpu_share)));
+    let limits = limits(report, cost);
+    if limits.is_empty() {
+        parts.push("nothing lost".into());
+    }
+    page.paragraph(None, &parts.join(" · "), 2);
+    limits.iter().for_each(|limit| page.warning(limit));
+}
+
+fn causes(page: &mut Page<'_>, report: &Report) {
+    page.line(&page.look.paint(Paint::Bold, "causes by lost time"));
+    if report.findings.is_empty() {
+        page.line(&format!("  {}", page.look.paint(Paint::Good, "nothing is wrong")));
+    }
+    for finding in report.findings.iter().take(rows(page.look)) {
+        let is_fault = finding.cause.class() == Class::Fault;
+        let (word, paint) = if is_fault { ("FAULT", Paint::Fault) } else { ("cost", Paint::Cost) };
+        let lost = if finding.lost_ns > 0 { duration(finding.lost_ns) } else { "–".into() };
+        let part = if finding.lost_ns > 0 { share(finding.share) } else { String::new() };
+        let row = format!(
+            "{} {}  {}  {} {}",
+            right(&lost, 10),
+            right(&part, 7),
+            left(finding.cause.id(), 24),
+            finding.culprit.role.id(),
+            finding.culprit.endpoint,
+        );
+        let row = cut(&row, page.look.width.saturating_sub(8));
+        page.line(&format!("  {} {row}", page.look.paint(paint, &left(word, 5))));
+    }
+}
+
+fn endpoints(page: &mut Page<'_>, report: &Report) {
+    let head = format!("{}{}", left("endpoints", 32), "exchanges        p50        p99");
+    page.line(&page.look.paint(Paint::Bold, &head));
+    for endpoint in report.endpoints.iter().take(rows(page.look)) {
+        let name = endpoint.endpoint.to_string();
+        let (exchanges, _) = scaled(report, endpoint.exchanges);
+        page.line(&format!(
+            "  {}{} {} {}",
+            left(&cut(&name, 28), 29),
+            right(&count(exchanges), 10),
+            right(&duration(endpoint.latency.p50_ns), 10),
+            right(&duration(endpoint.latency.p99_ns), 10),
+        ));
+    }
+}
+
+fn connections(page: &mut Page<'_>, report: &Report) {
+    let worst: Vec<_> = report.connections.iter().filter(|it| it.lost_ns > 0).collect();
+    if worst.is_empty() {
+        return;
+    }
+    page.line(&page.look.paint(Paint::Bold, "connections that lost most"));
+    for connection in worst.into_iter().take(rows(page.look).min(5)) {
+        let ends = format!("{} → {}", connection.client, connection.server);
+        let lost = duration(connection.lost_ns);
+        let exchanges = counted(connection.exchanges, "exchange", "exchanges");
+        page.line(&cut(
+            &format!("  {} {}  in {exchanges}", right(&lost, 10), left(&ends, 44)),
+            page.look.width,
+        ));
+    }
+}
+
+fn rows(look: &Look) -> usize {
+    if look.all { usize::MAX } else { ROWS_MAX }
+}
+
+/// What stands below the last report.
+pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.gap();
+    let share = share(cost.own_cpu_share);
+    let mut text = format!("Watching took {share} of one CPU.");
+    if let Some(watched) = report.watched.filter(|watched| watched.sampled_share < 1.0) {
+        let part = tcpwhy_core::report::units::share(watched.sampled_share);
+        text += &format!(
+            " To stay within --budget, {part} of the connections were captured on average, each of \
+             them whole; the numbers above are of these."
+        );
+    }
+    page.paragraph(Some(Paint::Dim), &text, 0);
+    if !cost.saved.is_empty() {
+        page.gap();
+        page.line(&page.look.paint(Paint::Bold, "packets kept"));
+        for saved in &cost.saved {
+            let (cause, role, endpoint) = (saved.cause, saved.role, &saved.endpoint);
+            page.line(&format!("  {}   {cause}, {role} {endpoint}", printable(&saved.file)));
+        }
+    }
+    page.finish()
+}

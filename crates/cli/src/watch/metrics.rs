@@ -1,0 +1,247 @@
+//! `--metrics`: counters and a histogram in Prometheus' text format, version 0.0.4
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//!
+//! Counts are of what passed: where only a share of the connections was captured, what came since
+//! the last interval is multiplied. The number of series is bounded.
+
+use super::lines::Cost;
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tcpwhy_core::report::Report;
+
+/// Upper bounds of the latency histogram's buckets, s.
+const BUCKETS: [f64; 15] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0,
+];
+/// Causes at endpoints that have a series of their own; others are summed up by cause.
+const SERIES_MAX: usize = 100;
+/// Endpoints with quantiles.
+const ENDPOINTS_MAX: usize = 20;
+/// Longest request and longest wait for it.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counters since the watch began.
+#[derive(Default)]
+pub struct Counters {
+    /// By cause, role and endpoint.
+    lost: BTreeMap<[String; 3], Counter>,
+    buckets: [Counter; BUCKETS.len() + 1],
+    latency_sum: Counter,
+}
+
+/// A sum that only grows, estimated from one of what was captured.
+#[derive(Clone, Copy, Default)]
+struct Counter {
+    /// The most that was captured so far.
+    captured: f64,
+    total: f64,
+}
+
+impl Counter {
+    /// What was captured since it began is `captured` now, and `scale` times as much has passed
+    /// since the last time.
+    fn set(&mut self, captured: f64, scale: f64) {
+        let more = (captured - self.captured).max(0.0);
+        self.captured += more;
+        self.total += more * scale;
+    }
+}
+
+impl Counters {
+    /// Takes a report of everything since the watch began.
+    pub fn take(&mut self, whole: &Report, scale: f64) {
+        for finding in &whole.findings {
+            let culprit = &finding.culprit;
+            let endpoint = culprit.endpoint.to_string();
+            let mut key = [finding.cause.id().to_owned(), culprit.role.id().to_owned(), endpoint];
+            if self.lost.len() >= SERIES_MAX && !self.lost.contains_key(&key) {
+                // Of several that are summed up the largest counts.
+                key[2] = "other".into();
+            }
+            self.lost.entry(key).or_default().set(finding.lost_ns as f64 / 1e9, scale);
+        }
+        let mut counts = [0.0; BUCKETS.len() + 1];
+        let mut sum = 0.0;
+        for (ns, count) in whole.latency_histogram.points() {
+            let seconds = ns as f64 / 1e9;
+            counts[BUCKETS.partition_point(|bound| *bound < seconds)] += count as f64;
+            sum += seconds * count as f64;
+        }
+        for (counter, count) in self.buckets.iter_mut().zip(counts) {
+            counter.set(count, scale);
+        }
+        self.latency_sum.set(sum, scale);
+    }
+
+    /// The page that is served; `window` is the report of the last while.
+    pub fn page(&self, window: &Report, cost: &Cost, share: f64) -> String {
+        let mut page = Page::default();
+        let name = "tcpwhy_lost_seconds_total";
+        page.about(name, "counter", "Time of exchanges lost to a cause.");
+        for ([cause, role, endpoint], counter) in &self.lost {
+            let labels = format!("cause=\"{cause}\",role=\"{role}\",endpoint=\"{endpoint}\"");
+            page.value(name, &labels, counter.total);
+        }
+        let name = "tcpwhy_exchange_latency_seconds";
+        page.about(name, "histogram", "Wall time of exchanges, from request to response.");
+        let mut sum = 0.0;
+        for (place, counter) in self.buckets.iter().enumerate() {
+            sum += counter.total;
+            let bound = BUCKETS.get(place).map_or("+Inf".into(), f64::to_string);
+            page.value(&format!("{name}_bucket"), &format!("le=\"{bound}\""), sum.round());
+        }
+        page.value(&format!("{name}_sum"), "", self.latency_sum.total);
+        page.value(&format!("{name}_count"), "", sum.round());
+        let name = "tcpwhy_endpoint_latency_seconds";
+        page.about(name, "gauge", "Quantiles of latency per server, over the last window.");
+        for endpoint in window.endpoints.iter().take(ENDPOINTS_MAX) {
+            let latency = endpoint.latency;
+            for (quantile, ns) in [("0.5", latency.p50_ns), ("0.99", latency.p99_ns)] {
+                let at = endpoint.endpoint;
+                let labels = format!("endpoint=\"{at}\",quantile=\"{quantile}\"");
+                page.value(name, &labels, ns as f64 / 1e9);
+            }
+        }
+        let packets: u64 = window.inputs.iter().map(|input| input.packets).sum();
+        let own = cost.own_cpu_ns as f64 / 1e9;
+        for (name, kind, help, value) in [
+            ("tcpwhy_captured_packets_total", "counter", "Packets captured.", packets as f64),
+            (
+                "tcpwhy_dropped_packets_total",
+                "counter",
+                "Packets lost by the capture.",
+                cost.dropped_packets as f64,
+            ),
+            ("tcpwhy_cpu_seconds_total", "counter", "CPU time of tcpwhy itself.", own),
+            ("tcpwhy_sampled_share", "gauge", "Share of the connections captured now.", share),
+            (
+                "tcpwhy_open_connections",
+                "gauge",
+                "Connections followed.",
+                cost.open_connections as f64,
+            ),
+        ] {
+            page.about(name, kind, help);
+            page.value(name, "", value);
+        }
+        page.0
+    }
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn about(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn value(&mut self, name: &str, labels: &str, value: f64) {
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+}
+
+/// Serves a page to whoever asks.
+pub struct Server {
+    listener: Option<TcpListener>,
+    page: Arc<Mutex<String>>,
+}
+
+impl Server {
+    /// Listens; [`begin`](Self::begin) answers.
+    ///
+    /// # Errors
+    /// The address is not this machine's, or in use.
+    pub fn listen(address: SocketAddr) -> Result<Self, Error> {
+        let listener = TcpListener::bind(address);
+        let listener = listener.map_err(|source| Error::Metrics { address, source })?;
+        Ok(Self { listener: Some(listener), page: Arc::default() })
+    }
+
+    /// Answers from now on, on a thread of its own, one request at a time.
+    pub fn begin(&mut self) {
+        let (listener, page) = (self.listener.take(), Arc::clone(&self.page));
+        let Some(listener) = listener else { return };
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                match stream {
+                    Ok(stream) => {
+                        let page = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                        // A client that goes away has what it wanted.
+                        let _ = answer(stream, &page);
+                    }
+                    // Out of descriptors, mostly: it passes.
+                    Err(_) => std::thread::sleep(PATIENCE),
+                }
+            }
+        });
+    }
+
+    /// Shows `page` from now on.
+    pub fn show(&self, page: String) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    }
+}
+
+/// Reads a request to the end of its header and answers it (RFC 9112).
+fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
+        match stream.read(&mut buffer)? {
+            0 => break,
+            read => request.extend_from_slice(&buffer[..read]),
+        }
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics") {
+        true => ("200 OK", page),
+        false => ("404 Not Found", "the metrics are at /metrics\n"),
+    };
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_never_shrinks_and_is_scaled_from_where_sampling_began() {
+        let mut counter = Counter::default();
+        counter.set(10.0, 1.0);
+        counter.set(8.0, 1.0);
+        counter.set(12.0, 4.0);
+        assert_eq!(counter.total, 18.0);
+    }
+
+    #[test]
+    fn the_page_is_served_under_its_path_only() {
+        let mut server = Server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = server.listener.as_ref().unwrap().local_addr().unwrap();
+        server.begin();
+        server.show("tcpwhy_sampled_share 1\n".into());
+        let ask = |path: &str| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        assert!(ask("/metrics").ends_with("\r\n\r\ntcpwhy_sampled_share 1\n"));
+        assert!(ask("/").starts_with("HTTP/1.1 404"));
+    }
+}

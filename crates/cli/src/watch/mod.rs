@@ -1,0 +1,78 @@
+//! `tcpwhy watch`: live capture through the same core as files, until it is told to end.
+
+mod args;
+mod budget;
+mod cuts;
+mod files;
+mod lines;
+mod metrics;
+mod screen;
+mod target;
+mod watcher;
+
+pub use args::{EXAMPLES, Watch};
+
+use crate::error::Error;
+use crate::terminal;
+use files::Files;
+use metrics::Server;
+use std::process::ExitCode;
+use target::Target;
+use tcpwhy_core::cause::Class;
+use tcpwhy_live::capture::{Capture, Wanted};
+use tcpwhy_live::privileges::{self, Capability};
+use tcpwhy_live::sys::process;
+use watcher::Watcher;
+
+/// Captures, shows each interval, and prints the whole at the end; the exit status says whether
+/// there are faults.
+///
+/// # Errors
+/// Packets cannot be captured, what is to be watched is not there, or there was nothing to judge.
+pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
+    let target = Target::find(asked)?;
+    let capture = Capture::open(&Wanted {
+        interface: asked.interface.clone(),
+        netns: target.netns.clone(),
+        ends: target.ends(),
+        snap_bytes: asked.snaplen,
+        ring_bytes: u32::try_from(asked.buffer).unwrap_or(u32::MAX),
+    })?;
+    let interface = &asked.interface;
+    let ring = (asked.ring_size, asked.ring_files);
+    let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
+    let files = files.transpose()?;
+    let server = asked.metrics.map(Server::listen).transpose()?;
+    privileges::keep_only(&needed(asked))?;
+    let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
+    let look = terminal::look(&asked.display, asked.all);
+    let mut watcher = Watcher::new(asked, target, capture, look);
+    watcher.keep(files);
+    watcher.serve(server);
+    watcher.watch(ending)?;
+    let whole = watcher.finish()?;
+    let totals = &whole.totals;
+    if totals.connections + totals.lookups == 0 {
+        return Err(match asked.filter {
+            Some(_) => Error::NothingLeft {
+                hint: "nothing that matches it passed meanwhile: try without it".into(),
+            },
+            None => Error::Nothing,
+        });
+    }
+    let has_faults = whole.findings.iter().any(|it| it.cause.class() == Class::Fault);
+    Ok(ExitCode::from(u8::from(has_faults)))
+}
+
+/// What is needed once the capture is open.
+fn needed(asked: &Watch) -> Vec<Capability> {
+    let mut needed = Vec::new();
+    if asked.pid.is_some() {
+        // Its sockets are read again and again.
+        needed.extend([Capability::SysPtrace, Capability::DacReadSearch]);
+    }
+    if asked.write.is_some() {
+        needed.push(Capability::DacOverride);
+    }
+    needed
+}

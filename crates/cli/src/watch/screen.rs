@@ -1,0 +1,50 @@
+//! The terminal's alternate screen, on which a page is drawn over the one before.
+
+use crate::error::Error;
+use std::io::{self, IsTerminal, Write};
+use tcpwhy_live::sys::process;
+
+/// Shows the alternate screen and hides the cursor (xterm's control sequences).
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// The alternate screen; dropping it shows the terminal as it was.
+pub struct Screen;
+
+impl Screen {
+    /// Enters it; `None` where standard output is no terminal that has one.
+    pub fn open() -> Option<Self> {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if is_dumb || !io::stdout().is_terminal() {
+            return None;
+        }
+        process::note_alternate_screen(true);
+        let screen = Self;
+        write(ENTER).ok()?;
+        Some(screen)
+    }
+
+    /// Draws `page`, as much of it as there are rows.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn show(&mut self, page: &str) -> Result<(), Error> {
+        let rows = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
+        let lines: Vec<&str> = page.lines().take(rows.saturating_sub(1)).collect();
+        // Each line is cleared behind its end, and what is below the last one.
+        write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"))).map_err(Error::Write)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = write(LEAVE);
+        process::note_alternate_screen(false);
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

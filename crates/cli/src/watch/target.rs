@@ -1,0 +1,97 @@
+//! What is watched: a network namespace, and the ports of a process in it.
+
+use super::args::Watch;
+use crate::error::Error;
+use std::time::{Duration, Instant};
+use tcpwhy_core::filter::{Ends, Values};
+use tcpwhy_live::netns::Netns;
+use tcpwhy_live::process::{Ports, container_process};
+
+/// How often the ports of a process are read again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What is watched.
+pub struct Target {
+    /// The namespace in which packets are captured.
+    pub netns: Netns,
+    /// What has to be there for as long as it is watched.
+    watched: Watched,
+    ports: Option<Ports>,
+    /// Terms of `--filter`.
+    ends: Vec<Ends>,
+    read: Instant,
+}
+
+enum Watched {
+    Own,
+    Process(u32),
+    Netns(String),
+    Container(String, u32),
+}
+
+impl Target {
+    /// Finds what `asked` names.
+    ///
+    /// # Errors
+    /// There is no such process, namespace or container.
+    pub fn find(asked: &Watch) -> Result<Self, Error> {
+        let (netns, watched) = match (asked.pid, &asked.netns, &asked.container) {
+            (Some(pid), ..) => (Netns::of_process(pid)?, Watched::Process(pid)),
+            (_, Some(name), _) => (Netns::find(name)?, Watched::Netns(name.clone())),
+            (.., Some(id)) => {
+                let pid = container_process(id)?;
+                (Netns::of_process(pid)?, Watched::Container(id.clone(), pid))
+            }
+            _ => (Netns::own(), Watched::Own),
+        };
+        let ports = match asked.pid {
+            Some(pid) => Some(Ports::open(pid, &netns)?),
+            None => None,
+        };
+        let ends = asked.filter.as_ref().map(|filter| filter.ends().to_vec()).unwrap_or_default();
+        Ok(Self { netns, watched, ports, ends, read: Instant::now() })
+    }
+
+    /// What packets have to match now.
+    pub fn ends(&self) -> Vec<Ends> {
+        let mut ends = self.ends.clone();
+        if let Some(ports) = &self.ports {
+            let ports = ports.ranges();
+            ends.push(Ends { wanted: true, any: Values::Ports(ports) });
+        }
+        ends
+    }
+
+    /// Reads the ports of a watched process again from time to time; whether they have changed.
+    pub fn has_other_ports(&mut self) -> bool {
+        let Some(ports) = &mut self.ports else { return false };
+        if self.read.elapsed() < AGAIN {
+            return false;
+        }
+        self.read = Instant::now();
+        ports.read_again()
+    }
+
+    /// Why there is nothing to watch any more, if so.
+    pub fn is_gone(&self) -> Option<String> {
+        match &self.watched {
+            Watched::Own => None,
+            Watched::Process(pid) if !is_alive(*pid) => Some(format!("process {pid} has ended")),
+            Watched::Container(id, pid) if !is_alive(*pid) => {
+                Some(format!("container {id} has ended (process {pid})"))
+            }
+            Watched::Netns(name) => match Netns::find(name) {
+                Ok(netns) if netns.inode == self.netns.inode => None,
+                _ => Some(format!("network namespace {name} was removed")),
+            },
+            Watched::Process(_) | Watched::Container(..) => None,
+        }
+    }
+}
+
+/// Whether the process is there and has not ended (a zombie has).
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+}

@@ -1,0 +1,314 @@
+//! The loop: frames in, a report an interval.
+
+use super::args::Watch;
+use super::budget::Meter;
+use super::cuts::Cuts;
+use super::files::Files;
+use super::lines::{self, Beside, Cost};
+use super::metrics::{Counters, Server};
+use super::screen::Screen;
+use super::target::Target;
+use crate::error::Error;
+use crate::output;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tcpwhy_core::capture::{Block, InputSummary};
+use tcpwhy_core::pipeline::{Options, Sliding};
+use tcpwhy_core::report::{Look, Report, text};
+use tcpwhy_live::capture::{Capture, Link, Share};
+use tcpwhy_live::sys::process;
+
+/// How often it is looked whether what is watched is still there, and what watching costs.
+const LOOK: Duration = Duration::from_millis(250);
+/// After fewer connections are captured, frames of the others are under way for so long: the ring
+/// holds them for 64 ms, and frames of other processors are waited for.
+const UNDER_WAY: Duration = Duration::from_millis(500);
+
+/// What is shown, and where.
+enum Output {
+    Screen(Screen),
+    Lines,
+    Json,
+}
+
+/// A watch under way.
+pub struct Watcher<'a> {
+    asked: &'a Watch,
+    look: Look,
+    target: Target,
+    capture: Capture,
+    sliding: Sliding,
+    meter: Meter,
+    output: Output,
+    block: Block,
+    files: Option<Files>,
+    cuts: Cuts,
+    server: Option<(Server, Counters)>,
+    began: Instant,
+    /// When the interval under way ends.
+    due: Instant,
+    looked: Instant,
+    /// When the interval began, and CPU time spent until then.
+    cut: (Instant, Duration),
+    /// What the last interval spent, as a share of one CPU.
+    own_cpu_share: f64,
+    /// When connections that are not captured any more end for the analysis.
+    leaves: Option<Instant>,
+    /// Share of the connections captured in the intervals of the window.
+    shares: VecDeque<f64>,
+    /// Sum over all intervals, and their number.
+    shares_sum: (f64, u32),
+    /// What was said beside the reports.
+    notes: Vec<String>,
+    /// Why it has to end.
+    ended: Option<String>,
+}
+
+impl<'a> Watcher<'a> {
+    /// A watch that begins now.
+    pub fn new(asked: &'a Watch, target: Target, capture: Capture, look: Look) -> Self {
+        let intervals = asked.window.div_ceil(asked.interval).max(1) as usize;
+        let options = Options {
+            filter: asked.filter.clone().unwrap_or_default(),
+            show_values: asked.show_values,
+            all: asked.all,
+            // A secret of the system's: who sends packets must not know which flows hash alike.
+            seed: RandomState::new().hash_one(0),
+            ..Options::default()
+        };
+        let (began, interval) = (Instant::now(), Duration::from_nanos(asked.interval));
+        let output = match asked.json {
+            true => Output::Json,
+            false => Screen::open().map_or(Output::Lines, Output::Screen),
+        };
+        Self {
+            asked,
+            look,
+            target,
+            capture,
+            sliding: Sliding::new(options, intervals),
+            meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::cpu_time()),
+            output,
+            block: Block::default(),
+            files: None,
+            cuts: Cuts::default(),
+            server: None,
+            began,
+            due: began + interval,
+            looked: began,
+            cut: (began, process::cpu_time()),
+            own_cpu_share: 0.0,
+            leaves: None,
+            shares: VecDeque::with_capacity(intervals),
+            shares_sum: (0.0, 0),
+            notes: Vec::new(),
+            ended: None,
+        }
+    }
+
+    /// Keeps packets in `files`.
+    pub fn keep(&mut self, files: Option<Files>) {
+        self.files = files;
+    }
+
+    /// Serves metrics.
+    pub fn serve(&mut self, server: Option<Server>) {
+        self.server = server.map(|mut server| {
+            server.begin();
+            (server, Counters::default())
+        });
+    }
+
+    /// Watches until `ending`, or until there is nothing to watch any more.
+    ///
+    /// # Errors
+    /// The kernel refuses, or what is found cannot be written.
+    pub fn watch(&mut self, ending: &AtomicBool) -> Result<(), Error> {
+        let end = self.asked.duration.map(|ns| self.began + Duration::from_nanos(ns));
+        while !ending.load(Ordering::Relaxed) && self.ended.is_none() {
+            let now = Instant::now();
+            if end.is_some_and(|end| now >= end) {
+                break;
+            }
+            let until = [Some(self.due), end, Some(now + LOOK)].into_iter().flatten().min();
+            let wait = until.unwrap_or(now).saturating_duration_since(now);
+            // At least a tick of the clock: a wait of zero would spin.
+            self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
+            self.take();
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                self.look_around()?;
+            }
+            if Instant::now() >= self.due {
+                self.end_interval()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the frames that were read.
+    fn take(&mut self) {
+        if self.block.entries.is_empty() {
+            return;
+        }
+        self.sliding.take(&self.block);
+        let said = self.files.as_mut().and_then(|files| files.take(&self.block));
+        said.into_iter().for_each(|text| self.note(text));
+    }
+
+    /// Budget, interface, process.
+    fn look_around(&mut self) -> Result<(), Error> {
+        let (now, captured) = (self.began.elapsed(), self.capture.share());
+        if let Some(share) = self.meter.look(now, process::cpu_time(), captured) {
+            self.capture.set_share(share)?;
+            if share.value() < captured.value() {
+                self.leaves = Some(Instant::now() + UNDER_WAY);
+            }
+        }
+        if self.leaves.is_some_and(|at| Instant::now() >= at) {
+            self.leaves = None;
+            let selection = self.capture.selection();
+            self.sliding.keep_only(|flow| selection.has(flow));
+        }
+        if self.target.has_other_ports() {
+            self.capture.set_ends(self.target.ends())?;
+        }
+        let name = &self.asked.interface;
+        match self.capture.link_change() {
+            Some(Link::Down) => {
+                self.note(format!("interface {name} is down; waiting until it is up again"));
+            }
+            Some(Link::Up) => self.note(format!("interface {name} is up again")),
+            Some(Link::Gone) => self.ended = Some(format!("interface {name} was removed")),
+            None => {}
+        }
+        self.ended = self.ended.take().or_else(|| self.target.is_gone());
+        Ok(())
+    }
+
+    /// Says something beside the reports.
+    fn note(&mut self, text: String) {
+        // Those before are in the log already.
+        const NOTES_MAX: usize = 100;
+        if !matches!(self.output, Output::Screen(_)) {
+            eprintln!("tcpwhy: {text}");
+        }
+        self.notes.truncate(NOTES_MAX - 1);
+        self.notes.insert(0, text);
+    }
+
+    fn end_interval(&mut self) -> Result<(), Error> {
+        let interval = Duration::from_nanos(self.asked.interval);
+        while self.due <= Instant::now() {
+            self.due += interval;
+        }
+        self.sliding.cut();
+        self.note_share();
+        let (now, cpu) = (Instant::now(), process::cpu_time());
+        let spent = cpu.saturating_sub(self.cut.1);
+        self.own_cpu_share = spent.as_secs_f64() / (now - self.cut.0).as_secs_f64();
+        self.cut = (now, cpu);
+        let inputs = [self.input()];
+        let mean = self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64;
+        let mut report = self.sliding.report(&inputs);
+        self.complete(&mut report, mean);
+        self.cut_out(&report);
+        let cost = self.cost(false);
+        if let Some((server, counters)) = &mut self.server {
+            let share = self.capture.share().value();
+            counters.take(&self.sliding.whole(&inputs), 1.0 / share);
+            server.show(counters.page(&report, &cost, share));
+        }
+        match &mut self.output {
+            Output::Screen(screen) => {
+                let page = lines::page(&report, &cost, &self.notes, &self.look);
+                screen.show(&page)?;
+            }
+            Output::Lines => output::print(&lines::text(&report, &cost))?,
+            Output::Json => output::print(&lines::json(&report, &Beside { watch: cost })?)?,
+        }
+        Ok(())
+    }
+
+    fn note_share(&mut self) {
+        let share = self.capture.share().value();
+        if self.shares.len() == self.shares.capacity() {
+            self.shares.pop_front();
+        }
+        self.shares.push_back(share);
+        self.shares_sum = (self.shares_sum.0 + share, self.shares_sum.1 + 1);
+    }
+
+    fn input(&mut self) -> InputSummary {
+        let summary = self.capture.summary();
+        InputSummary { path: format!("live:{}", summary.path), ..summary.clone() }
+    }
+
+    /// Keeps the packets around findings that are new.
+    fn cut_out(&mut self, report: &Report) {
+        let Some(files) = &self.files else { return };
+        let said = self.cuts.take(report, files, &self.asked.interface);
+        said.into_iter().for_each(|text| self.note(text));
+    }
+
+    /// Adds what only the capture knows, and leaves out what it does on purpose.
+    fn complete(&self, report: &mut Report, share: f64) {
+        report.observations.retain(|it| it.id != "truncated_payload");
+        if let Some(watched) = &mut report.watched {
+            watched.sampled_share = share;
+        }
+    }
+
+    fn cost(&self, is_whole: bool) -> Cost {
+        let cpu = process::cpu_time();
+        let share = match is_whole {
+            true => cpu.as_secs_f64() / self.began.elapsed().as_secs_f64(),
+            false => self.own_cpu_share,
+        };
+        Cost {
+            covers: if is_whole { "whole" } else { "window" },
+            dropped_packets: self.capture.drops(),
+            late_packets: self.capture.late(),
+            own_cpu_ns: cpu.as_nanos() as u64,
+            own_cpu_share: share,
+            open_connections: self.sliding.open_connections() as u64,
+            saved: self.cuts.saved().to_vec(),
+        }
+    }
+
+    /// Prints the report of everything.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> Result<Report, Error> {
+        self.capture.drain(&mut self.block);
+        self.take();
+        self.note_share();
+        let mean = self.shares_sum.0 / f64::from(self.shares_sum.1);
+        let inputs = [self.input()];
+        let mut report = self.sliding.whole(&inputs);
+        self.complete(&mut report, mean);
+        self.cut_out(&report);
+        let cost = self.cost(true);
+        if let Output::Screen(screen) = self.output {
+            drop(screen);
+            self.notes.iter().rev().for_each(|note| eprintln!("tcpwhy: {note}"));
+            self.output = Output::Lines;
+        }
+        if let Some(why) = &self.ended {
+            eprintln!("tcpwhy: {why}; this is what was seen until then");
+        }
+        if self.capture.share() == Share::LEAST {
+            eprintln!("tcpwhy: even {} of the connections cost more than --budget", mean);
+        }
+        if self.asked.json {
+            output::print(&lines::json(&report, &Beside { watch: cost })?)?;
+        } else {
+            output::print(&text::render(&report, &self.look))?;
+            output::print(&lines::closing(&report, &cost, &self.look))?;
+        }
+        Ok(report)
+    }
+}

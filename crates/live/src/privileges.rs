@@ -1,0 +1,53 @@
+//! Rights of this process (capabilities(7)): which are needed, and giving up the others once what
+//! needs them is open.
+
+use crate::error::LiveError;
+use crate::sys::process;
+
+/// A right that the kernel asks for, by its number (linux/capability.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// Writing files of others.
+    DacOverride = 1,
+    /// Reading files of others.
+    DacReadSearch = 2,
+    /// Capturing packets.
+    NetRaw = 13,
+    /// Looking into other processes.
+    SysPtrace = 19,
+    /// Entering namespaces.
+    SysAdmin = 21,
+}
+
+impl Capability {
+    fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
+/// Gives up all capabilities of this thread, and of those that it begins from now on, but `kept`;
+/// of these, those it has. No program that is started can gain any.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn keep_only(kept: &[Capability]) -> Result<(), LiveError> {
+    let held = process::effective_capabilities().map_err(LiveError::Drop)?;
+    let kept = kept.iter().fold(0, |bits, capability| bits | capability.bit());
+    process::keep_capabilities(held & kept).map_err(LiveError::Drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_kept_is_gone_for_this_thread_only() {
+        let before = process::effective_capabilities().unwrap();
+        let inside = std::thread::spawn(|| {
+            keep_only(&[Capability::SysPtrace]).unwrap();
+            process::effective_capabilities().unwrap()
+        });
+        assert_eq!(inside.join().unwrap(), before & Capability::SysPtrace.bit());
+        assert_eq!(process::effective_capabilities().unwrap(), before);
+    }
+}

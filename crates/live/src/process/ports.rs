@@ -1,0 +1,118 @@
+//! The ports that a process and its children use: those at which they listen, and their own ports
+//! of connections that they opened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use super::Holders;
+use crate::diag::{Diag, State};
+use crate::error::LiveError;
+use crate::netns::Netns;
+
+/// Ranges of ports at most: a filter in the kernel has room for so many.
+const RANGES_MAX: usize = 32;
+/// Name look-ups use a new port each time; all of the namespace are watched.
+const NAMES: u16 = 53;
+
+/// States in which a socket has a port that packets come to.
+const STATES: [State; 4] = [State::Listen, State::Established, State::SynSent, State::CloseWait];
+
+/// Follows the ports of a process.
+pub struct Ports {
+    pid: u32,
+    diag: Diag,
+    ports: BTreeSet<u16>,
+}
+
+impl Ports {
+    /// Reads the ports of `pid`, which lives in `netns`.
+    ///
+    /// # Errors
+    /// The kernel's list of sockets cannot be read.
+    pub fn open(pid: u32, netns: &Netns) -> Result<Self, LiveError> {
+        let mut ports = Self { pid, diag: netns.inside(Diag::open)??, ports: BTreeSet::new() };
+        ports.ports = ports.read()?;
+        Ok(ports)
+    }
+
+    /// Reads them again; whether there are others now. Ports that were there stay for one more
+    /// reading, so that the end of a connection is seen.
+    pub fn read_again(&mut self) -> bool {
+        // A process that ends meanwhile has no ports any more, and is noticed elsewhere.
+        let Ok(ports) = self.read() else { return false };
+        let has_changed = ports != self.ports;
+        self.ports = ports;
+        has_changed
+    }
+
+    /// The ports as ranges. Of too many those that are nearest to each other are joined, and what
+    /// lies between is watched too.
+    pub fn ranges(&self) -> Vec<(u16, u16)> {
+        let all = self.ports.iter().copied().chain([NAMES]).collect::<BTreeSet<u16>>();
+        let mut ranges: Vec<(u16, u16)> = all.into_iter().map(|port| (port, port)).collect();
+        while ranges.len() > RANGES_MAX {
+            let gap = |at: &usize| ranges[at + 1].0 - ranges[*at].1;
+            let Some(nearest) = (0..ranges.len() - 1).min_by_key(gap) else { break };
+            ranges[nearest].1 = ranges.remove(nearest + 1).1;
+        }
+        ranges
+    }
+
+    fn read(&mut self) -> Result<BTreeSet<u16>, LiveError> {
+        let holders = Holders::read(Some(&family(self.pid)));
+        let (mut listening, mut local) = (BTreeSet::new(), BTreeSet::new());
+        self.diag.dump(&STATES, |entry| {
+            if holders.by_inode.contains_key(&entry.inode) {
+                let to = if entry.state == State::Listen { &mut listening } else { &mut local };
+                to.insert(entry.local.port());
+            }
+        })?;
+        Ok(listening.into_iter().chain(local).collect())
+    }
+}
+
+/// The process and all that descend from it.
+fn family(pid: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for child in super::all() {
+        let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // The command's name may have blanks and brackets in it: the last bracket ends it.
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+        if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
+            children.entry(parent).or_default().push(child);
+        }
+    }
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(member) = family.get(next) {
+        family.extend(children.remove(member).unwrap_or_default());
+        next += 1;
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn ports_of_this_process_are_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ports = Ports::open(std::process::id(), &Netns::own()).unwrap();
+        let served = listener.local_addr().unwrap().port();
+        assert!(ports.ports.contains(&served));
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(ports.read_again());
+        assert!(ports.ports.contains(&client.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn too_many_ports_are_joined_where_they_are_near() {
+        let diag = Diag::open().unwrap();
+        let ports = (0..40).map(|number| 1_000 + 100 * number + u16::from(number == 7) * 99);
+        let ports = Ports { pid: 1, diag, ports: ports.collect() }.ranges();
+        assert_eq!(ports.len(), RANGES_MAX);
+        assert!(ports.contains(&(1_799, 1_800)) && ports[0] == (NAMES, NAMES));
+    }
+}

@@ -1,0 +1,122 @@
+//! What a process does with itself: capabilities (capabilities(7)), signals, its own CPU time.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// `_LINUX_CAPABILITY_VERSION_3`: two words for each set.
+const VERSION_3: u32 = 0x2008_0522;
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Words {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// The calling thread's effective capabilities, one bit each.
+///
+/// # Errors
+/// None that is known.
+pub fn effective_capabilities() -> io::Result<u64> {
+    let mut header = Header { version: VERSION_3, pid: 0 };
+    let mut words = [Words::default(); 2];
+    // SAFETY: version 3 writes two words of each set, and `words` has room for them.
+    let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, words.as_mut_ptr()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from(words[0].effective) | u64::from(words[1].effective) << 32)
+}
+
+/// Leaves the calling thread, and threads that it begins from now on, the capabilities in `kept`
+/// and no others, and no program that it starts any more than that.
+///
+/// # Errors
+/// It does not have those in `kept`.
+pub fn keep_capabilities(kept: u64) -> io::Result<()> {
+    // SAFETY: this option of prctl takes plain integers.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut header = Header { version: VERSION_3, pid: 0 };
+    let words = [kept as u32, (kept >> 32) as u32].map(|kept| Words {
+        effective: kept,
+        permitted: kept,
+        inheritable: 0,
+    });
+    // SAFETY: version 3 reads two words of each set, and `words` has them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, words.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether a signal asked this process to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// What is written to standard output where a second signal ends the process at once: it shows the
+/// cursor and leaves the alternate screen (xterm's control sequences).
+const RESTORE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+/// Whether there is such a screen to leave.
+static ALTERNATE: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_signal(signal: libc::c_int) {
+    if ENDING.swap(true, Ordering::Relaxed) {
+        if ALTERNATE.load(Ordering::Relaxed) {
+            // SAFETY: write(2) may be called in a handler, and the bytes are static.
+            unsafe { libc::write(1, RESTORE.as_ptr().cast(), RESTORE.len()) };
+        }
+        // SAFETY: _exit(2) may be called in a handler.
+        unsafe { libc::_exit(128 + signal) };
+    }
+}
+
+/// Takes notice of the first SIGINT or SIGTERM in the flag; the second ends the process. System
+/// calls that wait are broken off.
+///
+/// # Errors
+/// None that is known.
+pub fn watch_signals() -> io::Result<&'static AtomicBool> {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: all bytes zero are a valid `sigaction`: no flags, no signal blocked.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int) = note_signal;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        // SAFETY: the handler has the type that is called without SA_SIGINFO, makes calls only that
+        // are allowed in one, and is never unloaded.
+        if unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(&ENDING)
+}
+
+/// Says whether the terminal shows its alternate screen, which a second signal has to leave.
+pub fn note_alternate_screen(is_shown: bool) {
+    ALTERNATE.store(is_shown, Ordering::Relaxed);
+}
+
+/// CPU time of this process so far, all threads, user and system.
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one `timespec`.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Locks a file for as long as it is open (flock(2)).
+///
+/// # Errors
+/// `WouldBlock` where another process has locked it.
+pub fn lock_file(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: flock takes plain integers, and the descriptor is open.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
