@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// Folder and stem of each hook's C program.
-const HOOKS: [&str; 1] = ["drop"];
+const HOOKS: [&str; 2] = ["drop", "established"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/hooks");

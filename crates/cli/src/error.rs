@@ -79,6 +79,18 @@ pub enum Error {
     Live(#[from] tcpwhy_live::LiveError),
     #[cfg(target_os = "linux")]
     #[error("{0}")]
+    Treat(#[from] tcpwhy_live::treat::TreatError),
+    #[cfg(target_os = "linux")]
+    #[error("interrupted before anything was changed")]
+    NotTreated,
+    #[cfg(target_os = "linux")]
+    #[error(
+        "TCP_QUICKACK cannot be kept: the kernel switches it off when data is sent. Leave out --keep, \
+         or set it for a route: ip route change ROUTE quickack 1"
+    )]
+    QuickackKept,
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]
     #[error("{path}: {source}")]
@@ -119,9 +131,8 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 9] = [
-    "explain", "lab", "compare", "sockets", "drops", "watch", "treat", "help", "completions",
-];
+const COMMANDS: [&str; 9] =
+    ["explain", "lab", "compare", "sockets", "drops", "watch", "treat", "help", "completions"];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

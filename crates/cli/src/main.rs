@@ -20,6 +20,8 @@ mod sources;
 mod state;
 mod terminal;
 #[cfg(target_os = "linux")]
+mod treat;
+#[cfg(target_os = "linux")]
 mod watch;
 mod workers;
 
@@ -46,7 +48,10 @@ fn main() -> ExitCode {
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Drops(arguments)) => drops::run(&arguments),
+        #[cfg(target_os = "linux")]
         Some(Command::Watch(arguments)) => watch::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Treat(arguments)) => treat::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

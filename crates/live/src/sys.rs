@@ -1,5 +1,6 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
+pub mod options;
 pub mod packet;
 pub mod process;
 

@@ -20,6 +20,7 @@
 
 mod btf;
 mod drop;
+pub mod established;
 mod flow;
 mod object;
 mod program;
