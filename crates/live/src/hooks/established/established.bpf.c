@@ -64,23 +64,22 @@ INLINE int has_port(u16 one, u16 other) {
     return 0;
 }
 
-INLINE void read_ends(struct bpf_sock_ops *ops, struct established *record) {
+// All fields are read before the family decides: the compiler would join loads of both branches
+// through a pointer, which the verifier does not take.
+INLINE void read_ends(volatile struct bpf_sock_ops *ops, struct established *record) {
+    u32 local4 = ops->local_ip4, remote4 = ops->remote_ip4;
+    for (u32 i = 0; i < 4; i++) {
+        record->local[i] = ops->local_ip6[i];
+        record->remote[i] = ops->remote_ip6[i];
+    }
     record->local_port = ops->local_port;
     record->remote_port = __builtin_bswap32(ops->remote_port);
     if (ops->family == FAMILY_INET) {
+        record->local[0] = record->local[1] = record->remote[0] = record->remote[1] = 0;
         record->local[2] = record->remote[2] = __builtin_bswap32(0xffff);
-        record->local[3] = ops->local_ip4;
-        record->remote[3] = ops->remote_ip4;
-        return;
+        record->local[3] = local4;
+        record->remote[3] = remote4;
     }
-    record->local[0] = ops->local_ip6[0];
-    record->local[1] = ops->local_ip6[1];
-    record->local[2] = ops->local_ip6[2];
-    record->local[3] = ops->local_ip6[3];
-    record->remote[0] = ops->remote_ip6[0];
-    record->remote[1] = ops->remote_ip6[1];
-    record->remote[2] = ops->remote_ip6[2];
-    record->remote[3] = ops->remote_ip6[3];
 }
 
 INLINE int is_peer(const struct established *record) {

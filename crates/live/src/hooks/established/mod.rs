@@ -104,9 +104,8 @@ impl EstablishedHook {
         program.load().map_err(|error| refused(&error))?;
         let directory = File::open(cgroup)
             .map_err(|error| Lack::Refused(format!("{}: {error}", cgroup.display())))?;
-        program
-            .attach(directory, CgroupAttachMode::AllowMultiple)
-            .map_err(|error| refused(&error))?;
+        // A link takes no mode: the programs of all links run.
+        program.attach(directory, CgroupAttachMode::Single).map_err(|error| refused(&error))?;
         let Some(Ok(events)) = ebpf.take_map("events").map(RingBuf::try_from) else {
             unreachable!("the map is of this kind")
         };
