@@ -200,7 +200,7 @@ fn request(stream: &mut TcpStream) -> std::io::Result<Duration> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let began = Instant::now();
     stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: test\r\n\r\n")?;
-    let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+    let (mut got, mut buffer) = (Vec::new(), [0; 65_536]);
     loop {
         let length = stream.read(&mut buffer)?;
         if length == 0 {
@@ -208,10 +208,16 @@ fn request(stream: &mut TcpStream) -> std::io::Result<Duration> {
         }
         got.extend_from_slice(&buffer[..length]);
         let header = got.windows(4).position(|window| window == b"\r\n\r\n");
-        if header.is_some_and(|header| got.len() >= header + 4 + 500) {
+        if header.is_some_and(|header| got.len() >= header + 4 + content_length(&got[..header])) {
             return Ok(began.elapsed());
         }
     }
+}
+
+fn content_length(header: &[u8]) -> usize {
+    let header = String::from_utf8_lossy(header).to_ascii_lowercase();
+    let line = header.lines().find_map(|line| line.strip_prefix("content-length:"));
+    line.and_then(|length| length.trim().parse().ok()).expect("a length")
 }
 
 #[test]
@@ -328,8 +334,8 @@ fn each_socket_gets_back_what_it_had_and_what_others_changed_is_left_alone() {
 }
 
 #[test]
-fn an_option_that_the_application_has_changed_meanwhile_is_left_alone() {
-    let Some(place) = Place::new("meanwhile") else { return };
+fn a_congestion_control_is_set_and_after_a_kill_restored() {
+    let Some(place) = Place::new("control") else { return };
     let (_listener, all) = connected(&place, 2);
     let control = |stream: &TcpStream| {
         let name = socket2::SockRef::from(stream).tcp_congestion().expect("an option");
@@ -386,6 +392,56 @@ fn buffers_are_unlocked_or_fixed_and_locked_again_as_they_were() {
     assert_eq!(of(server), fixed, "whatever the kernel made of it meanwhile");
     let plan = place.json(&[&arguments[..], &["--dry-run", "--netns", &place.name]].concat());
     assert_eq!(plan["changes"][0]["before"]["buffers"]["sndbuf_locked"], true, "locked again");
+}
+
+#[test]
+fn a_size_that_the_application_sets_meanwhile_is_left_alone() {
+    let Some(place) = Place::new("resized") else { return };
+    let (_listener, all) = connected(&place, 2);
+    let of = |stream: &TcpStream| socket2::SockRef::from(stream).send_buffer_size().unwrap();
+    let set =
+        |stream: &TcpStream| socket2::SockRef::from(stream).set_send_buffer_size(64 << 10).unwrap();
+    let before = of(&all[1].1);
+    let arguments = ["buffers", "--port", "7070", "--side", "server", "--sndbuf", "1M", "--keep"];
+    let mut child = place.treat(&arguments);
+    assert!(child.wait().expect("it ends").success());
+    set(&all[0].1);
+    let undone = &place.json(&["undo", "--all"])["undone"][0].clone();
+    let counts = (&undone["restored"], &undone["changed_meanwhile"]);
+    assert_eq!(counts, (&1.into(), &1.into()), "{undone}");
+    assert_eq!((of(&all[0].1), of(&all[1].1)), (128 << 10, before));
+}
+
+#[test]
+fn a_treatment_that_makes_it_slower_is_undone_at_once() {
+    let Some(place) = Place::new("guard") else { return };
+    let nginx = Nginx::start(&place);
+    let fast = place.treat(&["nodelay", "--port", "8080"]);
+    // 2 MiB through 4 KiB of send buffer wait for the kernel's timers.
+    fs::write(place.folder.join("file.bin"), vec![b'n'; 2 << 20]).expect("a file");
+    let load = Load::start(&place, 4);
+    let began = Instant::now();
+    let out = place.json(&[
+        "buffers",
+        "--port",
+        "8080",
+        "--side",
+        "server",
+        "--netns",
+        &place.name,
+        "--sndbuf",
+        "4K",
+        "--measure",
+        "2s",
+        "--for",
+        "30s",
+    ]);
+    assert!(out["guard"].is_string(), "{out}");
+    assert!(began.elapsed() < Duration::from_secs(15), "long before it would have ended");
+    assert_eq!(out["undone"]["restored"], 4, "{out}");
+    assert_eq!(load.end(), 0);
+    end(fast);
+    drop(nginx);
 }
 
 fn end(mut child: Child) {

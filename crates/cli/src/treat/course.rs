@@ -29,7 +29,7 @@ pub enum Subject {
 /// A treatment under way.
 pub enum Active {
     Sockets(Box<Treatment>),
-    Sysctl(SysctlTreatment),
+    Sysctl(Box<SysctlTreatment>),
 }
 
 /// How it ended.

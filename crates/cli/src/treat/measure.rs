@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::watch::budget::Meter;
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::Block;
-use tcpwhy_core::compare::{Comparison, Measured, Options as Judgement, Outcome, compare};
+use tcpwhy_core::compare::{Comparison, Found, Measured, Options as Judgement, Outcome, compare};
 use tcpwhy_core::filter::{Ends, Filter, Values};
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
@@ -17,8 +17,11 @@ use tcpwhy_live::sys::process;
 const RING_BYTES: u32 = 16 << 20;
 /// Share of one CPU that measuring may take.
 const BUDGET: f64 = 0.5;
-/// Fewer exchanges have no 99th percentile to guard.
-const EXCHANGES_MIN: u64 = 50;
+/// Exchanges without which nothing is guarded. Few are enough: the comparison excludes chance, and a
+/// change that does much harm leaves few exchanges.
+const EXCHANGES_MIN: u64 = 5;
+/// Faults that a client sees as errors.
+const ERRORS: [&str; 4] = ["reset", "idle_reset", "refused", "accept_queue_overflow"];
 
 /// What is measured.
 pub struct Place {
@@ -139,6 +142,10 @@ impl Meters {
         let (one, other) = (&compared.before.latency, &compared.after.latency);
         let is_slower = other.p99_ns as f64 > one.p99_ns as f64 * (1.0 + bound);
         let words = tcpwhy_core::report::units::duration;
+        let is_error = |found: &&Found| ERRORS.contains(&found.cause.as_str());
+        if let Some(found) = compared.new_faults.iter().find(is_error) {
+            return Some(format!("requests fail: {} is new", found.cause));
+        }
         if is_slower && compared.outcome() == Outcome::Worse {
             let (one, other) = (words(one.p99_ns), words(other.p99_ns));
             return Some(format!("the 99th percentile went from {one} to {other}"));

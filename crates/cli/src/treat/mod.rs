@@ -131,7 +131,7 @@ fn begin(subject: &Subject) -> Result<Active, TreatError> {
             Active::Sockets(Box::new(treat::Treatment::begin(journal(), asked)?))
         }
         Subject::Sysctl(planned) => {
-            Active::Sysctl(treat::SysctlTreatment::begin(journal(), planned)?)
+            Active::Sysctl(Box::new(treat::SysctlTreatment::begin(journal(), planned)?))
         }
     })
 }

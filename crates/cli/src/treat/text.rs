@@ -9,11 +9,13 @@ use tcpwhy_core::report::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, comparison};
 use tcpwhy_live::treat::record::{SocketChange, State};
 use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, Newcomers, Planned, Record, Records, Undone, What,
+    self, Asked, Change, Counts, Newcomers, Planned, Record, Records, Undone, Value, What,
 };
 
 /// Groups of sockets that are listed.
 const GROUPS_MAX: usize = 8;
+/// Sockets that a plan lists.
+const SOCKETS_MAX: usize = 10;
 
 /// That the measurement has begun.
 pub fn measuring(measure: Duration, look: &Look) -> String {
@@ -64,6 +66,9 @@ pub fn changed(active: &Active, took: Duration, course: &Course, look: &Look) ->
                 let Change::Sysctl(change) = change else { continue };
                 let (name, before, set) = (&change.name, &change.before, &change.set);
                 page.labelled("changed", &format!("{name} from {before} to {set}"));
+                if let Some(known) = treat::KNOWN.iter().find(|it| it.name == change.name) {
+                    page.labelled("risk", known.risk);
+                }
             }
         }
     }
@@ -121,25 +126,41 @@ fn socket_changes(changes: &[Change]) -> Vec<SocketChange> {
 
 /// How many sockets of which process went from which value to which.
 fn groups(page: &mut Page<'_>, changes: &[SocketChange]) {
-    let mut groups: BTreeMap<(String, String, String), u64> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
     for change in changes {
         let holder = match (&change.command, change.pid) {
             (Some(command), Some(pid)) => format!("{} (pid {pid})", printable(command)),
             _ => "opened meanwhile".to_owned(),
         };
-        let key = (holder, change.before.words(), change.set.words());
+        let key = (holder, from_to(&change.before, &change.set));
         *groups.entry(key).or_default() += 1;
     }
     let omitted = groups.len().saturating_sub(GROUPS_MAX);
     let mut sorted: Vec<_> = groups.into_iter().collect();
     sorted.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    for ((holder, before, set), number) in sorted.into_iter().take(GROUPS_MAX) {
+    for ((holder, from_to), number) in sorted.into_iter().take(GROUPS_MAX) {
         let sockets = counted(number, "socket", "sockets");
-        page.item(&format!("{holder}: {sockets} from {before} to {set}"));
+        page.item(&format!("{holder}: {sockets} {from_to}"));
     }
     if omitted > 0 {
         page.item(&format!("{} more", counted(omitted as u64, "group", "groups")));
     }
+}
+
+/// "from off to on"; of buffers, the sides that change.
+fn from_to(before: &Value, set: &Value) -> String {
+    let (Value::Buffers(one), Value::Buffers(other)) = (before, set) else {
+        return format!("from {} to {}", before.words(), set.words());
+    };
+    let sides = [
+        ("send", one.send_words(), other.send_words()),
+        ("receive", one.receive_words(), other.receive_words()),
+    ];
+    let changed = sides.into_iter().filter(|(_, before, set)| before != set);
+    let parts: Vec<_> = changed
+        .map(|(side, before, set)| format!("{side} buffer from {before} to {set}"))
+        .collect();
+    parts.join(", ")
 }
 
 /// What the change did.
@@ -169,7 +190,7 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
         page.labelled("treated", &format!("{new} meanwhile"));
     }
     match &end.undone {
-        Some(undone) => state_undone(&mut page, undone),
+        Some(undone) => state_undone(&mut page, &record.what, undone),
         None if end.by_other => page.labelled("ended", "another process undid it"),
         None => {
             page.labelled(
@@ -185,15 +206,18 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
     page.finish()
 }
 
-fn state_undone(page: &mut Page<'_>, undone: &Undone) {
+fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
     let mut parts = Vec::new();
-    if undone.restored > 0 || undone.gone == 0 && undone.changed_meanwhile == 0 {
-        let words = if undone.restored == 1 {
-            "has its value of before"
-        } else {
-            "have their value of before"
+    let is_empty = undone.restored == 0 && undone.gone == 0 && undone.changed_meanwhile == 0;
+    if is_empty && undone.failed.is_empty() {
+        parts.push("nothing is left to restore: the sockets have closed".into());
+    }
+    if undone.restored > 0 {
+        let noun = match what {
+            What::Sockets { .. } => counted(undone.restored, "socket", "sockets"),
+            What::Sysctl { .. } => counted(undone.restored, "setting", "settings"),
         };
-        parts.push(format!("{} {words}", count(undone.restored)));
+        parts.push(format!("{noun} restored"));
     }
     if undone.was_reboot {
         parts.push(format!("{} gone: the system was started again since", count(undone.gone)));
@@ -207,7 +231,7 @@ fn state_undone(page: &mut Page<'_>, undone: &Undone) {
         ));
     }
     if undone.by_its_process {
-        parts.push("by the process that treated".into());
+        parts.push("done by the process that treated, which has ended".into());
     }
     page.labelled("undone", &parts.join(" · "));
     for failed in &undone.failed {
@@ -220,7 +244,7 @@ pub fn undone(all: &[(Record, Undone)], garbage: &[treat::TreatError], look: &Lo
     let mut page = Page::new(look);
     for (record, undone) in all {
         page.line(&look.paint(Paint::Bold, &title(record)));
-        state_undone(&mut page, undone);
+        state_undone(&mut page, &record.what, undone);
     }
     for problem in garbage {
         page.warning(&problem.to_string());
@@ -286,10 +310,16 @@ pub fn plan_sockets(
     let mut page = Page::new(look);
     let sockets = counted(counts.changed, "socket", "sockets");
     let option = asked.setting.option();
-    page.labelled("would change", &format!("{option} of {sockets}, and of those that open later"));
+    page.labelled("plan", &format!("{option} of {sockets}, and of those that open later"));
     groups(&mut page, changes);
-    for change in changes {
+    for change in changes.iter().take(SOCKETS_MAX) {
         page.item(&format!("{} – {}", change.local, change.peer));
+    }
+    if changes.len() > SOCKETS_MAX {
+        page.item(&format!(
+            "{} more (--json lists all)",
+            count((changes.len() - SOCKETS_MAX) as u64)
+        ));
     }
     rest(&mut page, counts);
     page.line("nothing was changed");
@@ -301,7 +331,7 @@ pub fn plan_sysctl(planned: &Planned, look: &Look) -> String {
     let mut page = Page::new(look);
     let change = &planned.change;
     let (name, before, set) = (&change.name, &change.before, &change.set);
-    page.labelled("would change", &format!("{name} from {before} to {set}"));
+    page.labelled("plan", &format!("{name} from {before} to {set}"));
     page.labelled("risk", planned.known.risk);
     page.line("nothing was changed");
     page.finish()

@@ -70,6 +70,23 @@ pub struct Buffers {
     pub rcvbuf_locked: bool,
 }
 
+impl Buffers {
+    /// The send buffer for people: "16 KiB fixed".
+    pub fn send_words(&self) -> String {
+        words(self.sndbuf_bytes, self.sndbuf_locked)
+    }
+
+    /// The receive buffer for people.
+    pub fn receive_words(&self) -> String {
+        words(self.rcvbuf_bytes, self.rcvbuf_locked)
+    }
+}
+
+fn words(bytes: u32, locked: bool) -> String {
+    let by = if locked { "fixed" } else { "autotuned" };
+    format!("{} {by}", tcpwhy_core::report::units::bytes(bytes.into()))
+}
+
 impl Setting {
     /// The word of the command line.
     pub fn id(&self) -> &'static str {
@@ -183,15 +200,8 @@ impl Value {
             Self::Switch(false) => "off".into(),
             Self::Name(name) => name.clone(),
             Self::Buffers(buffers) => {
-                let side = |name: &str, bytes: u32, locked: bool| {
-                    let by = if locked { "fixed" } else { "autotuned" };
-                    format!("{name} {bytes} bytes {by}")
-                };
-                format!(
-                    "{}, {}",
-                    side("send", buffers.sndbuf_bytes, buffers.sndbuf_locked),
-                    side("receive", buffers.rcvbuf_bytes, buffers.rcvbuf_locked),
-                )
+                let (send, receive) = (buffers.send_words(), buffers.receive_words());
+                format!("send {send}, receive {receive}")
             }
         }
     }
