@@ -177,7 +177,7 @@ fn follow(
     let measure = Duration::from_nanos(course.measure);
     let end = course.duration.map(Duration::from_nanos);
     let mut cut = Instant::now();
-    let mut compared = None;
+    let (mut compared, mut is_judged) = (None, false);
     while !ending.load(Ordering::Relaxed) {
         let passed = began.elapsed();
         if !active.tend()? {
@@ -192,7 +192,8 @@ fn follow(
                     return Ok((meters.verdict(), Some(why), false));
                 }
             }
-            if compared.is_none() && passed >= measure {
+            if !is_judged && passed >= measure {
+                is_judged = true;
                 compared = meters.verdict();
                 if !course.json {
                     output::print(&text::verdict(compared.as_ref(), look))?;
@@ -212,7 +213,7 @@ fn follow(
             break;
         }
     }
-    if let (Some(meters), true) = (meters, compared.is_none()) {
+    if let (Some(meters), false) = (meters, is_judged) {
         compared = meters.verdict();
         if !course.json {
             output::print(&text::verdict(compared.as_ref(), look))?;

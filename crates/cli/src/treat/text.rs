@@ -94,7 +94,11 @@ fn newcomers(newcomers: &Newcomers, what: &What) -> String {
     match newcomers {
         Newcomers::Hook => "the kernel sets it on each connection as it is established".into(),
         Newcomers::Listing(why) => {
-            let again = if quickack { ", and it is set again all the time" } else { "" };
+            let again = if quickack {
+                "; it is set on all of them again every 5 ms or more, with more sockets less often"
+            } else {
+                ""
+            };
             format!("are found by listing the sockets every 100 ms{again} ({})", printable(why))
         }
     }

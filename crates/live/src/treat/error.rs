@@ -104,7 +104,9 @@ pub enum TreatError {
         path: String,
     },
     /// A setting that is not on the list.
-    #[error("{name} is not a setting that tcpwhy takes back; those are: {known}")]
+    #[error(
+        "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what was there. It takes back: {known}"
+    )]
     UnknownSysctl {
         /// The name asked for.
         name: String,

@@ -56,11 +56,9 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
     Ok(Look { found, holders, pidfds: HashMap::new() })
 }
 
-/// All connections of a namespace by cookie, whoever holds them.
+/// All connections of a namespace that a process can hold, whoever does.
 pub(super) fn look_for_all(netns: &Netns) -> Result<Look, TreatError> {
-    use State::{Closing, FinWait1, LastAck};
-    let states = [STATES.as_slice(), &[FinWait1, Closing, LastAck]].concat();
-    let entries = netns.inside(|| list(&states))??;
+    let entries = netns.inside(|| list(&STATES))??;
     let holders = Holders::read(None);
     let found = entries.into_iter().map(|entry| {
         let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);

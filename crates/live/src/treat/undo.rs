@@ -18,6 +18,10 @@ use crate::netns::Netns;
 /// So long a process that treats may take to undo its treatment when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Connections that wait to be accepted are reached as soon as they are: so often, after so long.
+const AGAIN_MAX: u32 = 10;
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// What became of what a treatment had changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Undone {
@@ -70,6 +74,15 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
         match &record.what {
             What::Sockets { setting, scope, had_it } => {
                 left = sockets(record, setting, scope, had_it, &mut undone)?;
+                for _ in 0..AGAIN_MAX {
+                    if left.is_empty() {
+                        break;
+                    }
+                    thread::sleep(AGAIN);
+                    undone.failed.clear();
+                    let rest = Record { changes: left, ..record.clone() };
+                    left = sockets(&rest, setting, scope, had_it, &mut undone)?;
+                }
             }
             What::Sysctl { .. } => {
                 for change in &record.changes {
@@ -113,8 +126,6 @@ fn sockets(
     for change in changes {
         match places.get(&change.cookie) {
             None => undone.gone += 1,
-            // Closed by its process; what is left of it is the kernel's.
-            Some(None) if change.pid.is_some() => undone.gone += 1,
             Some(None) => {
                 undone.failed.push(format!(
                     "{} – {}: it waits to be accepted; undo again",
