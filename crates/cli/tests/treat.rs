@@ -118,6 +118,11 @@ struct Nginx(Child);
 
 impl Nginx {
     fn start(place: &Place) -> Self {
+        Self::start_in(place, None)
+    }
+
+    /// In a control group.
+    fn start_in(place: &Place, cgroup: Option<&Path>) -> Self {
         let folder = place.folder.display();
         fs::write(place.folder.join("file.bin"), [b'n'; 500]).expect("a file");
         let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -131,8 +136,10 @@ impl Nginx {
         );
         let path = place.folder.join("nginx.conf");
         fs::write(&path, conf).expect("a file");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &place.name, "nginx", "-e"]);
+        let enter = cgroup.map(|it| format!("echo $$ >{}/cgroup.procs; ", it.display()));
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{}exec \"$@\"", enter.unwrap_or_default()));
+        command.args(["sh", "ip", "netns", "exec", &place.name, "nginx", "-e"]);
         command.arg(place.folder.join("log")).arg("-c").arg(path);
         let nginx = Self(command.stderr(Stdio::null()).spawn().expect("nginx is installed"));
         let connects = (0..100).any(|_| {
@@ -410,6 +417,35 @@ fn a_size_that_the_application_sets_meanwhile_is_left_alone() {
     let counts = (&undone["restored"], &undone["changed_meanwhile"]);
     assert_eq!(counts, (&1.into(), &1.into()), "{undone}");
     assert_eq!((of(&all[0].1), of(&all[1].1)), (128 << 10, before));
+}
+
+#[test]
+fn the_connections_of_a_control_group_are_treated_and_no_others() {
+    let Some(place) = Place::new("group") else { return };
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let mut roots = mounts.lines().filter(|line| line.contains(" cgroup2 "));
+    let root = roots.next().and_then(|line| line.split(' ').nth(1)).expect("control groups");
+    let group = Path::new(root).join(&place.name);
+    fs::create_dir(&group).expect("a control group");
+    let nginx = Nginx::start_in(&place, Some(&group));
+    let load = Load::start(&place, 4);
+    let path = format!("/{}", place.name);
+    let child = place.treat(&["nodelay", "--cgroup", &path]);
+    let mut new = place.inside(|| TcpStream::connect("127.0.0.1:8080").expect("nginx"));
+    assert!(request(&mut new).expect("an answer") < FAST, "a connection that opens meanwhile");
+    assert!(load.median(Duration::from_millis(300)) < FAST);
+    assert!(!new.nodelay().unwrap(), "the client is of another group");
+    end(child);
+    assert!(load.median(Duration::from_millis(500)) > SLOW);
+    let none = place.run(&["nodelay", "--cgroup", "/no/such", "--no-measure"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("/proc/PID/cgroup"));
+    assert_eq!(load.end(), 0);
+    drop(nginx);
+    let gone = (0..50).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        fs::remove_dir(&group).is_ok()
+    });
+    assert!(gone, "the control group is removed");
 }
 
 #[test]

@@ -29,7 +29,12 @@ pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) ->
     let changes: Vec<Change> = changes.iter().cloned().map(Change::Socket).collect();
     document(
         "plan",
-        json!({ "setting": asked.setting.id(), "changes": changes, "counts": self::counts(counts), "risk": null }),
+        json!({
+            "setting": asked.setting.id(),
+            "changes": changes,
+            "counts": self::counts(counts),
+            "risk": null,
+        }),
     )
 }
 
@@ -38,7 +43,12 @@ pub fn plan_sysctl(planned: &Planned) -> Value {
     let changes = [Change::Sysctl(planned.change.clone())];
     document(
         "plan",
-        json!({ "setting": planned.known.name, "changes": changes, "counts": null, "risk": planned.known.risk }),
+        json!({
+            "setting": planned.known.name,
+            "changes": changes,
+            "counts": null,
+            "risk": planned.known.risk,
+        }),
     )
 }
 

@@ -171,7 +171,10 @@ fn from_to(before: &Value, set: &Value) -> String {
 pub fn verdict(compared: Option<&Comparison>, look: &Look) -> String {
     let mut page = Page::new(look);
     let Some(compared) = compared else {
-        page.warning("no request was seen before the change, or none after it: whether it helps is not known");
+        page.warning(
+            "no request was seen before the change, or none after it: whether it helps is not \
+             known",
+        );
         return page.finish();
     };
     page.labelled("after", &run(Some(&compared.after)));

@@ -13,7 +13,8 @@ pub enum TreatError {
     Live(#[from] LiveError),
     /// There is no place for the journal.
     #[error(
-        "{path}: the journal of treatments cannot be kept there, so nothing was changed; use sudo, or name a directory that you may write to in TCPWHY_TREAT_DIR"
+        "{path}: the journal of treatments cannot be kept there, so nothing was changed; use \
+         sudo, or name a directory that you may write to in TCPWHY_TREAT_DIR"
     )]
     NoJournal {
         /// The directory.
@@ -33,7 +34,8 @@ pub enum TreatError {
     },
     /// A record cannot be understood.
     #[error(
-        "{path}: is no record of a treatment ({why}); what it changed cannot be restored from it. Look into it, then move it away"
+        "{path}: is no record of a treatment ({why}); what it changed cannot be restored from \
+         it. Look into it, then move it away"
     )]
     Garbage {
         /// The file.
@@ -43,7 +45,8 @@ pub enum TreatError {
     },
     /// The same thing is treated already.
     #[error(
-        "treatment {id} changes the same already ({what}, since {since}); end it first: sudo tcpwhy treat undo {id}"
+        "treatment {id} changes the same already ({what}, since {since}); end it first: sudo \
+         tcpwhy treat undo {id}"
     )]
     Treated {
         /// Its number.
@@ -61,7 +64,8 @@ pub enum TreatError {
     },
     /// Options of other processes' sockets cannot be set.
     #[error(
-        "options of {sockets} that match cannot be set; it needs CAP_SYS_PTRACE over their processes: use sudo"
+        "options of {sockets} that match cannot be set; it needs CAP_SYS_PTRACE over their \
+         processes: use sudo"
     )]
     NoPermission {
         /// "1 socket", "12 sockets".
@@ -69,7 +73,8 @@ pub enum TreatError {
     },
     /// The kernel has no `pidfd_getfd`.
     #[error(
-        "this kernel or sandbox has no pidfd_getfd (Linux 5.6): options of running processes cannot be set; change the application's configuration and restart it instead"
+        "this kernel or sandbox has no pidfd_getfd (Linux 5.6): options of running processes \
+         cannot be set; change the application's configuration and restart it instead"
     )]
     NotSupported,
     /// The kernel refuses the value for all sockets.
@@ -87,7 +92,8 @@ pub enum TreatError {
     },
     /// There is no congestion control of this name.
     #[error(
-        "the kernel has no congestion control {name} loaded; it has {available} (`modprobe tcp_{name}` may load it)"
+        "the kernel has no congestion control {name} loaded; it has {available} (`modprobe \
+         tcp_{name}` may load it)"
     )]
     NoCongestionControl {
         /// The name asked for.
@@ -105,7 +111,8 @@ pub enum TreatError {
     },
     /// A setting that is not on the list.
     #[error(
-        "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what was there. It takes back: {known}"
+        "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what \
+         was there. It takes back: {known}"
     )]
     UnknownSysctl {
         /// The name asked for.

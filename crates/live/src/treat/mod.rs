@@ -8,10 +8,12 @@
 //!
 //! A record with the value before of each thing is on disk before the thing is changed, and goes
 //! when it has its value again. One exception: connections that a kernel hook changes as they open
-//! are noted right after it, and [`undo`](undo()) finds those that a killed process had no time to note.
+//! are noted right after it, and [`undo`](undo()) finds those that a killed process had no time to
+//! note.
 
 mod error;
 mod journal;
+mod plan;
 mod reach;
 pub mod record;
 pub mod setting;
@@ -22,10 +24,11 @@ mod undo;
 
 pub use error::TreatError;
 pub use journal::{DIRECTORY_VARIABLE, Journal, Records};
+pub use plan::{Asked, Counts, Newcomers, plan as plan_sockets};
 pub use record::{Change, Record, Scope, Side, State, What};
 pub use setting::{Buffer, Setting, Value};
 pub use sysctl::{KNOWN, Known, Planned, SysctlTreatment, plan as plan_sysctl};
-pub use treatment::{Asked, Counts, Newcomers, Treatment, plan as plan_sockets};
+pub use treatment::Treatment;
 pub use undo::{Undone, undo};
 
 /// Whether the process that made a treatment is still there.

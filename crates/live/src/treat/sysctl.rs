@@ -44,19 +44,22 @@ pub const KNOWN: &[Known] = &[
         "tcp_slow_start_after_idle",
         "ipv4",
         Takes::Number(0, 1),
-        "0 lets a connection that was idle send a whole window at once, also into a path that has become slower",
+        "0 lets a connection that was idle send a whole window at once, also into a path that \
+         has become slower",
     ),
     known(
         "tcp_rmem",
         "ipv4",
         Takes::Numbers(3),
-        "larger buffers take memory for each connection; the first two numbers count for new connections only",
+        "larger buffers take memory for each connection; the first two numbers count for new \
+         connections only",
     ),
     known(
         "tcp_wmem",
         "ipv4",
         Takes::Numbers(3),
-        "larger buffers take memory for each connection; the first two numbers count for new connections only",
+        "larger buffers take memory for each connection; the first two numbers count for new \
+         connections only",
     ),
     known(
         "rmem_max",
@@ -74,7 +77,8 @@ pub const KNOWN: &[Known] = &[
         "somaxconn",
         "core",
         Takes::Number(1, 65_535),
-        "it counts when an application calls listen() the next time; longer queues hold clients longer",
+        "it counts when an application calls listen() the next time; longer queues hold clients \
+         longer",
     ),
     known(
         "tcp_max_syn_backlog",
@@ -86,7 +90,8 @@ pub const KNOWN: &[Known] = &[
         "tcp_syncookies",
         "ipv4",
         Takes::Number(0, 2),
-        "0 lets a SYN flood fill the queue; 2 leaves window scaling and SACK to clients with timestamps",
+        "0 lets a SYN flood fill the queue; 2 leaves window scaling and SACK to clients with \
+         timestamps",
     ),
     known(
         "tcp_abort_on_overflow",
@@ -104,7 +109,8 @@ pub const KNOWN: &[Known] = &[
         "tcp_tw_reuse",
         "ipv4",
         Takes::Number(0, 2),
-        "1 uses ports in TIME-WAIT again for connections to the same server, if both sides have timestamps",
+        "1 uses ports in TIME-WAIT again for connections to the same server, if both sides have \
+         timestamps",
     ),
     known(
         "tcp_fin_timeout",
@@ -252,7 +258,8 @@ fn read(known: &Known) -> io::Result<String> {
 fn refused(known: &Known, source: io::Error) -> TreatError {
     let what = match source.kind() {
         io::ErrorKind::NotFound => {
-            "there is no such setting here: the kernel lacks it, or it is one of the host's network namespace"
+            "there is no such setting here: the kernel lacks it, or it is one of the host's \
+             network namespace"
         }
         io::ErrorKind::PermissionDenied => "it needs root in this network namespace: use sudo",
         _ => "the kernel refuses it",
