@@ -114,6 +114,12 @@ pub enum Error {
     #[error("the lab builds network namespaces, which only Linux has: run it on Linux")]
     NotLinux,
     #[cfg(target_os = "linux")]
+    #[error("--window may cover up to {intervals_max} intervals: use a longer --interval")]
+    Window { intervals_max: u64 },
+    #[cfg(target_os = "linux")]
+    #[error("a watch begins now: leave times out of --filter, and end it with --for")]
+    WatchTimes,
+    #[cfg(target_os = "linux")]
     #[error("{path}: packets cannot be kept there; name a directory that you may write to")]
     Folder { path: String, source: io::Error },
     #[cfg(target_os = "linux")]

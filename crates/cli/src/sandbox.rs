@@ -12,9 +12,34 @@ use std::path::Path;
 /// leaves that part as it was.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn confine(captures: &[impl AsRef<Path>]) {
-    let _ = linux::limit_files(captures);
-    let _ = linux::limit_calls();
+    let _ = linux::limit_files(captures, None);
+    let _ = linux::limit_calls(&linux::Rest::default());
 }
+
+/// What a watch goes on to need once its capture is open.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+pub struct Watching<'a> {
+    /// The directory in which it writes.
+    pub folder: Option<&'a Path>,
+    /// It looks into another process: Landlock would keep it from that.
+    pub looks_into_process: bool,
+}
+
+/// Confines this process to capturing with the sockets that are open, and to writing where it was
+/// told to. Threads that it has begun are confined too.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn confine_watch(needs: &Watching<'_>) {
+    if !needs.looks_into_process {
+        // Whether what is watched is still there.
+        let _ = linux::limit_files(&["/proc", "/run/netns"], needs.folder);
+    }
+    let _ = linux::limit_calls(&linux::Rest { watches: true, writes: needs.folder.is_some() });
+}
+
+/// Nothing is known here that could confine this process.
+#[cfg(all(target_os = "linux", not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn confine_watch(_: &Watching<'_>) {}
 
 /// Nothing is known here that could confine this process.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -36,7 +61,19 @@ mod linux {
     /// The newest that is known here; kernels with an older one do what they can.
     const LANDLOCK: ABI = ABI::V6;
 
-    pub fn limit_files(readable: &[impl AsRef<Path>]) -> Result<(), RulesetError> {
+    /// What is needed beside reading captures.
+    #[derive(Default)]
+    pub struct Rest {
+        /// Capturing, and serving metrics.
+        pub watches: bool,
+        /// Making and removing files.
+        pub writes: bool,
+    }
+
+    pub fn limit_files(
+        readable: &[impl AsRef<Path>],
+        writable: Option<&Path>,
+    ) -> Result<(), RulesetError> {
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
             .handle_access(AccessNet::from_all(LANDLOCK))?
@@ -46,6 +83,10 @@ mod linux {
         // What cannot be opened now (`-`), or is no file with a place (`<(…)`), needs no rule.
         for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
             let _ = rules.as_mut().add_rule(PathBeneath::new(file, reading));
+        }
+        if let Some(folder) = writable.and_then(|path| PathFd::new(path).ok()) {
+            let all = AccessFs::from_all(LANDLOCK);
+            let _ = rules.as_mut().add_rule(PathBeneath::new(folder, all));
         }
         rules.restrict_self()?;
         Ok(())
@@ -99,12 +140,34 @@ mod linux {
         libc::SYS_getrandom,
     ];
 
+    /// What a watch makes of the sockets that it has opened, and whether a process is still there.
+    const WATCHING: &[i64] = &[
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll,
+        libc::SYS_getsockopt,
+        libc::SYS_recvfrom,
+        libc::SYS_sendto,
+        libc::SYS_accept4,
+        libc::SYS_readlinkat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_readlink,
+    ];
+
+    /// What keeping files takes.
+    const WRITING: &[i64] = &[
+        libc::SYS_openat,
+        libc::SYS_ftruncate,
+        libc::SYS_unlinkat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_unlink,
+    ];
+
     /// The bits that count where an argument is an `int`.
     const INT: u64 = u32::MAX as u64;
 
-    pub fn limit_calls() -> Result<(), seccompiler::Error> {
+    pub fn limit_calls(rest: &Rest) -> Result<(), seccompiler::Error> {
         let filter = SeccompFilter::new(
-            rules()?,
+            rules(rest)?,
             // As on a kernel that never had the call: the C library knows another way, if any.
             SeccompAction::Errno(libc::ENOSYS as u32),
             SeccompAction::Allow,
@@ -114,7 +177,7 @@ mod linux {
         seccompiler::apply_filter_all_threads(&program)
     }
 
-    fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+    fn rules(rest: &Rest) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
         let mut rules: BTreeMap<_, _> = ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
         let write = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
         let execute = libc::PROT_EXEC as u64;
@@ -134,7 +197,19 @@ mod linux {
         const TCGETS2: u64 = 0x802c_542a;
         const TIOCGWINSZ: u64 = 0x5413;
         let terminal = [TCGETS, TCGETS2, TIOCGWINSZ];
-        let asked = terminal.into_iter().map(|request| bits(1, INT, request));
+        let mut asked = terminal.to_vec();
+        if rest.watches {
+            // Whether an interface is there, and up.
+            asked.extend([libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS]);
+            rules.extend(WATCHING.iter().map(|&call| (call, Vec::new())));
+            // Another filter for the capture; patience with a reader of metrics.
+            let own = bits(1, INT, libc::SOL_SOCKET as u64)?;
+            rules.insert(libc::SYS_setsockopt, vec![own]);
+        }
+        if rest.writes {
+            rules.extend(WRITING.iter().map(|&call| (call, Vec::new())));
+        }
+        let asked = asked.into_iter().map(|request| bits(1, INT, request));
         rules.insert(libc::SYS_ioctl, asked.collect::<Result<_, _>>()?);
         Ok(rules)
     }

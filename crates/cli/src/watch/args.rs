@@ -56,8 +56,8 @@ pub struct Watch {
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "60s")]
     pub window: u64,
 
-    /// CPU time that watching may take, in per cent of one CPU, or `none`; above it, only a share of
-    /// the connections is captured, each of them whole
+    /// CPU time that this process may take, in per cent of one CPU, or `none`; above it, only a share
+    /// of the connections is captured, each of them whole
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget, default_value = "2%")]
     pub budget: Budget,
 
@@ -66,8 +66,8 @@ pub struct Watch {
     #[arg(value_parser = clap::value_parser!(u32).range(64..=65_536))]
     pub snaplen: u32,
 
-    /// Memory that the kernel captures into, as in 16M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16M")]
+    /// Memory that the kernel captures into, as in 32M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32M")]
     pub buffer: u64,
 
     /// Keep the last packets in this directory, and those around each finding

@@ -4,7 +4,10 @@ use std::time::Duration;
 use tcpwhy_live::capture::Share;
 
 /// Calm intervals in a row after which more connections are captured.
-const CALM: u32 = 3;
+const CALM: u32 = 2;
+/// After a change what was captured before it is still to be worked on: what that costs says nothing
+/// of the new share.
+const SETTLES: Duration = Duration::from_secs(1);
 /// An interval is calm where it spends less than this part of what it may: twice the connections
 /// then cost no more than is allowed.
 const CALM_PART: f64 = 0.4;
@@ -19,23 +22,29 @@ pub struct Meter {
     /// When the interval under way began, and CPU time spent until then.
     began: (Duration, Duration),
     calm: u32,
+    settled: Duration,
 }
 
 impl Meter {
     /// A meter that begins at `now`, on any clock, with `cpu` spent so far.
     pub fn new(share: Option<f64>, interval: Duration, now: Duration, cpu: Duration) -> Self {
-        Self { share, interval, began: (now, cpu), calm: 0 }
+        Self { share, interval, began: (now, cpu), calm: 0, settled: now }
     }
 
     /// The share of connections to capture from `now` on, where it changes. It becomes less as soon
     /// as an interval has spent all that it may.
     pub fn look(&mut self, now: Duration, cpu: Duration, captured: Share) -> Option<Share> {
+        if now < self.settled {
+            self.began = (now, cpu);
+            return None;
+        }
         let (passed, spent) = (now.saturating_sub(self.began.0), cpu.saturating_sub(self.began.1));
         let (is_over, share) = (passed >= self.interval, self.share?);
         let allowed = share * passed.max(self.interval).as_secs_f64();
         if spent.as_secs_f64() > allowed && passed >= LEAST {
             self.began = (now, cpu);
             self.calm = 0;
+            self.settled = now + SETTLES;
             let rate = spent.as_secs_f64() / passed.as_secs_f64();
             let (mut less, mut part) = (captured.halved(), rate / share / 2.0);
             while part > 1.0 && less != Share::LEAST {
@@ -52,7 +61,10 @@ impl Meter {
             return None;
         }
         self.calm = 0;
-        Some(captured.doubled())
+        self.settled = now + SETTLES;
+        // With much room, two steps at once.
+        let is_idle = spent.as_secs_f64() < CALM_PART / 4.0 * allowed;
+        Some(if is_idle { captured.doubled().doubled() } else { captured.doubled() })
     }
 }
 
@@ -87,6 +99,19 @@ mod tests {
         assert_eq!(shares, [1.0 / 16.0]);
     }
 
+    /// Work on what was captured before goes on for a while, and must not cost more connections.
+    #[test]
+    fn what_is_left_of_a_larger_share_is_not_held_against_the_smaller_one() {
+        let (mut meter, mut share, mut cpu_ms) = (meter(Some(0.02)), Share::ALL, 0.0);
+        for look in 1..100 {
+            cpu_ms += if look < 12 { 30.0 } else { 30.0 * share.value() };
+            let now = Duration::from_millis(100 * look);
+            let new = meter.look(now, Duration::from_secs_f64(cpu_ms / 1e3), share);
+            share = new.unwrap_or(share);
+        }
+        assert_eq!(share.value(), 1.0 / 16.0);
+    }
+
     #[test]
     fn a_load_within_the_budget_is_captured_in_full() {
         assert_eq!(share_after(&mut meter(Some(0.02)), 20, 1.5, &mut (0, 0.0)), [0.0; 0]);
@@ -106,6 +131,6 @@ mod tests {
                 seen.push((at.0, new.value()));
             }
         }
-        assert_eq!(seen, [(6_000, 0.5), (12_000, 1.0)]);
+        assert_eq!(seen, [(4_000, 0.5), (8_900, 1.0)]);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use serde::Serialize;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::report::units::{count, counted, duration, printable, share};
 use tcpwhy_core::report::{Finding, Look, Page, Paint, Report, cut, json, left, right};
@@ -62,7 +63,7 @@ pub fn json(report: &Report, beside: &Beside) -> Result<String, Error> {
 
 /// One line of text.
 pub fn text(report: &Report, cost: &Cost) -> String {
-    let mut parts = vec![time_of_day(report), exchanges(report)];
+    let mut parts = vec![time_of_day(), exchanges(report)];
     if report.totals.exchanges > 0 {
         parts.push(format!("p50 {}", duration(report.latency.p50_ns)));
         parts.push(format!("p99 {}", duration(report.latency.p99_ns)));
@@ -92,10 +93,10 @@ fn fault(finding: &Finding) -> String {
     format!("{cause} at {} {}{lost}", culprit.role.id(), culprit.endpoint)
 }
 
-/// The time of the last packet, UTC.
-fn time_of_day(report: &Report) -> String {
-    let last_ns = report.watched.map_or(0, |watched| watched.last_ns);
-    let date = tcpwhy_core::filter::utc(last_ns);
+/// The time of day, UTC.
+fn time_of_day() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let date = tcpwhy_core::filter::utc(now.map_or(0, |now| now.as_nanos() as u64));
     date.split_once('T').map_or(date.clone(), |(_, time)| time.to_owned())
 }
 
@@ -126,6 +127,15 @@ fn limits(report: &Report, cost: &Cost) -> Vec<String> {
     parts
 }
 
+/// The page that a terminal shows before the first interval is over.
+pub fn waiting(interface: &str, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let name = format!("tcpwhy watch live:{}", printable(interface));
+    page.line(&look.paint(Paint::Bold, &name));
+    page.line("  capturing; Ctrl-C ends it and prints the whole report");
+    page.finish()
+}
+
 /// The page that a terminal shows.
 pub fn page(report: &Report, cost: &Cost, notes: &[String], look: &Look) -> String {
     let mut page = Page::new(look);
@@ -149,14 +159,14 @@ fn header(page: &mut Page<'_>, report: &Report, cost: &Cost) {
     let connections = counted(cost.open_connections, "connection", "connections");
     page.line(&format!(
         "{name}   {} UTC   the last {}",
-        time_of_day(report).trim_end_matches('Z'),
+        time_of_day().trim_end_matches('Z'),
         duration(length_ns)
     ));
     let mut parts = vec![exchanges(report), format!("{connections} open")];
     parts.push(format!("own CPU {} of one", share(cost.own_cpu_share)));
     let limits = limits(report, cost);
     if limits.is_empty() {
-        parts.push("nothing lost".into());
+        parts.push("no packet lost by the capture".into());
     }
     page.paragraph(None, &parts.join(" · "), 2);
     limits.iter().for_each(|limit| page.warning(limit));

@@ -13,6 +13,7 @@ mod watcher;
 pub use args::{EXAMPLES, Watch};
 
 use crate::error::Error;
+use crate::sandbox::{self, Watching};
 use crate::terminal;
 use files::Files;
 use metrics::Server;
@@ -24,12 +25,21 @@ use tcpwhy_live::privileges::{self, Capability};
 use tcpwhy_live::sys::process;
 use watcher::Watcher;
 
+/// Intervals in a window: each is kept, and all are summed up for each report.
+const INTERVALS_MAX: u64 = 1_000;
+
 /// Captures, shows each interval, and prints the whole at the end; the exit status says whether
 /// there are faults.
 ///
 /// # Errors
 /// Packets cannot be captured, what is to be watched is not there, or there was nothing to judge.
 pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
+    if asked.window.div_ceil(asked.interval) > INTERVALS_MAX {
+        return Err(Error::Window { intervals_max: INTERVALS_MAX });
+    }
+    if asked.filter.as_ref().is_some_and(|filter| !filter.window(0).is_all()) {
+        return Err(Error::WatchTimes);
+    }
     let target = Target::find(asked)?;
     let capture = Capture::open(&Wanted {
         interface: asked.interface.clone(),
@@ -49,6 +59,10 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let mut watcher = Watcher::new(asked, target, capture, look);
     watcher.keep(files);
     watcher.serve(server);
+    sandbox::confine_watch(&Watching {
+        folder: asked.write.as_deref(),
+        looks_into_process: asked.pid.is_some(),
+    });
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;

@@ -37,7 +37,13 @@ impl Target {
     pub fn find(asked: &Watch) -> Result<Self, Error> {
         let (netns, watched) = match (asked.pid, &asked.netns, &asked.container) {
             (Some(pid), ..) => (Netns::of_process(pid)?, Watched::Process(pid)),
-            (_, Some(name), _) => (Netns::find(name)?, Watched::Netns(name.clone())),
+            (_, Some(name), _) => {
+                let netns = Netns::find(name)?;
+                // A name comes before a number of a process.
+                let is_named = netns.name.as_ref() == Some(name);
+                let pid = name.parse().ok().filter(|_| !is_named);
+                (netns, pid.map_or_else(|| Watched::Netns(name.clone()), Watched::Process))
+            }
             (.., Some(id)) => {
                 let pid = container_process(id)?;
                 (Netns::of_process(pid)?, Watched::Container(id.clone(), pid))

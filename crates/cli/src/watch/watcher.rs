@@ -33,6 +33,29 @@ enum Output {
     Json,
 }
 
+/// How many frames were captured, and about how many passed.
+#[derive(Clone, Copy, Default)]
+struct Frames {
+    captured: f64,
+    passed: f64,
+}
+
+impl Frames {
+    fn add(&mut self, captured: f64, share: Share) {
+        self.captured += captured;
+        self.passed += captured / share.value();
+    }
+
+    fn with(&self, more: &Self) -> Self {
+        Self { captured: self.captured + more.captured, passed: self.passed + more.passed }
+    }
+
+    /// Share of those that passed; `None` where there was none.
+    fn share(&self) -> Option<f64> {
+        (self.captured > 0.0).then(|| self.captured / self.passed)
+    }
+}
+
 /// A watch under way.
 pub struct Watcher<'a> {
     asked: &'a Watch,
@@ -56,10 +79,12 @@ pub struct Watcher<'a> {
     own_cpu_share: f64,
     /// When connections that are not captured any more end for the analysis.
     leaves: Option<Instant>,
-    /// Share of the connections captured in the intervals of the window.
-    shares: VecDeque<f64>,
-    /// Sum over all intervals, and their number.
-    shares_sum: (f64, u32),
+    /// Share of the connections of which the frames that are handed over were captured.
+    share: Share,
+    /// Frames of the interval under way, of the intervals of the window, and of all.
+    frames: Frames,
+    window: VecDeque<Frames>,
+    all: Frames,
     /// What was said beside the reports.
     notes: Vec<String>,
     /// Why it has to end.
@@ -101,8 +126,10 @@ impl<'a> Watcher<'a> {
             cut: (began, process::cpu_time()),
             own_cpu_share: 0.0,
             leaves: None,
-            shares: VecDeque::with_capacity(intervals),
-            shares_sum: (0.0, 0),
+            share: Share::ALL,
+            frames: Frames::default(),
+            window: VecDeque::with_capacity(intervals),
+            all: Frames::default(),
             notes: Vec::new(),
             ended: None,
         }
@@ -127,6 +154,9 @@ impl<'a> Watcher<'a> {
     /// The kernel refuses, or what is found cannot be written.
     pub fn watch(&mut self, ending: &AtomicBool) -> Result<(), Error> {
         let end = self.asked.duration.map(|ns| self.began + Duration::from_nanos(ns));
+        if let Output::Screen(screen) = &mut self.output {
+            screen.show(&lines::waiting(&self.asked.interface, &self.look))?;
+        }
         while !ending.load(Ordering::Relaxed) && self.ended.is_none() {
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
@@ -154,6 +184,7 @@ impl<'a> Watcher<'a> {
             return;
         }
         self.sliding.take(&self.block);
+        self.frames.add(self.block.entries.len() as f64, self.share);
         let said = self.files.as_mut().and_then(|files| files.take(&self.block));
         said.into_iter().for_each(|text| self.note(text));
     }
@@ -165,10 +196,13 @@ impl<'a> Watcher<'a> {
             self.capture.set_share(share)?;
             if share.value() < captured.value() {
                 self.leaves = Some(Instant::now() + UNDER_WAY);
+            } else {
+                self.share = share;
             }
         }
         if self.leaves.is_some_and(|at| Instant::now() >= at) {
             self.leaves = None;
+            self.share = self.capture.share();
             let selection = self.capture.selection();
             self.sliding.keep_only(|flow| selection.has(flow));
         }
@@ -211,34 +245,36 @@ impl<'a> Watcher<'a> {
         self.own_cpu_share = spent.as_secs_f64() / (now - self.cut.0).as_secs_f64();
         self.cut = (now, cpu);
         let inputs = [self.input()];
-        let mean = self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64;
         let mut report = self.sliding.report(&inputs);
-        self.complete(&mut report, mean);
+        let frames = self.window.iter().fold(Frames::default(), |sum, it| sum.with(it));
+        self.complete(&mut report, frames.share().unwrap_or(self.share.value()));
         self.cut_out(&report);
         let cost = self.cost(false);
         if let Some((server, counters)) = &mut self.server {
-            let share = self.capture.share().value();
+            let share = self.share.value();
             counters.take(&self.sliding.whole(&inputs), 1.0 / share);
             server.show(counters.page(&report, &cost, share));
         }
-        match &mut self.output {
+        let is_read = match &mut self.output {
             Output::Screen(screen) => {
-                let page = lines::page(&report, &cost, &self.notes, &self.look);
-                screen.show(&page)?;
+                screen.show(&lines::page(&report, &cost, &self.notes, &self.look))?;
+                true
             }
-            Output::Lines => output::print(&lines::text(&report, &cost))?,
-            Output::Json => output::print(&lines::json(&report, &Beside { watch: cost })?)?,
+            Output::Lines => output::is_read(&lines::text(&report, &cost))?,
+            Output::Json => output::is_read(&lines::json(&report, &Beside { watch: cost })?)?,
+        };
+        if !is_read {
+            self.ended = Some("nobody reads the output any more".into());
         }
         Ok(())
     }
 
     fn note_share(&mut self) {
-        let share = self.capture.share().value();
-        if self.shares.len() == self.shares.capacity() {
-            self.shares.pop_front();
+        if self.window.len() == self.window.capacity() {
+            self.window.pop_front();
         }
-        self.shares.push_back(share);
-        self.shares_sum = (self.shares_sum.0 + share, self.shares_sum.1 + 1);
+        self.all = self.all.with(&self.frames);
+        self.window.push_back(std::mem::take(&mut self.frames));
     }
 
     fn input(&mut self) -> InputSummary {
@@ -285,8 +321,9 @@ impl<'a> Watcher<'a> {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.capture.drain(&mut self.block);
         self.take();
+        self.sliding.cut();
         self.note_share();
-        let mean = self.shares_sum.0 / f64::from(self.shares_sum.1);
+        let mean = self.all.share().unwrap_or(self.share.value());
         let inputs = [self.input()];
         let mut report = self.sliding.whole(&inputs);
         self.complete(&mut report, mean);
@@ -300,8 +337,10 @@ impl<'a> Watcher<'a> {
         if let Some(why) = &self.ended {
             eprintln!("tcpwhy: {why}; this is what was seen until then");
         }
-        if self.capture.share() == Share::LEAST {
-            eprintln!("tcpwhy: even {} of the connections cost more than --budget", mean);
+        let is_above = self.asked.budget.0.is_some_and(|budget| self.own_cpu_share > budget);
+        if is_above && self.capture.share() == Share::LEAST {
+            let least = Share::LEAST.scale();
+            eprintln!("tcpwhy: even one connection of {least} costs more than --budget");
         }
         if self.asked.json {
             output::print(&lines::json(&report, &Beside { watch: cost })?)?;

@@ -331,7 +331,9 @@ fn connections(page: &mut Page<'_>, report: &Report) {
     page.gap();
     let title = if all { "connections" } else { "worst connections" };
     let title = page.look.paint(Paint::Bold, title);
-    page.line(&format!("{title}   --connection N draws one"));
+    // Those of a running system are in no file.
+    let hint = if report.watched.is_some() { "" } else { "   --connection N draws one" };
+    page.line(&format!("{title}{hint}"));
     for (number, connection) in shown {
         let ends = format!("{} → {}", connection.client, connection.server);
         let wall = units::duration(connection.ledger.total_ns());

@@ -128,6 +128,20 @@ fn a_trouble_that_is_over_leaves_the_window() {
     assert!(blamed(&sliding.whole(&[])), "it happened all the same");
 }
 
+#[test]
+fn connections_that_are_not_captured_any_more_end_as_at_the_end_of_a_capture() {
+    for path in stored() {
+        let bytes = std::fs::read(&path).expect("a capture");
+        let (mut sliding, set) = sliding(&bytes, 1 << 20, 7);
+        let expected = essence(&sliding.whole(set.inputs()));
+        sliding.keep_only(|_| true);
+        sliding.keep_only(|_| false);
+        assert_eq!(sliding.open_connections(), 0);
+        let name = path.display();
+        assert_eq!(essence(&sliding.whole(set.inputs())), expected, "{name}");
+    }
+}
+
 /// The same capture, a long time after the stored ones.
 fn later(mut bytes: Vec<u8>) -> Vec<u8> {
     let word = |bytes: &[u8], at: usize| {

@@ -103,6 +103,10 @@ impl Capture {
             ANY => 0,
             name => packet::interface_index(fd, name).ok_or_else(unknown)?,
         };
+        if packet::interface_is_loopback(fd, &wanted.interface) {
+            // The filter drops what it sends, too; so the kernel need not show it (since Linux 4.20).
+            let _ = packet::set_int(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
+        }
         let selection = Selection::new(&wanted.ends, wanted.snap_bytes);
         attach(&socket, &selection)?;
         let blocks = (wanted.ring_bytes / BLOCK_BYTES).max(2);

@@ -197,10 +197,19 @@ pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
 
 /// Whether the interface `name` is up; `None` where there is none.
 pub fn interface_is_up(socket: BorrowedFd<'_>, name: &str) -> Option<bool> {
+    Some(interface_flags(socket, name)? & libc::IFF_UP != 0)
+}
+
+/// Whether the interface `name` sends to this machine only.
+pub fn interface_is_loopback(socket: BorrowedFd<'_>, name: &str) -> bool {
+    interface_flags(socket, name).is_some_and(|flags| flags & libc::IFF_LOOPBACK != 0)
+}
+
+fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> Option<i32> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
-    ok.then_some(i32::from(flags) & libc::IFF_UP != 0)
+    ok.then_some(i32::from(flags))
 }
 
 fn interface_request(

@@ -122,6 +122,10 @@ fn evidence(page: &mut Page<'_>, report: &Report, finding: &Finding, phrases: &P
     {
         page.labelled("in", &units::printable(&input.path));
     }
+    // Frames of a running system are in no file.
+    if report.watched.is_some() {
+        return;
+    }
     page.labelled("wireshark", &phrases::wireshark_filter(finding, first.frame.file()));
 }
 
