@@ -194,7 +194,7 @@ fn a_socket_that_is_not_read_overflows() {
     let line = line(&report, |line| line["subject"] == "receive_buffer");
     assert_eq!(line["reason"], "SOCKET_RCVBUFF");
     assert_eq!(line["process"]["pid"], std::process::id());
-    let by_socket = |it: &Value| it["name"] == "drops of socket 127.0.0.1:53";
+    let by_socket = |it: &Value| it["name"] == "socket:sk_drops";
     assert!(line["counters"].as_array().expect("counters").iter().any(by_socket));
     assert_eq!(status, Some(1));
 }
@@ -244,6 +244,32 @@ fn without_privileges_the_counters_still_tell() {
     assert!(text.contains("CAP_BPF and CAP_PERFMON"), "{text}");
     assert!(text.contains("HURTS  accept_queue_overflow"), "{text}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_interrupt_shows_what_is_known() {
+    let Some(place) = Place::new("interrupt") else { return };
+    let child = start(&["drops", "--netns", &place.0, "--for", "1h", "--json"]);
+    let id = rustix::process::Pid::from_child(&child);
+    // The handler is there before the hook is.
+    while !hook_is_held(child.id()) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_millis(200));
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("its output");
+    let report = checked(&output);
+    assert!((1..3_600_000_000_000).contains(&report["duration_ns"].as_u64().expect("a time")));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// Whether a process holds a BPF program.
+fn hook_is_held(pid: u32) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("it runs");
+    descriptors.flatten().any(|descriptor| {
+        let text = std::fs::read_to_string(descriptor.path()).unwrap_or_default();
+        text.contains("prog_id:")
+    })
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub enum State {
 }
 
 impl State {
-    fn from_kernel(number: u8) -> Option<Self> {
+    pub(crate) fn from_kernel(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Established,
             2 => Self::SynSent,

@@ -1,8 +1,10 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
+pub mod clock;
 pub mod options;
 pub mod packet;
 pub mod process;
+pub mod wait;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -26,8 +26,8 @@ const STEP: Duration = Duration::from_millis(50);
 /// The process or namespace asked for does not exist, or may not be looked into.
 pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
     terminal::interruptible();
-    let watch = Watch::start(&arguments.watched())?;
-    let report = observe(&watch, arguments)?;
+    let mut watch = Watch::start(&arguments.watched())?;
+    let report = observe(&mut watch, arguments)?;
     if arguments.json {
         output::print(&(serde_json::to_string_pretty(&document(&report))? + "\n"))?;
     } else {
@@ -39,17 +39,17 @@ pub fn run(arguments: &Drops) -> Result<ExitCode, Error> {
 }
 
 /// Waits to the end; a terminal shows what is known so far.
-fn observe(watch: &Watch, arguments: &Drops) -> Result<Report, Error> {
+fn observe(watch: &mut Watch, arguments: &Drops) -> Result<Report, Error> {
     let whole = Duration::from_nanos(arguments.for_ns);
     let interval = Duration::from_nanos(arguments.interval_ns).max(STEP);
     let mut screen = Screen::new(arguments.json);
     let waiting = Waiting::new(!screen.is_live() && !arguments.display.no_progress);
     waiting.tell("watching what the kernel drops (Ctrl-C: what is known)");
     let started = Instant::now();
-    let mut shown = started;
+    let mut shown: Option<Instant> = None;
     while started.elapsed() < whole && !terminal::is_interrupted() {
-        if screen.is_live() && shown.elapsed() >= interval {
-            shown = Instant::now();
+        if screen.is_live() && shown.is_none_or(|shown| shown.elapsed() >= interval) {
+            shown = Some(Instant::now());
             let look = terminal::look(&arguments.display, arguments.all);
             let left = whole.saturating_sub(started.elapsed());
             screen.show(&text::running(&watch.report(), left, &look))?;

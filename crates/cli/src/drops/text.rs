@@ -81,7 +81,10 @@ fn body(report: &Report, look: &Look, page: &mut Page) {
         let packets = counted(harmless, "harmless drop", "harmless drops");
         page.line(&look.paint(
             Paint::Dim,
-            &format!("{packets} (duplicates, closed connections, other hosts): --all shows them"),
+            &format!(
+                "{packets} (duplicates, closed connections, multicast, other hosts): \
+                 --all shows them"
+            ),
         ));
     }
 }
@@ -111,8 +114,8 @@ fn show(line: &Line, look: &Look, page: &mut Page) {
         Harm::CanHurt => ("can hurt", Paint::Warning),
         Harm::Harmless => ("harmless", Paint::Dim),
     };
-    let cause = line.cause.map(|cause| format!("  {}", cause.id())).unwrap_or_default();
-    page.line(&format!("{}{}", look.paint(paint, word), look.paint(Paint::Bold, &cause)));
+    let what = line.cause.map_or_else(|| line.subject.title(), |cause| cause.id());
+    page.line(&format!("{}  {}", look.paint(paint, word), look.paint(Paint::Bold, what)));
     page.paragraph(None, &format!("{}.", line.sentence), 2);
     let place = place(line);
     if !place.is_empty() {
@@ -164,7 +167,9 @@ fn place(line: &Line) -> Vec<String> {
 
 fn flow(drops: &tcpwhy_live::drops::FlowDrops) -> String {
     let protocol = match drops.flow.protocol {
+        0 => "IPv6 options ".to_owned(),
         1 => "ICMP ".to_owned(),
+        2 => "IGMP ".to_owned(),
         6 => "TCP ".to_owned(),
         17 => "UDP ".to_owned(),
         58 => "ICMPv6 ".to_owned(),

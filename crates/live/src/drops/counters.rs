@@ -1,7 +1,7 @@
 //! What the kernel counts of lost packets without hooks, per network namespace: `/proc/net` and
 //! netlink. Counters are named `GROUP:NAME` as nstat(8) and `conntrack -S` spell them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -18,6 +18,8 @@ pub(super) struct Snapshot {
     pub(super) counters: BTreeMap<String, u64>,
     /// Connection tracking; `None` where the kernel has none.
     pub(super) conntrack: Option<ConntrackUse>,
+    /// Addresses of its interfaces.
+    pub(super) addresses: BTreeSet<IpAddr>,
     /// Sockets that count what they drop, by their number.
     pub(super) sockets: BTreeMap<Key, Counting>,
 }
@@ -60,9 +62,14 @@ pub(super) fn read() -> Snapshot {
     pairs(&file("netstat"), counters);
     pairs(&file("snmp"), counters);
     columns(&file("snmp6"), counters);
-    conntrack(&file("stat/nf_conntrack"), counters);
-    // A namespace whose interfaces may not be listed has the other counters.
+    // What cannot be listed is missing; the other counters still tell.
     let _ = netlink::read(counters);
+    let _ = netlink::addresses(&mut snapshot.addresses);
+    match file("stat/nf_conntrack") {
+        // A kernel without CONFIG_NF_CONNTRACK_PROCFS.
+        text if text.is_empty() => drop(netlink::conntrack(counters)),
+        text => conntrack(&text, counters),
+    }
     snapshot.conntrack = conntrack_use();
     for name in ["udp", "udp6"] {
         snapshot.sockets.extend(udp(&file(name)));

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use tcpwhy_core::report::units::counted;
 
 use super::Watch;
-use super::counters::{self, Counting, Key, Snapshot};
+use super::counters::{self, Key, Snapshot};
 use super::line::{AcceptQueue, FLOWS_MAX, FlowDrops, Increase, Line};
-use super::owners::{self, Sockets};
-use super::subject::{COUNTERS, Subject};
+use super::owners::{self, Owner, Sockets};
+use super::subject::{COUNTERS, Harm, Subject};
 use crate::hooks::{Drop, Flow};
-use crate::process::Holders;
+use crate::process::{Holders, Process};
 
 const IPPROTO_TCP: u8 = 6;
 
@@ -22,9 +22,24 @@ struct Place {
     subject: Subject,
     reason: Option<String>,
     function: Option<String>,
-    /// The local socket, or the interface.
     socket: Option<SocketAddr>,
+    /// The process that holds the socket, where hooks saw the packets.
+    pid: Option<u32>,
     interface: Option<String>,
+}
+
+impl Place {
+    fn new(netns: u64, subject: Subject) -> Self {
+        Self {
+            netns,
+            subject,
+            reason: None,
+            function: None,
+            socket: None,
+            pid: None,
+            interface: None,
+        }
+    }
 }
 
 /// What is known of one line.
@@ -34,7 +49,11 @@ struct Found {
     by_hook: bool,
     /// Something waits for one of the packets.
     wanted: bool,
-    inode: Option<u32>,
+    /// One of the packets was more than an announcement to whoever may listen.
+    is_addressed: bool,
+    process: Option<Process>,
+    /// The interface that a counter names.
+    interface: Option<String>,
     accept_queue: Option<AcceptQueue>,
     flows: Vec<FlowDrops>,
     counters: Vec<Increase>,
@@ -57,27 +76,38 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
         .map(|(&inode, now)| (inode, increases(&watch.namespaces[&inode].1, now)))
         .collect();
     let sockets = sockets(watch, now, drops, &grown);
+    let holders = if sockets.is_empty() {
+        Holders::default()
+    } else {
+        Holders::read(watch.watched.pid.as_ref().map(std::slice::from_ref))
+    };
+    let none = BTreeMap::new();
     for drop in drops {
-        let none = BTreeMap::new();
         let netns = u64::from(drop.netns);
         let grown = grown.get(&netns).unwrap_or(&none);
-        add_drop(drop, grown, sockets.get(&netns), &mut found);
+        let owner = drop.flow.as_ref().and_then(|flow| sockets.get(&netns)?.of(flow));
+        let is_from_here = drop.flow.is_some_and(|flow| {
+            now.get(&netns).is_some_and(|now| now.addresses.contains(&flow.source.ip()))
+        });
+        let process = owner.and_then(|owner| owners::process(&holders, owner.inode));
+        add_drop(drop, grown, owner, process, is_from_here, &mut found);
     }
     for (&netns, grown) in &grown {
-        add_sockets(netns, &watch.namespaces[&netns].1, &now[&netns], grown, &mut found);
+        add_sockets(
+            (&watch.namespaces[&netns].1, &now[&netns]),
+            netns,
+            grown,
+            &holders,
+            &mut found,
+        );
         add_counters(netns, grown, &mut found);
     }
-    if watch.watched.netns.is_none() && watch.watched.pid.is_none() {
+    if watch.watches_all() {
         let by = counters::softnet().saturating_sub(watch.softnet_dropped);
         add_counter(0, "softnet:dropped", Subject::CpuBacklog, None, by, &mut found);
     }
-    let holders = if found.values().any(|it| it.inode.is_some()) {
-        Holders::read(watch.watched.pid.as_ref().map(std::slice::from_ref))
-    } else {
-        Holders::default()
-    };
     let mut lines: Vec<Line> =
-        found.into_iter().map(|(place, found)| line(watch, place, found, &holders)).collect();
+        found.into_iter().map(|(place, found)| line(watch, place, found)).collect();
     if watch.watched.pid.is_some() {
         lines.retain(|line| line.process.is_some());
     }
@@ -94,7 +124,10 @@ fn sockets(
 ) -> HashMap<u64, Sockets> {
     let mut found = HashMap::new();
     for (&inode, snapshot) in now {
-        let dropped = drops.iter().any(|drop| u64::from(drop.netns) == inode);
+        let dropped = drops.iter().any(|drop| {
+            let harm = Subject::of_reason(&drop.reason).harm(true);
+            u64::from(drop.netns) == inode && harm != Harm::Harmless
+        });
         if dropped || grown[&inode].keys().any(|name| subject_of(name).is_some()) {
             let udp = snapshot.sockets.iter().filter(|(key, _)| matches!(key, Key::Udp(_)));
             let udp = udp.map(|(_, socket)| (socket.local, socket.inode)).collect();
@@ -109,32 +142,35 @@ fn sockets(
 fn add_drop(
     drop: &Drop,
     grown: &BTreeMap<String, u64>,
-    sockets: Option<&Sockets>,
+    owner: Option<Owner>,
+    process: Option<&Process>,
+    is_from_here: bool,
     found: &mut BTreeMap<Place, Found>,
 ) {
-    let mut subject = Subject::of_reason(&drop.reason);
+    let mut subject = Subject::of(&drop.reason, drop.function.as_deref());
     // The packet filter's hook drops for connection tracking too.
     let tracked = drop.function.as_deref().is_some_and(|name| name.contains("conntrack"));
     if subject == Subject::Filter && (tracked || drop.function.as_deref() == Some("nf_hook_slow")) {
         subject = tracked_subject(grown).unwrap_or(subject);
     }
-    let owner = drop.flow.as_ref().and_then(|flow| sockets?.of(flow));
     let place = Place {
-        netns: drop.netns.into(),
-        subject,
         reason: Some(drop.reason.clone()),
         function: drop.function.clone(),
-        socket: owner.map(|(local, _)| local),
-        interface: None,
+        socket: owner.and_then(|owner| owner.service),
+        pid: process.map(|process| process.pid),
+        ..Place::new(drop.netns.into(), subject)
     };
     let line = found.entry(place).or_default();
     line.by_hook = true;
     line.packets += drop.packets;
-    line.inode = line.inode.or(owner.map(|(_, inode)| inode));
+    line.process = process.cloned();
+    // Strangers knock at every host: a SYN or datagram from outside for which no socket is there is
+    // missed by nobody here.
+    line.is_addressed |= drop.flow.is_none_or(|flow| !is_announcement(&flow));
+    let is_ours = owner.is_some() || is_from_here;
     line.wanted |= match drop.protocol {
-        IPPROTO_TCP => drop.syns + drop.with_data > 0,
-        // Multicast is announced to whoever may listen.
-        _ => drop.flow.is_some_and(|flow| !is_announcement(&flow)),
+        IPPROTO_TCP => drop.with_data > 0 || (drop.syns > 0 && is_ours),
+        _ => is_ours && drop.flow.is_some_and(|flow| !is_announcement(&flow)),
     };
     if let Some(flow) = drop.flow {
         let (packets, syns, with_data) = (drop.packets, drop.syns, drop.with_data);
@@ -163,10 +199,10 @@ fn is_announcement(flow: &Flow) -> bool {
 
 /// Listeners and UDP sockets that dropped by their own count.
 fn add_sockets(
+    (then, now): (&Snapshot, &Snapshot),
     netns: u64,
-    then: &Snapshot,
-    now: &Snapshot,
     grown: &BTreeMap<String, u64>,
+    holders: &Holders,
     found: &mut BTreeMap<Place, Found>,
 ) {
     let overflows = grown.contains_key("TcpExt:ListenOverflows");
@@ -179,37 +215,28 @@ fn add_sockets(
             Key::Udp(_) => Subject::ReceiveBuffer,
         };
         if by > 0 {
-            add_socket(netns, subject, socket, by, found);
+            let line = line_of_socket(netns, subject, socket.local, found);
+            // What the hook saw is part of what the socket counted.
+            line.packets = line.packets.max(by);
+            line.wanted = true;
+            line.process = owners::process(holders, socket.inode).cloned();
+            line.accept_queue = socket.queue;
+            line.counters.push(Increase { name: "socket:sk_drops".into(), by });
         }
     }
 }
 
-fn add_socket(
+/// The line that the hook made for a socket, or a new one.
+fn line_of_socket(
     netns: u64,
     subject: Subject,
-    socket: &Counting,
-    by: u64,
+    local: SocketAddr,
     found: &mut BTreeMap<Place, Found>,
-) {
-    let is_same = |place: &Place| {
-        (place.netns, place.subject, place.socket) == (netns, subject, Some(socket.local))
-    };
-    let place = found.keys().find(|place| is_same(place)).cloned();
-    let place = place.unwrap_or(Place {
-        netns,
-        subject,
-        reason: None,
-        function: None,
-        socket: Some(socket.local),
-        interface: None,
-    });
-    let line = found.entry(place).or_default();
-    // What the hook saw is part of what the socket counted.
-    line.packets = line.packets.max(by);
-    line.wanted = true;
-    line.inode = Some(socket.inode);
-    line.accept_queue = socket.queue;
-    line.counters.push(Increase { name: format!("drops of socket {}", socket.local), by });
+) -> &mut Found {
+    let wanted = (netns, subject, Some(local));
+    let place = found.keys().find(|it| (it.netns, it.subject, it.socket) == wanted).cloned();
+    let fresh = Place { socket: Some(local), ..Place::new(netns, subject) };
+    found.entry(place.unwrap_or(fresh)).or_default()
 }
 
 fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<Place, Found>) {
@@ -253,17 +280,18 @@ fn add_counter(
     });
     if let Some((_, line)) = same.max_by_key(|(_, line)| line.packets) {
         line.counters.push(increase);
+        line.interface = line.interface.take().or(interface);
         return;
     }
-    let place = Place { netns, subject, reason: None, function: None, socket: None, interface };
+    let place = Place { interface, ..Place::new(netns, subject) };
     let line = found.entry(place).or_default();
     // Entries that make room for a new flow are no packets.
     line.packets = if name == "conntrack:early_drop" { 0 } else { by };
-    line.wanted = true;
+    line.wanted = subject.is_waited_for();
     line.counters.push(increase);
 }
 
-fn line(watch: &Watch, place: Place, mut found: Found, holders: &Holders) -> Line {
+fn line(watch: &Watch, place: Place, mut found: Found) -> Line {
     found.flows.sort_by_key(|flow| (std::cmp::Reverse(flow.packets), flow.flow));
     let flows_omitted = found.flows.len().saturating_sub(FLOWS_MAX) as u64;
     found.flows.truncate(FLOWS_MAX);
@@ -275,21 +303,26 @@ fn line(watch: &Watch, place: Place, mut found: Found, holders: &Holders) -> Lin
         None if own(place.netns) => None,
         None => Some(format!("net:[{}]", place.netns)),
     };
+    let harm = if found.by_hook && !found.is_addressed {
+        Harm::Harmless
+    } else {
+        place.subject.harm(found.wanted)
+    };
     Line {
-        harm: place.subject.harm(found.wanted),
+        harm,
         subject: place.subject,
         cause: place.subject.cause(),
         packets: found.packets,
         by_hook: found.by_hook,
         sentence: sentence(&place, &found),
-        change: place.subject.change(),
-        process: found.inode.and_then(|inode| owners::process(holders, inode)),
+        change: if harm == Harm::Harmless { "" } else { place.subject.change() },
+        process: found.process,
         reason: place.reason,
         function: place.function,
         netns,
         socket: place.socket,
         accept_queue: found.accept_queue,
-        interface: place.interface,
+        interface: place.interface.or(found.interface),
         flows: found.flows,
         flows_omitted,
         counters: found.counters,
@@ -315,4 +348,65 @@ fn sentence(place: &Place, found: &Found) -> String {
         text += &format!(" ({waiting} wait, the backlog is {backlog})");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(counters: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        counters.iter().map(|&(name, by)| (name.to_owned(), by)).collect()
+    }
+
+    #[test]
+    fn a_full_table_is_told_from_a_failed_insertion() {
+        let full = grown(&[("conntrack:drop", 24)]);
+        assert_eq!(tracked_subject(&full), Some(Subject::ConntrackFull));
+        let failed = grown(&[("conntrack:drop", 3), ("conntrack:insert_failed", 3)]);
+        assert_eq!(tracked_subject(&failed), Some(Subject::ConntrackInsert));
+        assert_eq!(tracked_subject(&grown(&[("conntrack:invalid", 3)])), None);
+    }
+
+    #[test]
+    fn counters_alone_make_a_line_of_their_own() {
+        let mut found = BTreeMap::new();
+        let counters =
+            [("dev eth0 rx_dropped", 5), ("qdisc eth0 fq drops", 7), ("conntrack:early_drop", 2)];
+        add_counters(1, &grown(&counters), &mut found);
+        let lines: Vec<_> = found
+            .iter()
+            .map(|(place, line)| (place.subject, place.interface.as_deref(), line.packets))
+            .collect();
+        let wanted = [
+            (Subject::ConntrackFull, None, 0),
+            (Subject::Qdisc, Some("eth0"), 7),
+            (Subject::Interface, Some("eth0"), 5),
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn what_connection_tracking_drops_is_not_a_rule_of_the_filter() {
+        let mut found = BTreeMap::new();
+        let drop = Drop {
+            reason: "NETFILTER_DROP".into(),
+            function: Some("nf_hook_slow".into()),
+            flow: None,
+            protocol: IPPROTO_TCP,
+            ethertype: 0x0800,
+            netns: 1,
+            packets: 24,
+            bytes: 1_440,
+            syns: 24,
+            with_data: 0,
+            first_ns: 1,
+            last_ns: 2,
+        };
+        let counters = grown(&[("conntrack:drop", 24)]);
+        add_drop(&drop, &counters, None, None, false, &mut found);
+        add_counters(1, &counters, &mut found);
+        let (place, line) = found.first_key_value().expect("a line");
+        assert_eq!((found.len(), place.subject), (1, Subject::ConntrackFull));
+        assert_eq!((line.packets, line.wanted, line.counters.len()), (24, false, 1));
+    }
 }

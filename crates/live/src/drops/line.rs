@@ -36,7 +36,7 @@ pub struct Line {
     pub process: Option<Process>,
     /// Network interface and queue, where counters name one.
     pub interface: Option<String>,
-    /// Flows, the most dropped first; at most [`FLOWS_MAX`].
+    /// Flows, the most dropped first; at most ten.
     pub flows: Vec<FlowDrops>,
     /// Flows beyond those.
     pub flows_omitted: u64,

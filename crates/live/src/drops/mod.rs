@@ -78,6 +78,10 @@ pub struct Namespace {
 }
 
 impl Watch {
+    fn watches_all(&self) -> bool {
+        self.watched.netns.is_none() && self.watched.pid.is_none()
+    }
+
     /// Attaches the hook, where that is possible, and reads the counters.
     ///
     /// # Errors
@@ -90,7 +94,8 @@ impl Watch {
         };
         let own = Netns::own();
         let only = only.map(|netns| if netns.inode == own.inode { own } else { netns });
-        let scope = Scope { netns: only.as_ref().and_then(|netns| netns.inode.try_into().ok()) };
+        let netns = only.as_ref().and_then(|netns| netns.inode.try_into().ok());
+        let scope = Scope { netns, ..Scope::default() };
         let (session, missing) = Session::open(&[HookKind::Drop], &scope);
         let mut namespaces = BTreeMap::new();
         let is_only = only.is_some();
@@ -109,8 +114,14 @@ impl Watch {
         Ok(Self { started, watched, session, missing, namespaces, softnet_dropped })
     }
 
-    /// What was dropped since the start. Of a namespace that is gone the counters are gone too.
-    pub fn report(&self) -> Report {
+    /// What was dropped since the start. Of a namespace that is gone the counters are gone too; one
+    /// that was made since counts from its making.
+    pub fn report(&mut self) -> Report {
+        if self.watches_all() {
+            for netns in Netns::all() {
+                self.namespaces.entry(netns.inode).or_insert((netns, Snapshot::default()));
+            }
+        }
         let now: BTreeMap<u64, Snapshot> = self
             .namespaces
             .iter()

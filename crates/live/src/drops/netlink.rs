@@ -1,14 +1,24 @@
-//! Interfaces and their queues, by netlink (rtnetlink(7)). Read first: linux/if_link.h,
-//! linux/gen_stats.h.
+//! Interfaces, their queues, and connection tracking, by netlink (rtnetlink(7)). Read first:
+//! linux/if_link.h, linux/gen_stats.h, linux/netfilter/nfnetlink_conntrack.h.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 const NETLINK_ROUTE: i32 = 0;
+const NETLINK_NETFILTER: i32 = 12;
+/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS_CPU`.
+const CTNETLINK_GET_STATS_CPU: u16 = 1 << 8 | 4;
+/// `struct nfgenmsg`.
+const NFGENMSG_BYTES: usize = 4;
+/// `enum ctattr_stats_cpu` (linux/netfilter/nfnetlink_conntrack.h).
+const CONNTRACK_STATS: [(u16, &str); 5] =
+    [(4, "invalid"), (8, "insert"), (9, "insert_failed"), (10, "drop"), (11, "early_drop")];
 const RTM_GETLINK: u16 = 18;
+const RTM_GETADDR: u16 = 22;
 const RTM_GETQDISC: u16 = 38;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const NLMSG_ERROR: u16 = 2;
@@ -18,6 +28,10 @@ const NLMSG_HEADER_BYTES: usize = 16;
 const LINK_BYTES: usize = 16;
 /// `struct tcmsg`.
 const QDISC_BYTES: usize = 20;
+/// `struct ifaddrmsg`.
+const ADDRESS_BYTES: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_STATS64: u16 = 23;
 const TCA_KIND: u16 = 1;
@@ -34,13 +48,14 @@ const LINK_DROPS: [(usize, &str); 6] = [
     (15, "rx_missed_errors"),
 ];
 
-/// Adds the counters of the calling thread's namespace: `dev NAME COUNTER`, `qdisc NAME KIND drops`.
+/// Adds the counters of the calling thread's namespace: `dev NAME COUNTER` and
+/// `qdisc NAME KIND drops`.
 ///
 /// # Errors
 /// The kernel refuses to list them.
 pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
     let mut names = BTreeMap::new();
-    dump(RTM_GETLINK, LINK_BYTES, |message| {
+    dump(NETLINK_ROUTE, RTM_GETLINK, LINK_BYTES, |message| {
         let Some(index) = word(message, 4) else { return };
         let Some(name) = attribute(&message[LINK_BYTES..], IFLA_IFNAME).and_then(text) else {
             return;
@@ -54,7 +69,7 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
         }
         names.insert(index, name);
     })?;
-    dump(RTM_GETQDISC, QDISC_BYTES, |message| {
+    dump(NETLINK_ROUTE, RTM_GETQDISC, QDISC_BYTES, |message| {
         let Some(name) = word(message, 4).and_then(|index| names.get(&index)) else { return };
         let attributes = &message[QDISC_BYTES..];
         let kind = attribute(attributes, TCA_KIND).and_then(text).unwrap_or_default();
@@ -69,8 +84,43 @@ pub(super) fn read(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
     })
 }
 
-fn dump(kind: u16, body_bytes: usize, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-    let protocol = Some(Protocol::from(NETLINK_ROUTE));
+/// Adds the addresses of the calling thread's namespace.
+///
+/// # Errors
+/// The kernel refuses to list them.
+pub(super) fn addresses(found: &mut BTreeSet<IpAddr>) -> io::Result<()> {
+    dump(NETLINK_ROUTE, RTM_GETADDR, ADDRESS_BYTES, |message| {
+        let attributes = &message[ADDRESS_BYTES..];
+        let local = attribute(attributes, IFA_LOCAL).or_else(|| attribute(attributes, IFA_ADDRESS));
+        let Some(bytes) = local else { return };
+        found.extend(<[u8; 4]>::try_from(bytes).map(IpAddr::from));
+        found.extend(<[u8; 16]>::try_from(bytes).map(IpAddr::from));
+    })
+}
+
+/// Adds what connection tracking counts, as `conntrack -S` names it.
+///
+/// # Errors
+/// The kernel has no connection tracking, or the caller no `CAP_NET_ADMIN`.
+pub(super) fn conntrack(counters: &mut BTreeMap<String, u64>) -> io::Result<()> {
+    dump(NETLINK_NETFILTER, CTNETLINK_GET_STATS_CPU, NFGENMSG_BYTES, |message| {
+        for (kind, name) in CONNTRACK_STATS {
+            let value = attribute(&message[NFGENMSG_BYTES..], kind).and_then(|it| word(it, 0));
+            if let Some(value) = value {
+                let value = u64::from(u32::from_be(value));
+                *counters.entry(format!("conntrack:{name}")).or_default() += value;
+            }
+        }
+    })
+}
+
+fn dump(
+    protocol: i32,
+    kind: u16,
+    body_bytes: usize,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<()> {
+    let protocol = Some(Protocol::from(protocol));
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, protocol)?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut request = vec![0; NLMSG_HEADER_BYTES + body_bytes];
@@ -135,6 +185,22 @@ mod tests {
         read(&mut counters).unwrap();
         assert!(counters.contains_key("dev lo rx_dropped"), "{counters:?}");
         assert!(counters.contains_key("qdisc lo noqueue drops"), "{counters:?}");
+    }
+
+    #[test]
+    fn the_loopback_address_is_local() {
+        let mut found = BTreeSet::new();
+        addresses(&mut found).unwrap();
+        assert!(found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
+    }
+
+    #[test]
+    fn connection_tracking_has_counters() {
+        let mut counters = BTreeMap::new();
+        match conntrack(&mut counters) {
+            Ok(()) => assert!(counters.contains_key("conntrack:insert_failed"), "{counters:?}"),
+            Err(error) => println!("skipped: connection tracking cannot be asked here: {error}"),
+        }
     }
 
     #[test]

@@ -155,8 +155,19 @@ impl Subject {
         }
     }
 
-    /// How much it hurts; `wanted` is whether something waits for one of the packets: a SYN, data
-    /// of TCP, or a datagram.
+    /// The same. Where the kernel gives no reason the function tells for queues of interfaces, of
+    /// which the older ones drop without one.
+    pub fn of(reason: &str, function: Option<&str>) -> Self {
+        match Self::of_reason(reason) {
+            Self::Unspecified if function.is_some_and(|name| name.ends_with("_enqueue")) => {
+                Self::Qdisc
+            }
+            subject => subject,
+        }
+    }
+
+    /// How much it hurts; `wanted` is whether something waits for one of the packets: data of TCP,
+    /// or a SYN or datagram from or to a socket of this host.
     pub fn harm(self, wanted: bool) -> Harm {
         match self {
             Self::AcceptQueue | Self::SynQueue | Self::ConntrackFull | Self::ConntrackInsert => {
@@ -199,6 +210,44 @@ impl Subject {
         })
     }
 
+    /// A name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::AcceptQueue => "accept queue full",
+            Self::SynQueue | Self::SynCookies => "SYN queue full",
+            Self::ConntrackFull => "connection tracking table full",
+            Self::ConntrackInsert => "connection tracking cannot insert",
+            Self::Filter => "packet filter",
+            Self::ReceiveBuffer => "receive buffer full",
+            Self::SocketBacklog => "socket backlog full",
+            Self::Memory => "socket memory",
+            Self::ReceiveWindow => "beyond the receive window",
+            Self::Checksum => "wrong checksum",
+            Self::Malformed => "malformed packet",
+            Self::Qdisc => "interface queue full",
+            Self::CpuBacklog => "CPU backlog full",
+            Self::Interface => "interface",
+            Self::Route => "no route",
+            Self::ReversePath => "reverse path filter",
+            Self::Neighbour => "next hop unreachable",
+            Self::TooBig => "larger than the MTU",
+            Self::Fragment => "fragments",
+            Self::Program => "program or security module",
+            Self::NoSocket => "nothing listens",
+            Self::Unacceptable => "segment unacceptable",
+            Self::Stale => "duplicates and closed connections",
+            Self::NotForUs => "not for this host",
+            Self::Unspecified => "no reason given",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether a counter that shows it shows that something waits for a packet. What has no route
+    /// is an error to the sender at once.
+    pub(super) fn is_waited_for(self) -> bool {
+        !matches!(self, Self::Route | Self::TooBig)
+    }
+
     /// What was dropped and why, after "N packets were dropped: ".
     pub fn why(self) -> &'static str {
         match self {
@@ -207,9 +256,10 @@ impl Subject {
             Self::SynCookies => "the SYN queue is full, SYNs are answered with cookies",
             Self::ConntrackFull => "the connection tracking table is full",
             Self::ConntrackInsert => {
-                "connection tracking could not insert a new flow (two packets of it raced)"
+                "connection tracking could not insert a new flow: address translation found no \
+                 free port, or two packets of the flow raced"
             }
-            Self::Filter => "a rule of the packet filter (iptables, nftables)",
+            Self::Filter => "a rule of the packet filter (iptables, nftables) says so",
             Self::ReceiveBuffer => "the socket's receive buffer is full",
             Self::SocketBacklog => "the socket was busy and its backlog is full",
             Self::Memory => "the kernel is short of memory for sockets",
@@ -220,17 +270,17 @@ impl Subject {
             Self::CpuBacklog => "a CPU's backlog of received packets is full",
             Self::Interface => "the interface could not take it",
             Self::Route => "there is no route, or an address that is not routed",
-            Self::ReversePath => "the reverse path filter: no route back to the source that way",
+            Self::ReversePath => "the reverse path filter found no route back to the source",
             Self::Neighbour => "the next hop does not answer ARP or neighbour discovery",
             Self::TooBig => "larger than the MTU of the next link",
             Self::Fragment => "fragments that could not be put together",
-            Self::Program => "a program of tc, XDP, a control group or a security module",
+            Self::Program => "a program of tc, XDP, a control group or a security module says so",
             Self::NoSocket => "nothing listens there",
             Self::Unacceptable => "TCP found the segment unacceptable",
             Self::Stale => "duplicates, or packets of a closed connection",
             Self::NotForUs => "for another host or protocol",
             Self::Unspecified => "the kernel gives no reason",
-            Self::Other => "see the reason",
+            Self::Other => "the kernel's reason is below",
         }
     }
 
@@ -250,8 +300,9 @@ impl Subject {
                  nf_conntrack_tcp_timeout_established, or exempt the traffic (notrack)"
             }
             Self::ConntrackInsert => {
-                "for DNS: `options single-request-reopen`, or a local cache; else exempt the \
-                 traffic (notrack)"
+                "with SNAT or masquerading: more addresses or ports to translate to, \
+                 `fully-random`; for DNS: `options single-request-reopen` or a local cache; or \
+                 exempt the traffic (notrack)"
             }
             Self::Filter => {
                 "find the rule: `iptables-save -c`, `nft list ruleset`; is the drop meant?"
@@ -296,7 +347,7 @@ impl Subject {
 }
 
 /// Counters that show a kind of drop, without the hooks.
-pub(super) const COUNTERS: [(&str, Subject); 31] = [
+pub(super) const COUNTERS: [(&str, Subject); 34] = [
     ("TcpExt:ListenOverflows", Subject::AcceptQueue),
     ("TcpExt:TCPFastOpenListenOverflow", Subject::AcceptQueue),
     ("TcpExt:TCPReqQFullDrop", Subject::SynQueue),
@@ -323,6 +374,9 @@ pub(super) const COUNTERS: [(&str, Subject); 31] = [
     ("Ip:InAddrErrors", Subject::Route),
     ("Ip:OutNoRoutes", Subject::Route),
     ("IpExt:InNoRoutes", Subject::Route),
+    ("Ip6:InHdrErrors", Subject::Malformed),
+    ("Ip6:OutNoRoutes", Subject::Route),
+    ("Ip6:InNoRoutes", Subject::Route),
     ("TcpExt:IPReversePathFilter", Subject::ReversePath),
     ("Ip:ReasmFails", Subject::Fragment),
     ("Ip:FragFails", Subject::TooBig),
@@ -340,6 +394,8 @@ mod tests {
         assert_eq!(filter.harm(true), Harm::Hurts);
         assert_eq!(filter.harm(false), Harm::CanHurt);
         assert_eq!(Subject::of_reason("TCP_OLD_ACK").harm(true), Harm::Harmless);
+        assert_eq!(Subject::of("NOT_SPECIFIED", Some("tbf_enqueue")), Subject::Qdisc);
+        assert_eq!(Subject::of("NOT_SPECIFIED", Some("tcp_v4_rcv")), Subject::Unspecified);
         assert_eq!(Subject::of_reason("A_REASON_OF_TOMORROW"), Subject::Other);
     }
 

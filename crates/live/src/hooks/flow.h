@@ -22,8 +22,9 @@ INLINE u32 netns_of(struct sock *sk) {
     return READ(READ(sk->__sk_common.skc_net.net)->ns.inum);
 }
 
-// Fills in the ends of a socket, its own end as the source. False where it is no IP socket.
-INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
+// Fills in the ends of a request for a connection, its own end as the source: the fields that it
+// shares with a socket. False where it is not of IP.
+INLINE int flow_of_request(struct sock *sk, struct flow *flow) {
     u16 family = READ(sk->__sk_common.skc_family);
     if (family == AF_INET_) {
         flow->ip_version = 4;
@@ -38,8 +39,45 @@ INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
     }
     flow->source_port = READ(sk->__sk_common.skc_num);
     flow->destination_port = BE16(READ(sk->__sk_common.skc_dport));
+    flow->protocol = IPPROTO_TCP_;
     flow->netns = netns_of(sk);
     return 1;
+}
+
+// The same of a TCP socket. One that is closing has given its number back and still knows its port.
+INLINE int flow_of_sock(struct sock *sk, struct flow *flow) {
+    if (!flow_of_request(sk, flow))
+        return 0;
+    if (flow->source_port == 0)
+        flow->source_port = BE16(READ(((struct inet_sock *)sk)->inet_sport));
+    return 1;
+}
+
+// Whether the connection of a socket is one of those that are looked at: the same at both ends. It
+// is called for each event and reads the socket without a helper; `sk` has to be an argument of the
+// tracepoint. `Flow::is_sampled` in flow.rs computes the same.
+INLINE int is_sampled(struct sock *sk) {
+    if (scope_sample_shift == 0)
+        return 1;
+    u32 hash = (u16)(sk->__sk_common.skc_dport ^ BE16(sk->__sk_common.skc_num));
+    if (sk->__sk_common.skc_family == AF_INET6_) {
+        u32 *peer = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
+        u32 *own = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32;
+        hash ^= peer[0] ^ peer[1] ^ peer[2] ^ peer[3] ^ own[0] ^ own[1] ^ own[2] ^ own[3];
+    } else {
+        hash ^= sk->__sk_common.skc_daddr ^ sk->__sk_common.skc_rcv_saddr;
+    }
+    return hash * 0x9e3779b1 >> (32 - scope_sample_shift) == 0;
+}
+
+// Sockets of TCP in the namespace that is looked at.
+INLINE int is_tcp_in_scope(struct sock *sk) {
+    u16 family = READ(sk->__sk_common.skc_family);
+    if (family != AF_INET_ && family != AF_INET6_)
+        return 0;
+    if (READ(sk->sk_protocol) != IPPROTO_TCP_)
+        return 0;
+    return scope_netns == 0 || scope_netns == netns_of(sk);
 }
 
 INLINE int in_scope(u32 netns) {

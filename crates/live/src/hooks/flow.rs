@@ -19,6 +19,30 @@ pub struct Flow {
     pub protocol: u8,
 }
 
+/// One connection in 65,536.
+pub(super) const SAMPLE_SHIFT_MAX: u32 = 16;
+
+impl Flow {
+    /// Whether a connection is one of those that hooks with this [`sample_shift`] look at. The
+    /// order of its ends does not matter.
+    ///
+    /// [`sample_shift`]: super::Scope::sample_shift
+    pub fn is_sampled(&self, sample_shift: u32) -> bool {
+        let shift = sample_shift.min(SAMPLE_SHIFT_MAX);
+        let address = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => u32::from_ne_bytes(ip.octets()),
+            IpAddr::V6(ip) => {
+                let octets = ip.octets();
+                let words = octets.as_chunks::<4>().0.iter();
+                words.fold(0, |sum, word| sum ^ u32::from_ne_bytes(*word))
+            }
+        };
+        let port = u32::from((self.source.port() ^ self.destination.port()).to_be());
+        let hash = address(self.source.ip()) ^ address(self.destination.ip()) ^ port;
+        shift == 0 || hash.wrapping_mul(0x9e37_79b1) >> (32 - shift) == 0
+    }
+}
+
 /// A flow with the namespace that it was seen in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Seen {
@@ -70,6 +94,13 @@ impl Fields<'_> {
             protocol,
         });
         Seen { flow, protocol, ethertype, netns }
+    }
+
+    /// Text that ends at its first zero byte.
+    pub(super) fn text<const N: usize>(&mut self) -> String {
+        let bytes: [u8; N] = self.take();
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(N);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 }
 

@@ -15,6 +15,25 @@
 //! Nothing is pinned: programs, maps and links are descriptors of this process, and the kernel
 //! removes them when it ends, also when it is killed.
 //!
+//! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
+//!
+//! - `drop` (kfree_skb, Linux 5.17): packets dropped, by reason, function and flow. It does not see
+//!   the SYN that a full listener ignores: to the kernel that is no drop.
+//! - `retransmit` (tcp_retransmit_skb, tcp_retransmit_synack): segments sent again, by connection
+//!   and kind.
+//! - `unread` (sk_data_ready, sock_recv_length): how long data lay unread, by socket and reader. It
+//!   does not see readers that use `splice`.
+//! - `sndbuf_wait` (tcp_sendmsg_locked, Linux 6.15; sock_send_length): waits for send-buffer
+//!   memory, by socket and sender. It does not see senders that poll before each call.
+//! - `state` (inet_sock_set_state): connections that open and close, with their owner; that of an
+//!   accepted connection is known when it is closed.
+//! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
+//!   does not see programs of 32 bits, nor io_uring.
+//!
+//! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
+//! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
+//! what they cost.
+//!
 //! Counts that may grow by 100,000 a second are kept in maps in the kernel. A map that is full, or
 //! a ring that was read too late, is counted in [`Summary::lost`].
 
@@ -23,52 +42,112 @@ mod drop;
 pub mod established;
 mod flow;
 mod object;
+mod options;
 mod program;
+mod retransmit;
+mod sndbuf_wait;
+mod state;
 mod symbols;
 mod unavailable;
+mod unread;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use std::{fs, io};
 
 use aya::{Btf, Endianness};
 use serde::Serialize;
 
 pub use drop::Drop;
 pub use flow::Flow;
+pub use options::{Call, What};
 pub use program::BUILT;
+pub use retransmit::Retransmits;
+pub use sndbuf_wait::SndbufWait;
+pub use state::StateChange;
 pub use unavailable::{Lack, Unavailable};
+pub use unread::Unread;
 
+pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
+use crate::sys::wait;
 use object::Object;
+use symbols::Functions;
 
 /// A kind of hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookKind {
-    /// Packets that the kernel drops, by reason, place and flow.
+    /// Packets that the kernel drops, by reason, place and flow: [`Summary::drops`].
     Drop,
+    /// Segments that are sent again, by connection and kind: [`Summary::retransmits`].
+    Retransmit,
+    /// How long received data lay unread, by socket: [`Summary::unread`].
+    Unread,
+    /// Waits of a sender for send-buffer memory, by socket: [`Summary::sndbuf_waits`].
+    SndbufWait,
+    /// Connections that open and close: [`Record::State`].
+    State,
+    /// `setsockopt`, `bind` and `listen` calls of [`Scope::pids`]: [`Record::Call`].
+    Options,
+}
+
+impl HookKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Drop, Self::Retransmit, Self::Unread, Self::SndbufWait, Self::State, Self::Options];
 }
 
 /// What the hooks look at; empty fields ask for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Inode of the only network namespace to look at.
+    /// Inode of the only network namespace to look at. [`HookKind::Options`] ignores it.
     pub netns: Option<u32>,
+    /// Processes. [`HookKind::Options`] looks at these and no others; of
+    /// [`HookKind::Unread`] and [`HookKind::SndbufWait`] the summary has only sockets that one of
+    /// them used last, and of [`HookKind::State`] only changes by one of them are returned. Drops
+    /// and retransmissions happen outside of processes and are not selected.
+    pub pids: Vec<u32>,
+    /// [`HookKind::Unread`] and [`HookKind::SndbufWait`], which run at each receive and send call,
+    /// look at one of 2 to the power of this many connections: those that [`Flow::is_sampled`]
+    /// names, the same at both ends.
+    pub sample_shift: u32,
 }
 
 /// Hooks that are attached. They are detached when this is dropped.
 #[derive(Default)]
 pub struct Session {
     hooks: BTreeMap<HookKind, Object>,
+    scope: Scope,
     /// Values of `enum skb_drop_reason` of the running kernel.
     reasons: BTreeMap<u32, String>,
+    functions: Functions,
 }
 
-/// What the hooks counted since the session was opened.
+/// What happened once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// A connection or listener opened or closed.
+    State(StateChange),
+    /// A process set up a socket.
+    Call(Call),
+}
+
+/// What the hooks counted since the session was opened, by flow. Of each flow the source is this
+/// host's end (of [`Drop`]: the sender of the packet), so that the connection of a capture with
+/// these two ends, in either order, is the same one.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Summary {
     /// Dropped packets.
     pub drops: Vec<Drop>,
-    /// Events that were seen by a hook and not counted for want of room.
+    /// Retransmissions.
+    pub retransmits: Vec<Retransmits>,
+    /// Received data that lay unread.
+    pub unread: Vec<Unread>,
+    /// Senders that waited for send-buffer memory.
+    pub sndbuf_waits: Vec<SndbufWait>,
+    /// Events that a hook saw and that were not counted or recorded for want of room.
     pub lost: BTreeMap<HookKind, u64>,
 }
 
@@ -83,25 +162,28 @@ impl Session {
         if let Some(lack) = unavailable::before_loading() {
             return none_of_them(lack);
         }
-        let Ok(bytes) = fs::read("/sys/kernel/btf/vmlinux") else {
-            return none_of_them(Lack::NoBtf);
-        };
+        let bytes = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
         let Ok(btf) = Btf::parse(&bytes, Endianness::default()) else {
             return none_of_them(Lack::NoBtf);
         };
         let reasons = btf::enum_names(&bytes, "skb_drop_reason");
-        let mut session = Self { hooks: BTreeMap::new(), reasons };
+        let mut session = Self { scope: scope.clone(), reasons, ..Self::default() };
         let mut missing = Vec::new();
         for &hook in kinds {
-            let Some(elf) = program::of(hook) else { continue };
-            match Object::load(elf, &btf, scope.netns.unwrap_or(0)) {
-                Ok(object) => {
-                    session.hooks.insert(hook, object);
-                }
+            match session.attach(hook, &btf) {
+                Ok(()) => {}
                 Err(words) => missing.push(Unavailable { hook, lack: Lack::Refused(words) }),
             }
         }
         (session, missing)
+    }
+
+    fn attach(&mut self, hook: HookKind, btf: &Btf) -> Result<(), String> {
+        let Some(elf) = program::of(hook) else { return Ok(()) };
+        let mut object = Object::load(elf, btf, &self.scope)?;
+        object.choose(&self.scope.pids)?;
+        self.hooks.insert(hook, object);
+        Ok(())
     }
 
     /// Whether a hook is attached.
@@ -109,18 +191,83 @@ impl Session {
         self.hooks.contains_key(&hook)
     }
 
+    /// Records of [`HookKind::State`] and [`HookKind::Options`] that came since the last call;
+    /// waits for one until `timeout`. The hooks keep about 10,000 records of each kind until they
+    /// are read.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn poll(&mut self, timeout: Duration) -> io::Result<Vec<Record>> {
+        let mut records = self.records();
+        if records.is_empty() {
+            let rings: Vec<BorrowedFd<'_>> =
+                self.hooks.values().filter_map(Object::readable).collect();
+            wait::readable(&rings, timeout)?;
+            records = self.records();
+        }
+        Ok(records)
+    }
+
+    fn records(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        let pids = &self.scope.pids;
+        for (&kind, object) in &mut self.hooks {
+            object.records(|bytes| match kind {
+                HookKind::State => {
+                    let change = state::parse(bytes);
+                    let wanted = change.filter(|it| chosen(pids, it.pid));
+                    records.extend(wanted.map(Record::State));
+                }
+                HookKind::Options => records.extend(options::parse(bytes).map(Record::Call)),
+                _ => {}
+            });
+        }
+        records
+    }
+
+    /// Removes counts of closed connections and of drops and retransmissions that had no event for
+    /// `idle`, which makes room in the kernel's tables. A session that runs for long calls it after
+    /// [`Self::summary`], whose counts then are of what was not removed.
+    pub fn forget(&mut self, idle: Duration) {
+        let idle = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let before_ns = monotonic_ns().saturating_sub(idle);
+        for (&kind, object) in &mut self.hooks {
+            match kind {
+                HookKind::Drop => drop::forget(object, before_ns),
+                HookKind::Retransmit => retransmit::forget(object, before_ns),
+                HookKind::Unread => unread::forget(object, before_ns),
+                HookKind::SndbufWait => sndbuf_wait::forget(object, before_ns),
+                HookKind::State | HookKind::Options => {}
+            }
+        }
+    }
+
     /// What was counted since the session was opened.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
+        let pids = &self.scope.pids;
         for (&kind, object) in &self.hooks {
             match kind {
-                HookKind::Drop => summary.drops = drop::read(object, &self.reasons),
+                HookKind::Drop => {
+                    summary.drops = drop::read(object, &self.reasons, &self.functions);
+                }
+                HookKind::Retransmit => summary.retransmits = retransmit::read(object),
+                HookKind::Unread => summary.unread = unread::read(object),
+                HookKind::SndbufWait => summary.sndbuf_waits = sndbuf_wait::read(object),
+                HookKind::State | HookKind::Options => {}
             }
             let lost = object.counter("lost");
             if lost > 0 {
                 summary.lost.insert(kind, lost);
             }
         }
+        summary.unread.retain(|it| chosen(pids, it.pid));
+        summary.sndbuf_waits.retain(|it| chosen(pids, Some(it.pid)));
         summary
     }
+}
+
+/// Whether a process is one of those asked for; all are where none is named.
+fn chosen(pids: &[u32], pid: Option<u32>) -> bool {
+    pids.is_empty() || pid.is_some_and(|pid| pids.contains(&pid))
 }

@@ -1,28 +1,60 @@
-//! A compiled hook in the kernel: loaded, attached, and its maps read. Maps are read as bytes, which
-//! the hook's folder turns into its record.
+//! A compiled hook in the kernel: loaded, attached, and its maps read. Maps are read as bytes,
+//! which the hook's folder turns into its record.
 
 use std::fmt::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use aya::maps::{Array, HashMap, MapData};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::Program;
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use super::Scope;
+use super::flow::SAMPLE_SHIFT_MAX;
+
 /// A hook in the kernel. Its programs are attached by descriptors of this process: the kernel
 /// detaches them when the process ends, however it ends.
-pub(super) struct Object(Ebpf);
+pub(super) struct Object {
+    ebpf: Ebpf,
+    /// Records, where the hook writes some.
+    ring: Option<RingBuf<MapData>>,
+}
 
 impl Object {
     /// Loads a compiled hook and attaches each of its programs to the BTF tracepoint that its
     /// section names. What the kernel refuses is said in a sentence.
-    pub(super) fn load(elf: &[u8], btf: &Btf, netns: u32) -> Result<Self, String> {
+    pub(super) fn load(elf: &[u8], btf: &Btf, scope: &Scope) -> Result<Self, String> {
+        let (netns, shift) = (scope.netns.unwrap_or(0), scope.sample_shift.min(SAMPLE_SHIFT_MAX));
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(btf)).override_global("scope_netns", &netns, true);
+        loader.btf(Some(btf));
+        loader.override_global("scope_netns", &netns, true);
+        loader.override_global("scope_sample_shift", &shift, true);
         let mut ebpf = loader.load(elf).map_err(|error| chain(&error))?;
         let names: Vec<String> = ebpf.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             attach(&mut ebpf, &name, btf)?;
         }
-        Ok(Self(ebpf))
+        let ring = ebpf.take_map("ring").map(RingBuf::try_from).transpose();
+        Ok(Self { ebpf, ring: ring.map_err(|error| chain(&error))? })
+    }
+
+    /// Fills in the processes that the hook looks at.
+    pub(super) fn choose(&mut self, pids: &[u32]) -> Result<(), String> {
+        let Some(map) = self.ebpf.map_mut("pids") else { return Ok(()) };
+        let mut map = HashMap::<&mut MapData, u32, u32>::try_from(map).map_err(|it| chain(&it))?;
+        pids.iter().try_for_each(|pid| map.insert(pid, 1, 0)).map_err(|error| chain(&error))
+    }
+
+    /// The descriptor that can be read while there are records.
+    pub(super) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Calls `take` with each record that is there.
+    pub(super) fn records(&mut self, mut take: impl FnMut(&[u8])) {
+        let Some(ring) = &mut self.ring else { return };
+        while let Some(record) = ring.next() {
+            take(&record);
+        }
     }
 
     /// Calls `take` with each key and value of a hash map.
@@ -31,7 +63,7 @@ impl Object {
         map: &str,
         mut take: impl FnMut(&[u8; K], &[u8; V]),
     ) {
-        let Some(map) = self.0.map(map) else { return };
+        let Some(map) = self.ebpf.map(map) else { return };
         let Ok(map) = HashMap::<&MapData, [u8; K], [u8; V]>::try_from(map) else {
             unreachable!("the C record and the Rust record differ in size")
         };
@@ -41,9 +73,27 @@ impl Object {
         }
     }
 
+    /// Removes the entries of a hash map whose last event was before `before_ns`: the last eight
+    /// bytes of each value are the time of that.
+    pub(super) fn forget<const K: usize, const V: usize>(&mut self, map: &str, before_ns: u64) {
+        let mut idle: Vec<[u8; K]> = Vec::new();
+        self.each::<K, V>(map, |key, value| {
+            let last = value.last_chunk().map_or(0, |last| u64::from_ne_bytes(*last));
+            if last < before_ns {
+                idle.push(*key);
+            }
+        });
+        let Some(map) = self.ebpf.map_mut(map) else { return };
+        let Ok(mut map) = HashMap::<&mut MapData, [u8; K], [u8; V]>::try_from(map) else { return };
+        for key in idle {
+            // It may be gone already.
+            let _ = map.remove(&key);
+        }
+    }
+
     /// The only entry of an array of one counter.
     pub(super) fn counter(&self, map: &str) -> u64 {
-        let map = self.0.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
+        let map = self.ebpf.map(map).and_then(|map| Array::<&MapData, u64>::try_from(map).ok());
         map.and_then(|map| map.get(&0, 0).ok()).unwrap_or(0)
     }
 }

@@ -15,6 +15,11 @@ pub(super) fn of(hook: HookKind) -> Option<&'static [u8]> {
     }
     Some(match hook {
         HookKind::Drop => object!("drop"),
+        HookKind::Retransmit => object!("retransmit"),
+        HookKind::Unread => object!("unread"),
+        HookKind::SndbufWait => object!("sndbuf_wait"),
+        HookKind::State => object!("state"),
+        HookKind::Options => object!("options"),
     })
 }
 

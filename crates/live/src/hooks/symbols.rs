@@ -1,14 +1,34 @@
 //! Functions of the kernel by address (`/proc/kallsyms`).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// Names of the functions that the addresses lie in. Addresses read as 0 without `CAP_SYSLOG`
-/// (sysctl `kernel.kptr_restrict`): then there is no name.
-pub(super) fn names(addresses: impl IntoIterator<Item = u64>) -> BTreeMap<u64, String> {
-    let Ok(file) = File::open("/proc/kallsyms") else { return BTreeMap::new() };
-    nearest(BufReader::with_capacity(1 << 16, file), addresses)
+/// Functions by address, as far as they were asked for. The kernel's list is long, and is read once
+/// for each set of new addresses.
+#[derive(Debug, Default)]
+pub(super) struct Functions(RefCell<BTreeMap<u64, Option<String>>>);
+
+impl Functions {
+    /// Looks up the addresses that are not known yet. Addresses read as 0 without `CAP_SYSLOG`
+    /// (sysctl `kernel.kptr_restrict`): then there are no names.
+    pub(super) fn learn(&self, addresses: impl Iterator<Item = u64>) {
+        let mut known = self.0.borrow_mut();
+        let new: Vec<u64> = addresses.filter(|address| !known.contains_key(address)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let names = File::open("/proc/kallsyms")
+            .map(|file| nearest(BufReader::with_capacity(1 << 16, file), new.iter().copied()))
+            .unwrap_or_default();
+        known.extend(new.into_iter().map(|address| (address, names.get(&address).cloned())));
+    }
+
+    /// The function that an address lies in.
+    pub(super) fn name(&self, address: u64) -> Option<String> {
+        self.0.borrow().get(&address).cloned().flatten()
+    }
 }
 
 /// The list is not in the order of addresses: modules stand behind.

@@ -23,14 +23,6 @@ struct {
     __type(value, struct drop_count);
 } places SEC(".maps");
 
-// Drops that neither has room for.
-struct {
-    __uint(type, MAP_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, u32);
-    __type(value, u64);
-} lost SEC(".maps");
-
 struct packet {
     u32 is_syn;
     u32 has_data;
@@ -144,9 +136,6 @@ int kfree_skb(u64 *ctx) {
     key.flow = unknown;
     if (count(&places, &key, skb, &packet))
         return 0;
-    u32 zero = 0;
-    u64 *lost_drops = bpf_map_lookup_elem(&lost, &zero);
-    if (lost_drops)
-        __sync_fetch_and_add(lost_drops, 1);
+    count_lost();
     return 0;
 }

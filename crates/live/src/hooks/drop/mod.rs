@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::flow::{FLOW_BYTES, Fields, Flow};
 use super::object::Object;
-use super::symbols;
+use super::symbols::Functions;
 
 /// `struct drop_key` in drop.h.
 const KEY_BYTES: usize = FLOW_BYTES + 12;
@@ -44,19 +44,29 @@ pub struct Drop {
 }
 
 /// Reads all that was counted since the hook was attached.
-pub(super) fn read(object: &Object, reasons: &BTreeMap<u32, String>) -> Vec<Drop> {
+pub(super) fn read(
+    object: &Object,
+    reasons: &BTreeMap<u32, String>,
+    functions: &Functions,
+) -> Vec<Drop> {
     let mut found = Vec::new();
     for map in ["drops", "places"] {
         object.each::<KEY_BYTES, COUNT_BYTES>(map, |key, count| {
             found.push(parse(key, count, reasons));
         });
     }
-    let functions = symbols::names(found.iter().map(|(location, _)| *location));
+    functions.learn(found.iter().map(|(location, _)| *location));
     let named = found.into_iter().map(|(location, mut drop)| {
-        drop.function = functions.get(&location).cloned();
+        drop.function = functions.name(location);
         drop
     });
     named.collect()
+}
+
+/// Removes what had no event since `before_ns`.
+pub(super) fn forget(object: &mut Object, before_ns: u64) {
+    object.forget::<KEY_BYTES, COUNT_BYTES>("drops", before_ns);
+    object.forget::<KEY_BYTES, COUNT_BYTES>("places", before_ns);
 }
 
 fn parse(
