@@ -584,3 +584,19 @@ fn without_root_one_sentence_names_the_capability() {
     assert!(said.contains("CAP_SYS_PTRACE") && said.contains("sudo"), "{said}");
     assert_eq!(said.trim().lines().count(), 1, "{said}");
 }
+
+#[test]
+fn a_connection_that_waits_to_be_accepted_is_restored_too() {
+    let Some(place) = Place::new("queue") else { return };
+    let (listener, _all) = connected(&place, 1);
+    let own = std::process::id().to_string();
+    let child = place.treat(&["nodelay", "--pid", &own]);
+    let _client = place.inside(|| TcpStream::connect("127.0.0.1:7070").expect("a connection"));
+    // Longer than the sockets are left without a look.
+    thread::sleep(Duration::from_millis(1_300));
+    let (server, _) = listener.accept().expect("a connection");
+    assert!(server.nodelay().unwrap(), "treated as it opened");
+    thread::sleep(Duration::from_millis(300));
+    end(child);
+    assert!(!server.nodelay().unwrap());
+}

@@ -1,6 +1,6 @@
 //! The sockets of a scope, and the way to each: its process and descriptor.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,6 +31,9 @@ pub(super) struct Found {
 pub(super) struct Look {
     pub(super) found: Vec<Found>,
     pub(super) holders: Holders,
+    /// Cookies of all connections of the namespace, also of those that are not in the scope, or whose
+    /// process is not known yet.
+    pub(super) open: HashSet<u64>,
     pidfds: HashMap<u32, OwnedFd>,
 }
 
@@ -41,6 +44,7 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
     let listening = Listening::of(&entries);
     let holders = Holders::read(members.as_deref());
     let selection = Selection { port: scope.port, peer, ..Selection::default() };
+    let open = entries.iter().map(|entry| entry.cookie).collect();
     let mut found = Vec::new();
     for entry in entries {
         let side = if listening.took(entry.local) { Side::Server } else { Side::Client };
@@ -53,19 +57,20 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
             found.push(Found { entry, holder });
         }
     }
-    Ok(Look { found, holders, pidfds: HashMap::new() })
+    Ok(Look { found, holders, open, pidfds: HashMap::new() })
 }
 
 /// All connections of a namespace that a process can hold, whoever does.
 pub(super) fn look_for_all(netns: &Netns) -> Result<Look, TreatError> {
     let entries = netns.inside(|| list(&STATES))??;
+    let open = entries.iter().map(|entry| entry.cookie).collect();
     let holders = Holders::read(None);
     let found = entries.into_iter().map(|entry| {
         let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);
         Found { entry, holder }
     });
     let found = found.collect();
-    Ok(Look { found, holders, pidfds: HashMap::new() })
+    Ok(Look { found, holders, open, pidfds: HashMap::new() })
 }
 
 /// Ports at which the processes of a scope listen.

@@ -360,7 +360,7 @@ impl Treatment {
 
     /// Sockets that have closed need not be restored.
     fn forget_closed(&mut self, look: &reach::Look) {
-        let open: HashSet<u64> = look.found.iter().map(|found| found.entry.cookie).collect();
+        let open = &look.open;
         self.known.retain(|cookie| open.contains(cookie));
         if let What::Sockets { had_it, .. } = &mut self.record.what {
             had_it.retain(|cookie| open.contains(cookie));
