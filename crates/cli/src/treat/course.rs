@@ -196,7 +196,7 @@ fn follow(
                 is_judged = true;
                 compared = meters.verdict();
                 if !course.json {
-                    output::print(&text::verdict(compared.as_ref(), look))?;
+                    output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
                 }
                 if course.keep {
                     break;
@@ -216,7 +216,7 @@ fn follow(
     if let (Some(meters), false) = (meters, is_judged) {
         compared = meters.verdict();
         if !course.json {
-            output::print(&text::verdict(compared.as_ref(), look))?;
+            output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
         }
     }
     Ok((compared, None, false))

@@ -8,6 +8,7 @@ use tcpwhy_core::capture::Block;
 use tcpwhy_core::compare::{Comparison, Found, Measured, Options as Judgement, Outcome, compare};
 use tcpwhy_core::filter::{Ends, Filter, Values};
 use tcpwhy_core::pipeline::{Options, Sliding};
+use tcpwhy_core::report::units;
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::process::Ports;
@@ -16,7 +17,7 @@ use tcpwhy_live::sys::process;
 /// The ring that is captured into, bytes.
 const RING_BYTES: u32 = 16 << 20;
 /// Share of one CPU that measuring may take.
-const BUDGET: f64 = 0.5;
+const BUDGET: f64 = 0.2;
 /// Exchanges without which nothing is guarded. Few are enough: the comparison excludes chance, and a
 /// change that does much harm leaves few exchanges.
 const EXCHANGES_MIN: u64 = 5;
@@ -125,6 +126,22 @@ impl Meters {
         compare(self.before.clone()?, after, Judgement::default()).ok()
     }
 
+    /// What the reader has to know of the measurement.
+    pub fn limits(&mut self) -> Vec<String> {
+        let mut limits = Vec::new();
+        let share = self.capture.share();
+        if share.is_part() {
+            let share = units::share(share.value());
+            limits.push(format!("{share} of the connections were measured, to save CPU time"));
+        }
+        self.capture.summary();
+        if self.capture.drops() > 0 {
+            let packets = units::counted(self.capture.drops(), "packet", "packets");
+            limits.push(format!("{packets} lost by the measurement itself"));
+        }
+        limits
+    }
+
     /// What was measured before.
     pub fn before(&self) -> Option<&Measured> {
         self.before.as_ref()
@@ -141,7 +158,7 @@ impl Meters {
         let compared = compare(before, after, Judgement { min_change: bound }).ok()?;
         let (one, other) = (&compared.before.latency, &compared.after.latency);
         let is_slower = other.p99_ns as f64 > one.p99_ns as f64 * (1.0 + bound);
-        let words = tcpwhy_core::report::units::duration;
+        let words = units::duration;
         let is_error = |found: &&Found| ERRORS.contains(&found.cause.as_str());
         if let Some(found) = compared.new_faults.iter().find(is_error) {
             return Some(format!("requests fail: {} is new", found.cause));

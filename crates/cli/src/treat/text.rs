@@ -168,8 +168,9 @@ fn from_to(before: &Value, set: &Value) -> String {
 }
 
 /// What the change did.
-pub fn verdict(compared: Option<&Comparison>, look: &Look) -> String {
+pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) -> String {
     let mut page = Page::new(look);
+    limits.iter().for_each(|limit| page.warning(limit));
     let Some(compared) = compared else {
         page.warning(
             "no request was seen before the change, or none after it: whether it helps is not \
