@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// Folder and stem of each hook's C program.
-const HOOKS: [&str; 6] = ["drop", "retransmit", "unread", "sndbuf_wait", "state", "options"];
+const HOOKS: [&str; 7] =
+    ["drop", "retransmit", "unread", "sndbuf_wait", "state", "options", "established"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/hooks");

@@ -80,6 +80,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::drops::EXAMPLES)]
     Drops(Box<crate::drops::Drops>),
+    /// Changes one thing on the running system, measures, and takes it back
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::treat::EXAMPLES)]
+    Treat(Box<crate::treat::Treat>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

@@ -85,6 +85,18 @@ pub enum Error {
     HostReport { path: String, why: tcpwhy_live::host::ReportError },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
+    Treat(#[from] tcpwhy_live::treat::TreatError),
+    #[cfg(target_os = "linux")]
+    #[error("interrupted before anything was changed")]
+    NotTreated,
+    #[cfg(target_os = "linux")]
+    #[error(
+        "TCP_QUICKACK cannot be kept: the kernel switches it off when data is sent. Leave out --keep, \
+         or set it for a route: ip route change ROUTE quickack 1"
+    )]
+    QuickackKept,
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]
     #[error("{path}: {source}")]
@@ -131,8 +143,18 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 9] =
-    ["explain", "lab", "compare", "sockets", "watch", "drops", "host", "help", "completions"];
+const COMMANDS: [&str; 10] = [
+    "explain",
+    "lab",
+    "compare",
+    "sockets",
+    "watch",
+    "drops",
+    "host",
+    "treat",
+    "help",
+    "completions",
+];
 
 impl Error {
     /// The same, unless the file that is missing is a mistyped command or cause.

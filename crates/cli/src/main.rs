@@ -22,6 +22,8 @@ mod sources;
 mod state;
 mod terminal;
 #[cfg(target_os = "linux")]
+mod treat;
+#[cfg(target_os = "linux")]
 mod watch;
 mod workers;
 
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
         Some(Command::Host(arguments)) => host::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Drops(arguments)) => drops::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Treat(arguments)) => treat::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

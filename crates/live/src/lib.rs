@@ -27,5 +27,6 @@ pub mod process;
 pub mod sockets;
 pub mod sys;
 pub mod tcp_info;
+pub mod treat;
 
 pub use error::LiveError;

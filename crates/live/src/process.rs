@@ -1,6 +1,6 @@
 //! Which process holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
-mod ports;
+pub(crate) mod ports;
 
 use std::collections::HashMap;
 use std::fs;

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod ethtool;
 pub mod mount;
+pub mod options;
 pub mod packet;
 pub mod process;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! `tcpwhy watch`: live capture through the same core as files, until it is told to end.
 
 mod args;
-mod budget;
+pub(crate) mod budget;
 mod cuts;
 mod files;
 mod lines;

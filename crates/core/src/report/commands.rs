@@ -2,7 +2,7 @@
 
 use super::phrases::is_dns;
 use super::{Asked, ConnectionReport, Finding, Report};
-use crate::cause::Role;
+use crate::cause::{Cause, Role};
 use crate::wire::Endpoint;
 
 /// Files that a command names one by one; more are `FILES`.
@@ -81,6 +81,28 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
             files(&report.asked)
         ),
     }
+}
+
+/// The command that tries the fix on the running system, on the culprit's host; none where the fix is not
+/// one that can be taken back.
+pub fn treat(finding: &Finding) -> Option<String> {
+    let side = finding.culprit.role;
+    let what = match finding.cause {
+        Cause::NagleDelayedAck => "nodelay",
+        Cause::SendBuffer | Cause::ReceiveWindow | Cause::DelayedAck => "buffers",
+        Cause::PortExhaustion if side == Role::Client => {
+            return Some("sudo tcpwhy treat sysctl 'ip_local_port_range=1024 65535'".into());
+        }
+        _ => return None,
+    };
+    // A client's ports change: its connections are known by the server's.
+    let port = match side {
+        Role::Server => finding.culprit.endpoint.port,
+        Role::Client => finding.evidence_flow?.1.port,
+        _ => return None,
+    };
+    let is_known = port != 0;
+    is_known.then(|| format!("sudo tcpwhy treat {what} --port {port} --side {}", side.id()))
 }
 
 /// The commands that watch a running system before the change and after it.

@@ -21,7 +21,7 @@ pub mod template;
 pub mod text;
 pub mod units;
 
-pub use commands::{draw, verify};
+pub use commands::{draw, treat, verify};
 pub use ladder::{Beyond, Ladder, LadderStep, Step};
 pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::render_manual;

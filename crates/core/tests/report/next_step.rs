@@ -4,7 +4,7 @@ use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::report::{
-    Asked, ConnectionReport, Fact, Finding, Phrases, Report, draw, text, verify,
+    Asked, ConnectionReport, Fact, Finding, Phrases, Report, draw, text, treat, verify,
 };
 use tcpwhy_core::wire::Endpoint;
 
@@ -180,4 +180,27 @@ fn all_connections_are_listed_with_their_numbers() {
     let whole = text::render(&report, &tcpwhy_core::report::Look { all: true, ..look(80) });
     assert!(whole.contains(&row), "{whole}");
     assert!(!text::render(&report, &look(80)).contains(&row));
+}
+
+#[test]
+fn a_fix_that_can_be_tried_is_named_for_the_side_at_fault() {
+    let mut finding = fixtures::mixture().findings.remove(2);
+    finding.culprit.endpoint.port = 8080;
+    (finding.cause, finding.culprit.role) = (Cause::NagleDelayedAck, Role::Server);
+    let nodelay = "sudo tcpwhy treat nodelay --port 8080 --side server";
+    assert_eq!(treat(&finding).as_deref(), Some(nodelay));
+    finding.cause = Cause::SendBuffer;
+    assert!(treat(&finding).is_some_and(|it| it.contains("buffers --port 8080")));
+    finding.culprit.role = Role::Client;
+    let mut server = finding.culprit.endpoint;
+    server.port = 5432;
+    finding.evidence_flow = Some((finding.culprit.endpoint, server));
+    let of_client = treat(&finding).expect("a command");
+    assert!(of_client.ends_with("--port 5432 --side client"), "{of_client}");
+    finding.evidence_flow = None;
+    assert_eq!(treat(&finding), None, "no port is known");
+    finding.culprit.role = Role::Network;
+    assert_eq!(treat(&finding), None, "a network has no sockets");
+    (finding.cause, finding.culprit.role) = (Cause::ServerThink, Role::Server);
+    assert_eq!(treat(&finding), None, "no option makes a server's work shorter");
 }

@@ -39,6 +39,7 @@
 
 mod btf;
 mod drop;
+pub mod established;
 mod flow;
 mod object;
 mod options;

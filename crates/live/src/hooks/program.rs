@@ -28,3 +28,15 @@ pub(super) fn of(hook: HookKind) -> Option<&'static [u8]> {
 pub(super) fn of(_: HookKind) -> Option<&'static [u8]> {
     None
 }
+
+/// The compiled program that sets an option of new connections; `None` where the build had no clang.
+#[cfg(kernel_hooks)]
+pub(super) fn established() -> Option<&'static [u8]> {
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/established.bpf.o")))
+}
+
+/// The compiled program that sets an option of new connections; `None` where the build had no clang.
+#[cfg(not(kernel_hooks))]
+pub(super) fn established() -> Option<&'static [u8]> {
+    None
+}

@@ -72,7 +72,7 @@ impl Ports {
 }
 
 /// The process and all that descend from it.
-fn family(pid: u32) -> Vec<u32> {
+pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for child in super::all() {
         let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();

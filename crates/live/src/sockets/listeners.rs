@@ -61,17 +61,17 @@ pub(crate) fn half_open(entries: &[Entry]) -> HashMap<SocketAddr, u64> {
 }
 
 /// The addresses that are listened at.
-pub(super) struct Listening(HashSet<SocketAddr>);
+pub(crate) struct Listening(HashSet<SocketAddr>);
 
 impl Listening {
-    pub(super) fn of(entries: &[Entry]) -> Self {
+    pub(crate) fn of(entries: &[Entry]) -> Self {
         let listeners = entries.iter().filter(|entry| entry.state == State::Listen);
         Self(listeners.map(|entry| entry.local).collect())
     }
 
     /// Whether a connection whose end is `local` was made to a listener. One whose listener has
     /// been closed since is taken for a client's.
-    pub(super) fn took(&self, local: SocketAddr) -> bool {
+    pub(crate) fn took(&self, local: SocketAddr) -> bool {
         self.listener(local).is_some()
     }
 

@@ -2,7 +2,7 @@
 //! of latency.
 
 mod limits;
-mod listeners;
+pub(crate) mod listeners;
 mod select;
 pub mod verdict;
 

@@ -1,5 +1,6 @@
 //! Which sockets are asked for.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -37,14 +38,25 @@ pub enum Where {
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    ip: IpAddr,
-    port: Option<u16>,
+    /// Its address; one of IPv4 as such.
+    pub ip: IpAddr,
+    /// Its port, where one was asked for.
+    pub port: Option<u16>,
 }
 
 /// What was given is no address.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("write an address, as in 10.0.0.7, 10.0.0.7:5432, 2001:db8::7 or [2001:db8::7]:5432")]
 pub struct PeerError;
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => SocketAddr::new(self.ip, port).fmt(f),
+            None => self.ip.fmt(f),
+        }
+    }
+}
 
 impl FromStr for Peer {
     type Err = PeerError;
@@ -79,7 +91,7 @@ impl Selection {
     }
 
     /// Whether the ends of a socket are those asked for.
-    pub(super) fn takes(&self, entry: &Entry) -> bool {
+    pub(crate) fn takes(&self, entry: &Entry) -> bool {
         let port = self
             .port
             .is_none_or(|port| [entry.local, entry.peer].map(|end| end.port()).contains(&port));

@@ -84,7 +84,27 @@ extern "C" fn note_signal(signal: libc::c_int) {
 /// # Errors
 /// None that is known.
 pub fn watch_signals() -> io::Result<&'static AtomicBool> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    watch(&[libc::SIGINT, libc::SIGTERM])
+}
+
+/// The same, and of SIGHUP: the terminal is closed, or its connection is lost.
+///
+/// # Errors
+/// None that is known.
+pub fn watch_signals_and_hangup() -> io::Result<&'static AtomicBool> {
+    watch(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+/// From now on no signal that asks this process to end does so: what it is doing has to be done.
+pub fn outlast_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: ignoring a signal needs no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+fn watch(signals: &[libc::c_int]) -> io::Result<&'static AtomicBool> {
+    for &signal in signals {
         // SAFETY: all bytes zero are a valid `sigaction`: no flags, no signal blocked.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         let handler: extern "C" fn(libc::c_int) = note_signal;

@@ -6,7 +6,7 @@ use crate::cause::{Class, Role};
 use crate::report::layout::{Page, columns_of, left, right};
 use crate::report::phrases::{self, Phrases, is_from_server, place};
 use crate::report::style::{Look, Paint};
-use crate::report::{Evidence, Finding, Report, draw, units, verify};
+use crate::report::{Evidence, Finding, Report, draw, treat, units, verify};
 use crate::wire::Endpoint;
 
 /// Look-alikes told of each finding; JSON has all.
@@ -32,6 +32,9 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     page.command("manual", &format!("tcpwhy explain {}", finding.cause.id()));
     if let Some(command) = draw(report, finding) {
         page.command("draw", &command);
+    }
+    if let Some(command) = treat(finding) {
+        page.command("treat", &command);
     }
     if is_fault(finding) {
         page.command("verify", &verify(report, finding));

@@ -1,0 +1,223 @@
+//! The course of a treatment: measure, change, measure, and undo or keep.
+
+use super::args::Course;
+use super::measure::Meters;
+pub use super::measure::Place;
+use super::{EXIT_WORSE, begin, json, text};
+use crate::error::Error;
+use crate::{output, terminal};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tcpwhy_core::compare::{Comparison, Outcome};
+use tcpwhy_core::report::Look;
+use tcpwhy_live::netns::Netns;
+use tcpwhy_live::sockets::Peer;
+use tcpwhy_live::sys::process;
+use tcpwhy_live::treat::{Asked, Planned, Record, SysctlTreatment, TreatError, Treatment, Undone};
+
+/// How soon a signal is noticed, and new sockets are looked for.
+const STEP: Duration = Duration::from_millis(50);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is to be treated.
+pub enum Subject {
+    Sockets(Asked),
+    Sysctl(Box<Planned>),
+}
+
+/// A treatment under way.
+pub enum Active {
+    Sockets(Box<Treatment>),
+    Sysctl(Box<SysctlTreatment>),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Default)]
+pub struct End {
+    /// What became of what was changed; `None` where it is kept.
+    pub undone: Option<Undone>,
+    /// Why the guard had it undone.
+    pub alarm: Option<String>,
+    /// Whether another process undid it.
+    pub by_other: bool,
+}
+
+impl Place {
+    /// What to measure.
+    ///
+    /// # Errors
+    /// There is no such namespace or process.
+    pub fn of(
+        netns: Option<&str>,
+        port: Option<u16>,
+        peer: Option<Peer>,
+        pid: Option<u32>,
+    ) -> Result<Self, Error> {
+        let netns = match (netns, pid) {
+            (Some(name), _) => Netns::find(name)?,
+            (None, Some(pid)) => Netns::of_process(pid)?,
+            (None, None) => Netns::own(),
+        };
+        Ok(Self { netns, port, peer, pid })
+    }
+}
+
+impl Active {
+    fn tend(&mut self) -> Result<bool, TreatError> {
+        match self {
+            Self::Sockets(treatment) => treatment.tend(),
+            Self::Sysctl(treatment) => Ok(treatment.tend()),
+        }
+    }
+
+    fn step(&self) -> Duration {
+        match self {
+            Self::Sockets(treatment) => treatment.tend_within().min(STEP),
+            Self::Sysctl(_) => STEP,
+        }
+    }
+
+    /// What the journal holds of it.
+    pub fn record(&self) -> &Record {
+        match self {
+            Self::Sockets(treatment) => treatment.record(),
+            Self::Sysctl(treatment) => treatment.record(),
+        }
+    }
+
+    fn keep(self) -> Result<(), TreatError> {
+        match self {
+            Self::Sockets(treatment) => treatment.keep(),
+            Self::Sysctl(treatment) => treatment.keep(),
+        }
+    }
+
+    fn undo(self) -> Result<Undone, TreatError> {
+        match self {
+            Self::Sockets(treatment) => treatment.undo(),
+            Self::Sysctl(treatment) => treatment.undo(),
+        }
+    }
+}
+
+/// Runs a treatment to its end.
+///
+/// # Errors
+/// Nothing could be changed; or what was changed could not be followed, and is undone.
+pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode, Error> {
+    let look = terminal::look(&course.display, false);
+    let ending = process::watch_signals_and_hangup().map_err(tcpwhy_live::LiveError::Signals)?;
+    let measure = Duration::from_nanos(course.measure);
+    let say = |text: String| if course.json { Ok(()) } else { output::print(&text) };
+    let mut meters = match course.no_measure {
+        true => None,
+        false => Some(Meters::open(&place, measure)?),
+    };
+    if let Some(meters) = &mut meters {
+        say(text::measuring(measure, &look))?;
+        let began = Instant::now();
+        while began.elapsed() < measure && !ending.load(Ordering::Relaxed) {
+            meters.take(STEP.min(measure - began.elapsed().min(measure)))?;
+        }
+        if ending.load(Ordering::Relaxed) {
+            return Err(Error::NotTreated);
+        }
+        meters.begin_after();
+        say(text::before(meters.before(), &look))?;
+    }
+    let began = Instant::now();
+    let mut active = begin(subject)?;
+    say(text::changed(&active, began.elapsed(), course, &look))?;
+    let followed = follow(course, &mut active, meters.as_mut(), ending, &look);
+    // From here on it has to be undone, whatever comes.
+    process::outlast_signals();
+    let (compared, alarm, by_other) = followed?;
+    let record = active.record().clone();
+    let counts = match &active {
+        Active::Sockets(treatment) => Some(treatment.counts().clone()),
+        Active::Sysctl(_) => None,
+    };
+    let is_kept = course.keep && alarm.is_none() && !ending.load(Ordering::Relaxed);
+    let mut end = End { alarm, by_other, undone: None };
+    if by_other {
+        drop(active);
+    } else if is_kept {
+        active.keep()?;
+    } else {
+        end.undone = Some(active.undo()?);
+    }
+    if course.json {
+        let value = json::treated(&record, counts.as_ref(), compared.as_ref(), &end);
+        output::print(&(serde_json::to_string_pretty(&value)? + "\n"))?;
+    } else {
+        output::print(&text::end(&record, counts.as_ref(), &end, &look))?;
+    }
+    Ok(status(compared.as_ref(), &end))
+}
+
+fn status(compared: Option<&Comparison>, end: &End) -> ExitCode {
+    let is_worse = compared.is_some_and(|it| it.outcome() == Outcome::Worse);
+    let is_left = end.undone.as_ref().is_some_and(|undone| !undone.failed.is_empty());
+    let is_bad = is_worse || is_left || end.alarm.is_some();
+    if is_bad { ExitCode::from(EXIT_WORSE) } else { ExitCode::SUCCESS }
+}
+
+type Followed = (Option<Comparison>, Option<String>, bool);
+
+/// Follows the treatment until it is to end: treats what opens, measures, and watches the guard.
+fn follow(
+    course: &Course,
+    active: &mut Active,
+    mut meters: Option<&mut Meters>,
+    ending: &AtomicBool,
+    look: &Look,
+) -> Result<Followed, Error> {
+    let began = Instant::now();
+    let measure = Duration::from_nanos(course.measure);
+    let end = course.duration.map(Duration::from_nanos);
+    let mut cut = Instant::now();
+    let (mut compared, mut is_judged) = (None, false);
+    while !ending.load(Ordering::Relaxed) {
+        let passed = began.elapsed();
+        if !active.tend()? {
+            return Ok((compared, None, true));
+        }
+        if let Some(meters) = meters.as_deref_mut() {
+            meters.take(active.step())?;
+            if cut.elapsed() >= SECOND {
+                cut = Instant::now();
+                meters.cut();
+                if let Some(why) = meters.alarm(course.guard) {
+                    return Ok((meters.verdict(), Some(why), false));
+                }
+            }
+            if !is_judged && passed >= measure {
+                is_judged = true;
+                compared = meters.verdict();
+                if !course.json {
+                    output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
+                }
+                if course.keep {
+                    break;
+                }
+            }
+        } else {
+            std::thread::sleep(active.step());
+            // Connections that are accepted meanwhile are reached by the second look.
+            if course.keep && passed >= SECOND / 2 {
+                break;
+            }
+        }
+        if end.is_some_and(|end| passed >= end) {
+            break;
+        }
+    }
+    if let (Some(meters), false) = (meters, is_judged) {
+        compared = meters.verdict();
+        if !course.json {
+            output::print(&text::verdict(compared.as_ref(), &meters.limits(), look))?;
+        }
+    }
+    Ok((compared, None, false))
+}

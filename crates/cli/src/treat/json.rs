@@ -1,0 +1,111 @@
+//! Treatments as JSON (docs/treat.schema.json).
+
+use super::course::End;
+use serde_json::{Value, json};
+use tcpwhy_core::compare::Comparison;
+use tcpwhy_core::report::comparison;
+use tcpwhy_live::treat::record::SocketChange;
+use tcpwhy_live::treat::{
+    self, Asked, Change, Counts, Planned, Record, Records, TreatError, Undone,
+};
+
+const SCHEMA_VERSION: u32 = 1;
+const TOOL_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What is changed now.
+pub fn status(records: &Records) -> Value {
+    let treatments: Vec<Value> = records.records.iter().map(treatment).collect();
+    document("status", json!({ "treatments": treatments, "problems": problems(&records.garbage) }))
+}
+
+/// What `undo` did.
+pub fn undone(all: &[(Record, Undone)], garbage: &[TreatError]) -> Value {
+    let undone: Vec<&Undone> = all.iter().map(|(_, undone)| undone).collect();
+    document("undo", json!({ "undone": undone, "problems": problems(garbage) }))
+}
+
+/// What would change.
+pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) -> Value {
+    let changes: Vec<Change> = changes.iter().cloned().map(Change::Socket).collect();
+    document(
+        "plan",
+        json!({
+            "setting": asked.setting.id(),
+            "changes": changes,
+            "counts": self::counts(counts),
+            "risk": null,
+        }),
+    )
+}
+
+/// What would change.
+pub fn plan_sysctl(planned: &Planned) -> Value {
+    let changes = [Change::Sysctl(planned.change.clone())];
+    document(
+        "plan",
+        json!({
+            "setting": planned.known.name,
+            "changes": changes,
+            "counts": null,
+            "risk": planned.known.risk,
+        }),
+    )
+}
+
+/// A treatment that is over, or kept.
+pub fn treated(
+    record: &Record,
+    counts: Option<&Counts>,
+    compared: Option<&Comparison>,
+    end: &End,
+) -> Value {
+    document(
+        "treatment",
+        json!({
+            "treatment": treatment(record),
+            "counts": counts.map(self::counts),
+            "comparison": compared.map(|it| comparison::to_json(it, TOOL_VERSION)),
+            "guard": end.alarm,
+            "kept": end.undone.is_none() && !end.by_other,
+            "undone": end.undone,
+            "undone_by_other": end.by_other,
+        }),
+    )
+}
+
+fn document(kind: &str, fields: Value) -> Value {
+    let mut document =
+        json!({ "schema_version": SCHEMA_VERSION, "tool_version": TOOL_VERSION, "kind": kind });
+    if let (Some(document), Value::Object(fields)) = (document.as_object_mut(), fields) {
+        document.extend(fields);
+    }
+    document
+}
+
+fn treatment(record: &Record) -> Value {
+    json!({
+        "id": record.id,
+        "what": record.what,
+        "state": record.state,
+        "is_running": treat::is_running(record),
+        "is_of_this_boot": treat::is_of_this_boot(record),
+        "by": record.by,
+        "since": record.since,
+        "changes": record.changes,
+    })
+}
+
+fn counts(counts: &Counts) -> Value {
+    json!({
+        "changed": counts.changed,
+        "changed_new": counts.changed_new,
+        "had_it": counts.had_it,
+        "unreached": counts.unreached,
+        "refused": counts.refused,
+        "changed_meanwhile": counts.changed_meanwhile,
+    })
+}
+
+fn problems(garbage: &[TreatError]) -> Vec<String> {
+    garbage.iter().map(ToString::to_string).collect()
+}

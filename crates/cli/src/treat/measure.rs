@@ -1,0 +1,176 @@
+//! Latency of the connections that are treated, from a live capture: before, after, and the guard.
+
+use super::args::Guard;
+use crate::error::Error;
+use crate::watch::budget::Meter;
+use std::time::{Duration, Instant};
+use tcpwhy_core::capture::Block;
+use tcpwhy_core::compare::{Comparison, Found, Measured, Options as Judgement, Outcome, compare};
+use tcpwhy_core::filter::{Ends, Filter, Values};
+use tcpwhy_core::pipeline::{Options, Sliding};
+use tcpwhy_core::report::units;
+use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
+use tcpwhy_live::netns::Netns;
+use tcpwhy_live::process::Ports;
+use tcpwhy_live::sys::process;
+
+/// The ring that is captured into, bytes.
+const RING_BYTES: u32 = 16 << 20;
+/// Share of one CPU that measuring may take.
+const BUDGET: f64 = 0.2;
+/// Exchanges without which nothing is guarded. Few are enough: the comparison excludes chance, and a
+/// change that does much harm leaves few exchanges.
+const EXCHANGES_MIN: u64 = 5;
+/// Faults that a client sees as errors.
+const ERRORS: [&str; 4] = ["reset", "idle_reset", "refused", "accept_queue_overflow"];
+
+/// What is measured.
+pub struct Place {
+    /// Network namespace.
+    pub netns: Netns,
+    /// Port at either end.
+    pub port: Option<u16>,
+    /// The other end.
+    pub peer: Option<tcpwhy_live::sockets::Peer>,
+    /// A process and its children.
+    pub pid: Option<u32>,
+}
+
+/// A measurement under way.
+pub struct Meters {
+    capture: Capture,
+    sliding: Sliding,
+    block: Block,
+    meter: Meter,
+    began: Instant,
+    intervals: usize,
+    /// What was measured before the change.
+    before: Option<Measured>,
+}
+
+impl Meters {
+    /// Begins to capture.
+    ///
+    /// # Errors
+    /// `CAP_NET_RAW` is missing, or the process is gone.
+    pub fn open(place: &Place, measure: Duration) -> Result<Self, Error> {
+        let mut words = Vec::new();
+        words.extend(place.port.map(|port| format!("port {port}")));
+        if let Some(peer) = place.peer {
+            words.push(format!("host {}", peer.ip));
+            words.extend(peer.port.map(|port| format!("port {port}")));
+        }
+        let filter = Filter::parse(&words.join(" and ")).unwrap_or_default();
+        let mut ends = filter.ends().to_vec();
+        if let (Some(pid), None) = (place.pid, place.port) {
+            let ports = Ports::open(pid, &place.netns)?.ranges();
+            ends.push(Ends { wanted: true, any: Values::Ports(ports) });
+        }
+        let capture = Capture::open(&Wanted {
+            interface: ANY.to_owned(),
+            netns: place.netns.clone(),
+            ends,
+            snap_bytes: SNAP_BYTES,
+            ring_bytes: RING_BYTES,
+        })?;
+        let second = Duration::from_secs(1);
+        let meter = Meter::new(Some(BUDGET), second, Duration::ZERO, process::cpu_time());
+        let intervals = measure.as_secs().max(1) as usize;
+        Ok(Self {
+            capture,
+            sliding: sliding(intervals),
+            block: Block::default(),
+            meter,
+            began: Instant::now(),
+            intervals,
+            before: None,
+        })
+    }
+
+    /// Takes packets for up to `wait`; a signal ends it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn take(&mut self, wait: Duration) -> Result<(), Error> {
+        self.capture.read(&mut self.block, wait.max(Duration::from_millis(1)))?;
+        if !self.block.entries.is_empty() {
+            self.sliding.take(&self.block);
+        }
+        let (now, captured) = (self.began.elapsed(), self.capture.share());
+        if let Some(share) = self.meter.look(now, process::cpu_time(), captured) {
+            self.capture.set_share(share)?;
+            if share.value() < captured.value() {
+                let selection = self.capture.selection();
+                self.sliding.keep_only(|flow| selection.has(flow));
+            }
+        }
+        Ok(())
+    }
+
+    /// A second has passed.
+    pub fn cut(&mut self) {
+        self.sliding.cut();
+    }
+
+    /// What was measured so far is what was before. What follows is after.
+    pub fn begin_after(&mut self) {
+        self.capture.drain(&mut self.block);
+        self.sliding.take(&self.block);
+        self.before = Some(Measured::of("before", &self.sliding.whole(&[])));
+        self.sliding = sliding(self.intervals);
+    }
+
+    /// What was before, against all since. `None` where one of them has no exchange.
+    pub fn verdict(&mut self) -> Option<Comparison> {
+        let after = Measured::of("after", &self.sliding.whole(&[]));
+        compare(self.before.clone()?, after, Judgement::default()).ok()
+    }
+
+    /// What the reader has to know of the measurement.
+    pub fn limits(&mut self) -> Vec<String> {
+        let mut limits = Vec::new();
+        let share = self.capture.share();
+        if share.is_part() {
+            let share = units::share(share.value());
+            limits.push(format!("{share} of the connections were measured, to save CPU time"));
+        }
+        self.capture.summary();
+        if self.capture.drops() > 0 {
+            let packets = units::counted(self.capture.drops(), "packet", "packets");
+            limits.push(format!("{packets} lost by the measurement itself"));
+        }
+        limits
+    }
+
+    /// What was measured before.
+    pub fn before(&self) -> Option<&Measured> {
+        self.before.as_ref()
+    }
+
+    /// Why the guard has it undone: the last seconds are worse than before, and chance is excluded.
+    pub fn alarm(&mut self, guard: Guard) -> Option<String> {
+        let bound = guard.0?;
+        let before = self.before.clone()?;
+        let after = Measured::of("after", &self.sliding.report(&[]));
+        if before.exchanges < EXCHANGES_MIN || after.exchanges < EXCHANGES_MIN {
+            return None;
+        }
+        let compared = compare(before, after, Judgement { min_change: bound }).ok()?;
+        let (one, other) = (&compared.before.latency, &compared.after.latency);
+        let is_slower = other.p99_ns as f64 > one.p99_ns as f64 * (1.0 + bound);
+        let words = units::duration;
+        let is_error = |found: &&Found| ERRORS.contains(&found.cause.as_str());
+        if let Some(found) = compared.new_faults.iter().find(is_error) {
+            return Some(format!("requests fail: {} is new", found.cause));
+        }
+        if is_slower && compared.outcome() == Outcome::Worse {
+            let (one, other) = (words(one.p99_ns), words(other.p99_ns));
+            return Some(format!("the 99th percentile went from {one} to {other}"));
+        }
+        None
+    }
+}
+
+fn sliding(intervals: usize) -> Sliding {
+    Sliding::new(Options::default(), intervals)
+}

@@ -1,0 +1,350 @@
+//! Treatments for people: what changed, what it did, and how to undo it.
+
+use super::args::Course;
+use super::course::{Active, End};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tcpwhy_core::compare::{Comparison, Measured};
+use tcpwhy_core::report::units::{count, counted, duration, printable};
+use tcpwhy_core::report::{Look, Page, Paint, comparison};
+use tcpwhy_live::treat::record::{SocketChange, State};
+use tcpwhy_live::treat::{
+    self, Asked, Change, Counts, Newcomers, Planned, Record, Records, Undone, Value, What,
+};
+
+/// Groups of sockets that are listed.
+const GROUPS_MAX: usize = 8;
+/// Sockets that a plan lists.
+const SOCKETS_MAX: usize = 10;
+
+/// That the measurement has begun.
+pub fn measuring(measure: Duration, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.labelled("measuring", &format!("{} before the change", duration(nanos(measure))));
+    page.finish()
+}
+
+/// What was measured before.
+pub fn before(measured: Option<&Measured>, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.labelled("before", &run(measured));
+    page.finish()
+}
+
+fn run(measured: Option<&Measured>) -> String {
+    match measured.filter(|run| run.exchanges > 0) {
+        Some(run) => format!(
+            "{} · p50 {} · p99 {}",
+            counted(run.exchanges, "request", "requests"),
+            duration(run.latency.p50_ns),
+            duration(run.latency.p99_ns),
+        ),
+        None => "no request was seen: nothing to compare with, and no guard".into(),
+    }
+}
+
+/// What is changed now, and how to undo it.
+pub fn changed(active: &Active, took: Duration, course: &Course, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let record = active.record();
+    match active {
+        Active::Sockets(treatment) => {
+            let counts = treatment.counts();
+            let of = &record.what;
+            let sockets = counted(counts.changed, "socket", "sockets");
+            let option = option(of);
+            page.labelled(
+                "changed",
+                &format!("{option} of {sockets} in {}", duration(nanos(took))),
+            );
+            groups(&mut page, &socket_changes(&record.changes));
+            rest(&mut page, counts);
+            page.labelled("new ones", &newcomers(treatment.newcomers(), of));
+        }
+        Active::Sysctl(_) => {
+            for change in &record.changes {
+                let Change::Sysctl(change) = change else { continue };
+                let (name, before, set) = (&change.name, &change.before, &change.set);
+                page.labelled("changed", &format!("{name} from {before} to {set}"));
+                if let Some(known) = treat::KNOWN.iter().find(|it| it.name == change.name) {
+                    page.labelled("risk", known.risk);
+                }
+            }
+        }
+    }
+    let until = match (course.keep, course.duration) {
+        (true, _) => "it stays".to_owned(),
+        (_, Some(ns)) => format!("after {}, or at Ctrl-C", duration(ns)),
+        _ => "at Ctrl-C".to_owned(),
+    };
+    let id = record.id;
+    page.labelled("undo", &format!("{until}; from elsewhere: sudo tcpwhy treat undo {id}"));
+    page.finish()
+}
+
+fn option(what: &What) -> &'static str {
+    match what {
+        What::Sockets { setting, .. } => setting.option(),
+        What::Sysctl { .. } => "a kernel setting",
+    }
+}
+
+fn newcomers(newcomers: &Newcomers, what: &What) -> String {
+    let quickack = matches!(what, What::Sockets { setting: treat::Setting::Quickack, .. });
+    match newcomers {
+        Newcomers::Hook => "the kernel sets it on each connection as it is established".into(),
+        Newcomers::Listing(why) => {
+            let again = if quickack {
+                "; it is set on all of them again every 5 ms or more, with more sockets less often"
+            } else {
+                ""
+            };
+            format!("are found by listing the sockets every 100 ms{again} ({})", printable(why))
+        }
+    }
+}
+
+fn rest(page: &mut Page<'_>, counts: &Counts) {
+    let mut parts = Vec::new();
+    let mut add = |number: u64, words: &str| {
+        if number > 0 {
+            parts.push(format!("{} {words}", count(number)));
+        }
+    };
+    add(counts.had_it, "had it already");
+    add(counts.unreached, "wait to be accepted, or may not be reached yet");
+    add(counts.refused, "refused by the kernel");
+    add(counts.changed_meanwhile, "changed by the application meanwhile: left alone");
+    if !parts.is_empty() {
+        page.labelled("others", &parts.join(" · "));
+    }
+}
+
+fn socket_changes(changes: &[Change]) -> Vec<SocketChange> {
+    let sockets = changes.iter().filter_map(|change| match change {
+        Change::Socket(socket) => Some(socket.clone()),
+        Change::Sysctl(_) => None,
+    });
+    sockets.collect()
+}
+
+/// How many sockets of which process went from which value to which.
+fn groups(page: &mut Page<'_>, changes: &[SocketChange]) {
+    let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for change in changes {
+        let holder = match (&change.command, change.pid) {
+            (Some(command), Some(pid)) => format!("{} (pid {pid})", printable(command)),
+            _ => "opened meanwhile".to_owned(),
+        };
+        let key = (holder, from_to(&change.before, &change.set));
+        *groups.entry(key).or_default() += 1;
+    }
+    let omitted = groups.len().saturating_sub(GROUPS_MAX);
+    let mut sorted: Vec<_> = groups.into_iter().collect();
+    sorted.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    for ((holder, from_to), number) in sorted.into_iter().take(GROUPS_MAX) {
+        let sockets = counted(number, "socket", "sockets");
+        page.item(&format!("{holder}: {sockets} {from_to}"));
+    }
+    if omitted > 0 {
+        page.item(&format!("{} more", counted(omitted as u64, "group", "groups")));
+    }
+}
+
+/// "from off to on"; of buffers, the sides that change.
+fn from_to(before: &Value, set: &Value) -> String {
+    let (Value::Buffers(one), Value::Buffers(other)) = (before, set) else {
+        return format!("from {} to {}", before.words(), set.words());
+    };
+    let sides = [
+        ("send", one.send_words(), other.send_words()),
+        ("receive", one.receive_words(), other.receive_words()),
+    ];
+    let changed = sides.into_iter().filter(|(_, before, set)| before != set);
+    let parts: Vec<_> = changed
+        .map(|(side, before, set)| format!("{side} buffer from {before} to {set}"))
+        .collect();
+    parts.join(", ")
+}
+
+/// What the change did.
+pub fn verdict(compared: Option<&Comparison>, limits: &[String], look: &Look) -> String {
+    let mut page = Page::new(look);
+    limits.iter().for_each(|limit| page.warning(limit));
+    let Some(compared) = compared else {
+        page.warning(
+            "no request was seen before the change, or none after it: whether it helps is not \
+             known",
+        );
+        return page.finish();
+    };
+    page.labelled("after", &run(Some(&compared.after)));
+    page.gap();
+    let paint = if compared.is_worse() { Paint::Fault } else { Paint::Bold };
+    page.paragraph(Some(paint), &comparison::sentence(compared), 0);
+    let mut text = page.finish();
+    text += &comparison::tables(compared, look);
+    text + "\n"
+}
+
+/// How it ended.
+pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> String {
+    let mut page = Page::new(look);
+    if let Some(why) = &end.alarm {
+        page.warning(&format!("undone by the guard: {why}"));
+    }
+    if let Some(new) = counts.map(|counts| counts.changed_new).filter(|&new| new > 0) {
+        let new = counted(new, "connection that opened", "connections that opened");
+        page.labelled("treated", &format!("{new} meanwhile"));
+    }
+    match &end.undone {
+        Some(undone) => state_undone(&mut page, &record.what, undone),
+        None if end.by_other => page.labelled("ended", "another process undid it"),
+        None => {
+            page.labelled(
+                "kept",
+                &format!(
+                    "until: sudo tcpwhy treat undo {}. Connections that open from now on are not \
+                     treated: set it in the application's configuration",
+                    record.id
+                ),
+            );
+        }
+    }
+    page.finish()
+}
+
+fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
+    let mut parts = Vec::new();
+    let is_empty = undone.restored == 0 && undone.gone == 0 && undone.changed_meanwhile == 0;
+    if is_empty && undone.failed.is_empty() {
+        parts.push("nothing is left to restore: the sockets have closed".into());
+    }
+    if undone.restored > 0 {
+        let noun = match what {
+            What::Sockets { .. } => counted(undone.restored, "socket", "sockets"),
+            What::Sysctl { .. } => counted(undone.restored, "setting", "settings"),
+        };
+        parts.push(format!("{noun} restored"));
+    }
+    if undone.was_reboot {
+        parts.push(format!("{} gone: the system was started again since", count(undone.gone)));
+    } else if undone.gone > 0 {
+        parts.push(format!("{} closed since", count(undone.gone)));
+    }
+    if undone.changed_meanwhile > 0 {
+        parts.push(format!(
+            "{} changed by others meanwhile: left alone",
+            count(undone.changed_meanwhile)
+        ));
+    }
+    if undone.by_its_process {
+        parts.push("done by the process that treated, which has ended".into());
+    }
+    page.labelled("undone", &parts.join(" · "));
+    for failed in &undone.failed {
+        page.warning(&format!("not restored, and still in the journal: {}", printable(failed)));
+    }
+}
+
+/// What `tcpwhy treat undo` did.
+pub fn undone(all: &[(Record, Undone)], garbage: &[treat::TreatError], look: &Look) -> String {
+    let mut page = Page::new(look);
+    for (record, undone) in all {
+        page.line(&look.paint(Paint::Bold, &title(record)));
+        state_undone(&mut page, &record.what, undone);
+    }
+    for problem in garbage {
+        page.warning(&problem.to_string());
+    }
+    if all.is_empty() && garbage.is_empty() {
+        page.line("nothing is treated");
+    }
+    page.finish()
+}
+
+/// What is changed now.
+pub fn status(records: &Records, look: &Look) -> String {
+    let mut page = Page::new(look);
+    for problem in &records.garbage {
+        page.warning(&problem.to_string());
+    }
+    if records.records.is_empty() {
+        page.line("nothing is treated");
+    }
+    for record in &records.records {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, &title(record)));
+        let user = record.by.user.clone().unwrap_or_else(|| format!("uid {}", record.by.uid));
+        let since = treat::clock(record.since.unix_ns);
+        page.labelled("by", &format!("{}, since {since}", printable(&user)));
+        page.labelled("state", &state(record));
+        groups(&mut page, &socket_changes(&record.changes));
+        for change in &record.changes {
+            let Change::Sysctl(change) = change else { continue };
+            page.item(&format!("{}: from {} to {}", change.name, change.before, change.set));
+        }
+        page.labelled("undo", &format!("sudo tcpwhy treat undo {}", record.id));
+    }
+    page.finish()
+}
+
+fn title(record: &Record) -> String {
+    format!("{}  {}", record.id, printable(&record.what.words()))
+}
+
+fn state(record: &Record) -> String {
+    if !treat::is_of_this_boot(record) {
+        return "gone: the system was started again since; undo forgets it".into();
+    }
+    match record.state {
+        State::Kept => "kept".into(),
+        State::Running if treat::is_running(record) => {
+            format!("running: process {} undoes it when it ends", record.by.pid)
+        }
+        State::Running => {
+            format!("left behind: process {} was killed before it could undo it", record.by.pid)
+        }
+    }
+}
+
+/// What would change.
+pub fn plan_sockets(
+    asked: &Asked,
+    changes: &[SocketChange],
+    counts: &Counts,
+    look: &Look,
+) -> String {
+    let mut page = Page::new(look);
+    let sockets = counted(counts.changed, "socket", "sockets");
+    let option = asked.setting.option();
+    page.labelled("plan", &format!("{option} of {sockets}, and of those that open later"));
+    groups(&mut page, changes);
+    for change in changes.iter().take(SOCKETS_MAX) {
+        page.item(&format!("{} – {}", change.local, change.peer));
+    }
+    if changes.len() > SOCKETS_MAX {
+        page.item(&format!(
+            "{} more (--json lists all)",
+            count((changes.len() - SOCKETS_MAX) as u64)
+        ));
+    }
+    rest(&mut page, counts);
+    page.line("nothing was changed");
+    page.finish()
+}
+
+/// What would change.
+pub fn plan_sysctl(planned: &Planned, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let change = &planned.change;
+    let (name, before, set) = (&change.name, &change.before, &change.set);
+    page.labelled("plan", &format!("{name} from {before} to {set}"));
+    page.labelled("risk", planned.known.risk);
+    page.line("nothing was changed");
+    page.finish()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,178 @@
+//! Connections that are established get a TCP option from the kernel itself (`sock_ops`), before
+//! the application has them. The program is attached to a control group by a link of this process:
+//! the kernel detaches it when the process ends, however it ends.
+
+use std::fs::{self, File};
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use aya::maps::{MapData, RingBuf};
+use aya::programs::{CgroupAttachMode, SockOps};
+use aya::{Ebpf, EbpfLoader};
+
+use super::flow::Fields;
+use super::object::chain;
+use super::program;
+use super::unavailable::{Lack, before_loading};
+
+/// `struct established` in established.h.
+const RECORD_BYTES: usize = 72;
+/// `PORTS_MAX` in established.h.
+pub const PORTS_MAX: usize = 16;
+/// `VALUE_BYTES` in established.h.
+pub const VALUE_BYTES: usize = 16;
+
+/// Which connections get which option.
+#[derive(Debug, Clone, Default)]
+pub struct Rule {
+    /// Number of the network namespace (`SO_NETNS_COOKIE`).
+    pub netns_cookie: u64,
+    /// Whether connections that a listener accepted are meant.
+    pub servers: bool,
+    /// Whether connections that a process opened are meant.
+    pub clients: bool,
+    /// Ports, one of which either end has; empty is any. At most [`PORTS_MAX`].
+    pub ports: Vec<u16>,
+    /// The other end; its port 0 is any.
+    pub peer: Option<SocketAddr>,
+    /// The option, at the level of TCP.
+    pub option: i32,
+    /// Bytes of its value that count.
+    pub size: u32,
+    /// Its value; zeros follow it.
+    pub value: [u8; VALUE_BYTES],
+}
+
+/// A connection that was established and matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Established {
+    /// The kernel's number of the socket.
+    pub cookie: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// What the kernel refused the option with, an errno; 0 where it was set.
+    pub error: i32,
+    /// The value before.
+    pub before: [u8; VALUE_BYTES],
+}
+
+/// The program while it is attached.
+pub struct EstablishedHook {
+    program: Ebpf,
+    events: RingBuf<MapData>,
+}
+
+impl EstablishedHook {
+    /// Loads the program and attaches it to the control group whose directory is `cgroup`.
+    ///
+    /// # Errors
+    /// What is missing for it.
+    pub fn attach(rule: &Rule, cgroup: &Path) -> Result<Self, Lack> {
+        if let Some(lack) = before_loading() {
+            return Err(lack);
+        }
+        let elf = program::established().ok_or(Lack::NotBuilt)?;
+        let refused = |error: &dyn std::error::Error| Lack::Refused(chain(error));
+        let sides = u32::from(rule.servers) | u32::from(rule.clients) << 1;
+        let mut ports = [0u16; PORTS_MAX];
+        let count = rule.ports.len().min(PORTS_MAX);
+        ports[..count].copy_from_slice(&rule.ports[..count]);
+        let count = count as u32;
+        let peer_port = rule.peer.map_or(0, |peer| u32::from(peer.port()));
+        let peer_set = u32::from(rule.peer.is_some());
+        let peer = rule.peer.map_or([0; 4], words);
+        let option = rule.option as u32;
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global("scope_netns_cookie", &rule.netns_cookie, true)
+            .override_global("scope_sides", &sides, true)
+            .override_global("scope_ports_count", &count, true)
+            .override_global("scope_ports", &ports[..], true)
+            .override_global("scope_peer_set", &peer_set, true)
+            .override_global("scope_peer", &peer[..], true)
+            .override_global("scope_peer_port", &peer_port, true)
+            .override_global("option_name", &option, true)
+            .override_global("option_size", &rule.size, true)
+            .override_global("option_value", &rule.value[..], true);
+        let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
+        let Some(Ok(program)) = ebpf.program_mut("established").map(<&mut SockOps>::try_from)
+        else {
+            unreachable!("the program is of this kind")
+        };
+        program.load().map_err(|error| refused(&error))?;
+        let directory = File::open(cgroup)
+            .map_err(|error| Lack::Refused(format!("{}: {error}", cgroup.display())))?;
+        // A link takes no mode: the programs of all links run.
+        program.attach(directory, CgroupAttachMode::Single).map_err(|error| refused(&error))?;
+        let Some(Ok(events)) = ebpf.take_map("events").map(RingBuf::try_from) else {
+            unreachable!("the map is of this kind")
+        };
+        Ok(Self { program: ebpf, events })
+    }
+
+    /// Detaches the program, and returns the connections that it saw until then.
+    pub fn detach(self) -> Vec<Established> {
+        let Self { program, mut events } = self;
+        drop(program);
+        drain(&mut events)
+    }
+
+    /// Connections established since the last call.
+    pub fn take(&mut self) -> Vec<Established> {
+        drain(&mut self.events)
+    }
+}
+
+fn drain(events: &mut RingBuf<MapData>) -> Vec<Established> {
+    let mut all = Vec::new();
+    while let Some(item) = events.next() {
+        if let Some(record) = item.first_chunk::<RECORD_BYTES>() {
+            all.push(parse(record));
+        }
+    }
+    all
+}
+
+/// The directory of the control groups of version 2, wherever they are mounted.
+pub fn cgroup_root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of_kind = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let place = fields.next()?;
+        (fields.next()? == "cgroup2").then(|| place.replace("\\040", " "))
+    });
+    of_kind.map(PathBuf::from)
+}
+
+/// The address as four words of network order, IPv4 as ::ffff:a.b.c.d.
+fn words(end: SocketAddr) -> [u32; 4] {
+    let address = match end.ip() {
+        std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        std::net::IpAddr::V6(ip) => ip,
+    };
+    let octets = address.octets();
+    [0, 4, 8, 12].map(|at| u32::from_ne_bytes([0, 1, 2, 3].map(|i| octets[at + i])))
+}
+
+fn parse(record: &[u8; RECORD_BYTES]) -> Established {
+    let mut fields = Fields(record);
+    let cookie = fields.u64();
+    let mut address = || {
+        let octets: [u8; 16] = std::array::from_fn(|_| fields.u8());
+        Ipv6Addr::from(octets).to_canonical()
+    };
+    let (local, remote) = (address(), address());
+    let (local_port, remote_port) = (fields.u32() as u16, fields.u32() as u16);
+    let _side = fields.u32();
+    let error = fields.u32() as i32;
+    let before = std::array::from_fn(|_| fields.u8());
+    Established {
+        cookie,
+        local: SocketAddr::new(local, local_port),
+        remote: SocketAddr::new(remote, remote_port),
+        error: error.abs(),
+        before,
+    }
+}

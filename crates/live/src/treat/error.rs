@@ -1,0 +1,155 @@
+//! What can go wrong when a running system is changed: what, where, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::LiveError;
+
+/// Why the running system was not changed, or could not be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum TreatError {
+    /// Sockets or namespaces cannot be read.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// There is no place for the journal.
+    #[error(
+        "{path}: the journal of treatments cannot be kept there, so nothing was changed; use \
+         sudo, or name a directory that you may write to in TCPWHY_TREAT_DIR"
+    )]
+    NoJournal {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A record cannot be written.
+    #[error("{path}: the journal cannot be written, so nothing more is changed")]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A record cannot be understood.
+    #[error(
+        "{path}: is no record of a treatment ({why}); what it changed cannot be restored from \
+         it. Look into it, then move it away"
+    )]
+    Garbage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The same thing is treated already.
+    #[error(
+        "treatment {id} changes the same already ({what}, since {since}); end it first: sudo \
+         tcpwhy treat undo {id}"
+    )]
+    Treated {
+        /// Its number.
+        id: u32,
+        /// What it changes.
+        what: String,
+        /// When it began.
+        since: String,
+    },
+    /// There is no such treatment.
+    #[error("there is no treatment {id}; `tcpwhy treat status` lists them")]
+    NoTreatment {
+        /// The number asked for.
+        id: u32,
+    },
+    /// Options of other processes' sockets cannot be set.
+    #[error(
+        "options of {sockets} that match cannot be set; it needs CAP_SYS_PTRACE over their \
+         processes: use sudo"
+    )]
+    NoPermission {
+        /// "1 socket", "12 sockets".
+        sockets: String,
+    },
+    /// The kernel has no `pidfd_getfd`.
+    #[error(
+        "this kernel or sandbox has no pidfd_getfd (Linux 5.6): options of running processes \
+         cannot be set; change the application's configuration and restart it instead"
+    )]
+    NotSupported,
+    /// The kernel refuses the value for all sockets.
+    #[error("the kernel refuses {option} = {value} for all {sockets} that match")]
+    Refused {
+        /// The option.
+        option: &'static str,
+        /// The value.
+        value: String,
+        /// "1 socket", "12 sockets".
+        sockets: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no congestion control of this name.
+    #[error(
+        "the kernel has no congestion control {name} loaded; it has {available} (`modprobe \
+         tcp_{name}` may load it)"
+    )]
+    NoCongestionControl {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        available: String,
+    },
+    /// There is no such control group.
+    #[error(
+        "{path} is no control group of version 2; name one as /proc/PID/cgroup shows it after `0::`"
+    )]
+    NoCgroup {
+        /// The path asked for.
+        path: String,
+    },
+    /// A setting that is not on the list.
+    #[error(
+        "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what \
+         was there. It takes back: {known}"
+    )]
+    UnknownSysctl {
+        /// The name asked for.
+        name: String,
+        /// Those that it does.
+        known: String,
+    },
+    /// No `NAME=VALUE`.
+    #[error("write NAME=VALUE, as in tcp_slow_start_after_idle=0")]
+    NoAssignment,
+    /// A value that cannot be meant.
+    #[error("{name} = {value}: {why}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// The value asked for.
+        value: String,
+        /// What it takes.
+        why: String,
+    },
+    /// The setting cannot be read or written.
+    #[error("{path}: {what}")]
+    Sysctl {
+        /// Its file.
+        path: PathBuf,
+        /// What to do.
+        what: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// It has the value already.
+    #[error("{name} is {value} already: there is nothing to change")]
+    HasIt {
+        /// What.
+        name: String,
+        /// The value.
+        value: String,
+    },
+}

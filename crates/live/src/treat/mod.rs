@@ -1,0 +1,81 @@
+//! Changes of the running system that are taken back: options of sockets of running processes, and
+//! kernel settings.
+//!
+//! ```text
+//! plan ─► journal (on disk) ─► change ─► tend (new connections) ─► undo, or keep
+//!                 └───────────────────── undo, after a crash, by another process
+//! ```
+//!
+//! A record with the value before of each thing is on disk before the thing is changed, and goes
+//! when it has its value again. One exception: connections that a kernel hook changes as they open
+//! are noted right after it, and [`undo`](undo()) finds those that a killed process had no time to
+//! note.
+
+mod error;
+mod journal;
+mod plan;
+mod reach;
+pub mod record;
+pub mod setting;
+mod sysctl;
+mod system;
+mod treatment;
+mod undo;
+
+pub use error::TreatError;
+pub use journal::{DIRECTORY_VARIABLE, Journal, Records};
+pub use plan::{Asked, Counts, Newcomers, plan as plan_sockets};
+pub use record::{Change, Record, Scope, Side, State, What};
+pub use setting::{Buffer, Setting, Value};
+pub use sysctl::{KNOWN, Known, Planned, SysctlTreatment, plan as plan_sysctl};
+pub use treatment::Treatment;
+pub use undo::{Undone, undo};
+
+/// Whether the process that made a treatment is still there.
+pub fn is_running(record: &Record) -> bool {
+    record.state == State::Running && system::running(&record.by).is_some()
+}
+
+/// Whether a record is of this boot.
+pub fn is_of_this_boot(record: &Record) -> bool {
+    record.since.boot_id == system::boot_id()
+}
+
+/// Refuses where a record of this boot changes what `is_same` says.
+fn refuse_twice(journal: &Journal, is_same: impl Fn(&What) -> bool) -> Result<(), TreatError> {
+    refuse_twice_of(journal, |record| is_same(&record.what))
+}
+
+fn refuse_twice_of(journal: &Journal, is_same: impl Fn(&Record) -> bool) -> Result<(), TreatError> {
+    let boot_id = system::boot_id();
+    for record in journal.read()?.records {
+        if record.since.boot_id == boot_id && is_same(&record) {
+            let since = clock(record.since.unix_ns);
+            return Err(TreatError::Treated { id: record.id, what: record.what.words(), since });
+        }
+    }
+    Ok(())
+}
+
+/// A time of day in UTC, as `12:31:07 UTC`.
+pub fn clock(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// "1 socket", "12 sockets".
+fn sockets(number: u64) -> String {
+    if number == 1 { "1 socket".into() } else { format!("{number} sockets") }
+}
+
+impl What {
+    /// For people: "TCP_NODELAY of sockets: port 8080".
+    pub fn words(&self) -> String {
+        match self {
+            Self::Sockets { setting, scope, .. } => {
+                format!("{} of sockets: {}", setting.option(), scope.words())
+            }
+            Self::Sysctl { name } => format!("kernel setting {name}"),
+        }
+    }
+}

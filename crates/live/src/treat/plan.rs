@@ -1,0 +1,185 @@
+//! Which sockets a treatment changes, and from which value to which.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::AsFd;
+
+use super::error::TreatError;
+use super::record::{Scope, Side, SocketChange};
+use super::setting::Setting;
+use super::{reach, system};
+use crate::netns::Netns;
+use crate::sockets::Peer;
+
+/// Which sockets to treat, and how.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The option and its value.
+    pub setting: Setting,
+    /// Port at either end.
+    pub port: Option<u16>,
+    /// A process; its children count as well.
+    pub pid: Option<u32>,
+    /// The other end.
+    pub peer: Option<Peer>,
+    /// The control group of the processes.
+    pub cgroup: Option<String>,
+    /// Which side.
+    pub side: Side,
+    /// Network namespace by name, or by the number of a process in it.
+    pub netns: Option<String>,
+}
+
+/// What a look found, and what was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sockets that were changed.
+    pub changed: u64,
+    /// … of them as they opened, after the treatment began.
+    pub changed_new: u64,
+    /// Sockets that had the value before.
+    pub had_it: u64,
+    /// Sockets that no process holds yet (they wait to be accepted), or that could not be opened.
+    pub unreached: u64,
+    /// Sockets at which the kernel refused the value.
+    pub refused: u64,
+    /// Sockets that the application changed between the look and the change; left alone.
+    pub changed_meanwhile: u64,
+}
+
+/// How connections that open meanwhile are treated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Newcomers {
+    /// A program of the kernel sets the option as they are established.
+    Hook,
+    /// The sockets are listed again every 100 ms, for this reason.
+    Listing(String),
+}
+
+/// A look without a change: what a treatment would do now.
+///
+/// # Errors
+/// Sockets cannot be read.
+pub fn plan(asked: &Asked) -> Result<(Vec<SocketChange>, Counts), TreatError> {
+    let (netns, scope) = scope(asked)?;
+    check(&asked.setting)?;
+    let mut look = reach::look(&netns, &scope, asked.peer)?;
+    let mut counts = Counts::default();
+    let planned = planned(&mut look, &asked.setting, &mut HashSet::new(), &mut counts)?;
+    require_rights(&counts, planned.len())?;
+    counts.changed = planned.len() as u64;
+    Ok((planned.into_iter().map(|planned| planned.change).collect(), counts))
+}
+
+/// Finds the namespace that `asked` names.
+pub(super) fn scope(asked: &Asked) -> Result<(Netns, Scope), TreatError> {
+    let netns = match (&asked.netns, asked.pid) {
+        (Some(name), _) => Netns::find(name)?,
+        (None, Some(pid)) => Netns::of_process(pid)?,
+        (None, None) => Netns::own(),
+    };
+    let own = Netns::own();
+    let netns = if netns.inode == own.inode { own } else { netns };
+    if let Some(path) = &asked.cgroup {
+        reach::cgroup_directory(path)?;
+    }
+    let scope = Scope {
+        netns: netns.inode,
+        netns_name: netns.name.clone(),
+        port: asked.port,
+        pid: asked.pid,
+        cgroup: asked.cgroup.clone(),
+        peer: asked.peer.map(|peer| peer.to_string()),
+        side: asked.side,
+    };
+    Ok((netns, scope))
+}
+
+/// A congestion control that is not there is said before anything is done.
+pub(super) fn check(setting: &Setting) -> Result<(), TreatError> {
+    let Setting::CongestionControl { name } = setting else { return Ok(()) };
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let available = std::fs::read_to_string(path).unwrap_or_default();
+    let available = available.trim_end();
+    if available.is_empty() || available.split(' ').any(|known| known == name) {
+        return Ok(());
+    }
+    let (name, available) = (name.clone(), available.replace(' ', ", "));
+    Err(TreatError::NoCongestionControl { name, available })
+}
+
+pub(super) struct Planned {
+    pub(super) change: SocketChange,
+    pub(super) holder: crate::process::Holder,
+}
+
+/// Reads the value of each socket that is not `known`.
+pub(super) fn planned(
+    look: &mut reach::Look,
+    setting: &Setting,
+    known: &mut HashSet<u64>,
+    counts: &mut Counts,
+) -> Result<Vec<Planned>, TreatError> {
+    let mut planned = Vec::new();
+    counts.unreached = 0;
+    for found in std::mem::take(&mut look.found) {
+        let cookie = found.entry.cookie;
+        if known.contains(&cookie) {
+            continue;
+        }
+        let Some(holder) = found.holder else {
+            counts.unreached += 1;
+            continue;
+        };
+        let read = look.open(holder, cookie).and_then(|socket| setting.read(socket.as_fd()));
+        let before = match read {
+            Ok(before) => before,
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                return Err(TreatError::NotSupported);
+            }
+            Err(error) if is_gone(&error) => continue,
+            Err(_) => {
+                counts.unreached += 1;
+                continue;
+            }
+        };
+        known.insert(cookie);
+        let set = setting.wanted(&before);
+        if before.is_still(&set) {
+            counts.had_it += 1;
+            continue;
+        }
+        let process = &look.holders.processes[holder.process];
+        let change = SocketChange {
+            cookie,
+            local: found.entry.local,
+            peer: found.entry.peer,
+            pid: Some(process.pid),
+            fd: Some(holder.fd),
+            command: Some(process.command.clone()),
+            before,
+            set,
+        };
+        planned.push(Planned { change, holder });
+    }
+    Ok(planned)
+}
+
+/// The process, the descriptor, or the socket is not there any more.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
+}
+
+/// That nothing can be reached for want of a right is an error.
+pub(super) fn require_rights(counts: &Counts, planned: usize) -> Result<(), TreatError> {
+    if planned == 0 && counts.had_it == 0 && !system::may_look_into_others() {
+        let sockets = match counts.unreached {
+            0 => "sockets".into(),
+            1 => "1 socket".into(),
+            many => format!("{many} sockets"),
+        };
+        return Err(TreatError::NoPermission { sockets });
+    }
+    Ok(())
+}

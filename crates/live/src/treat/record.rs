@@ -1,0 +1,208 @@
+//! What the journal holds of a treatment.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::setting::{Setting, Value};
+
+/// Version of the journal's format.
+pub const VERSION: u32 = 1;
+
+/// A treatment: what was changed, by whom, since when, and what was there before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Number by which a user names it.
+    pub id: u32,
+    /// What is treated.
+    pub what: What,
+    /// Whether it ends with the process that made it.
+    pub state: State,
+    /// Who made it.
+    pub by: By,
+    /// When it was made.
+    pub since: Since,
+    /// Each changed thing. What is listed here may not have been changed yet: it is written
+    /// before the change is made.
+    pub changes: Vec<Change>,
+}
+
+/// What a treatment changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum What {
+    /// An option of sockets.
+    Sockets {
+        /// The option and its value.
+        setting: Setting,
+        /// Which sockets.
+        scope: Scope,
+        /// Cookies of sockets that had the value before the treatment.
+        had_it: Vec<u64>,
+    },
+    /// A kernel setting.
+    Sysctl {
+        /// Its name, as `sysctl` shows it.
+        name: String,
+    },
+}
+
+/// Which sockets are treated; empty fields ask for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// Its name; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// Port at either end.
+    pub port: Option<u16>,
+    /// The process that holds them, or a parent of it.
+    pub pid: Option<u32>,
+    /// The control group of the processes that hold them.
+    pub cgroup: Option<String>,
+    /// The other end.
+    pub peer: Option<String>,
+    /// The side of the connection.
+    pub side: Side,
+}
+
+/// Which side of a connection a socket is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// It was accepted by a listener.
+    Server,
+    /// It connected.
+    Client,
+    /// Either.
+    #[default]
+    Both,
+}
+
+impl Scope {
+    /// Whether a socket can be in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        fn meet<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+            one.zip(other).is_none_or(|(one, other)| one == other)
+        }
+        let sides = self.side == Side::Both || other.side == Side::Both || self.side == other.side;
+        self.netns == other.netns
+            && sides
+            && meet(self.port.as_ref(), other.port.as_ref())
+            && meet(self.peer.as_ref(), other.peer.as_ref())
+    }
+
+    /// For people: "port 8080 in network namespace edge".
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        match self.side {
+            Side::Server => parts.push("of servers".to_owned()),
+            Side::Client => parts.push("of clients".to_owned()),
+            Side::Both => {}
+        }
+        parts.extend(self.port.map(|port| format!("port {port}")));
+        parts.extend(self.pid.map(|pid| format!("process {pid}")));
+        parts.extend(self.cgroup.as_ref().map(|path| format!("control group {path}")));
+        parts.extend(self.peer.as_ref().map(|peer| format!("peer {peer}")));
+        parts.extend(self.netns_name.as_ref().map(|name| format!("network namespace {name}")));
+        if parts.is_empty() { "all of this network namespace".into() } else { parts.join(", ") }
+    }
+}
+
+/// Whether a treatment ends with its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its process undoes it when it ends.
+    Running,
+    /// It stays until it is undone.
+    Kept,
+}
+
+/// Who made a treatment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    /// User id.
+    pub uid: u32,
+    /// Name of the user: of the one who called `sudo`, where that is known.
+    pub user: Option<String>,
+    /// Number of the process.
+    pub pid: u32,
+    /// When the process began, clock ticks after boot (proc_pid_stat(5), field 22): a number is
+    /// used again.
+    pub pid_start_ticks: u64,
+}
+
+/// When a treatment was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Since {
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// Nanoseconds since the Unix epoch.
+    pub unix_ns: u64,
+}
+
+/// A changed thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Change {
+    /// An option of a socket.
+    Socket(SocketChange),
+    /// A kernel setting.
+    Sysctl(SysctlChange),
+}
+
+/// An option of a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketChange {
+    /// The kernel's number of the socket.
+    pub cookie: u64,
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end.
+    pub peer: SocketAddr,
+    /// The process that held it; `None` where the kernel hook changed it when it opened.
+    pub pid: Option<u32>,
+    /// Its descriptor there.
+    pub fd: Option<u32>,
+    /// Command of that process.
+    pub command: Option<String>,
+    /// Value before.
+    pub before: Value,
+    /// Value set.
+    pub set: Value,
+}
+
+/// A kernel setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SysctlChange {
+    /// Its name.
+    pub name: String,
+    /// Inode of the network namespace; `None` where there is one value for the whole system.
+    pub netns: Option<u64>,
+    /// Name of that namespace; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// Value before.
+    pub before: String,
+    /// Value set.
+    pub set: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_overlap_unless_something_keeps_them_apart() {
+        let scope = |port, side| Scope { netns: 1, port, side, ..Scope::default() };
+        let one = scope(Some(80), Side::Server);
+        assert!(one.overlaps(&scope(None, Side::Both)));
+        assert!(!one.overlaps(&scope(Some(81), Side::Server)));
+        assert!(!one.overlaps(&scope(Some(80), Side::Client)));
+        assert!(!one.overlaps(&Scope { netns: 2, ..one.clone() }));
+        // A process may hold a socket of any port.
+        assert!(one.overlaps(&Scope { pid: Some(7), ..scope(Some(80), Side::Both) }));
+    }
+}

@@ -1,0 +1,227 @@
+//! Options of sockets that can be set and restored.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sys;
+use crate::sys::options::{congestion_control, set_congestion_control, set_int_option};
+
+/// `SO_BUF_LOCK` of asm-generic/socket.h (Linux 5.14), and its two bits.
+const SO_BUF_LOCK: i32 = 72;
+const SOCK_SNDBUF_LOCK: i32 = 1;
+const SOCK_RCVBUF_LOCK: i32 = 2;
+
+/// An option and what it is set to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "option", rename_all = "snake_case")]
+pub enum Setting {
+    /// `TCP_NODELAY` on: small segments are sent at once.
+    Nodelay,
+    /// `TCP_QUICKACK` on, again and again: the kernel switches it off by itself.
+    Quickack,
+    /// Sizes of the buffers; a side that is `None` is left as it is.
+    Buffers {
+        /// The send buffer.
+        send: Option<Buffer>,
+        /// The receive buffer.
+        receive: Option<Buffer>,
+    },
+    /// `TCP_CONGESTION`.
+    CongestionControl {
+        /// The kernel's name for it.
+        name: String,
+    },
+}
+
+/// What a buffer becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Buffer {
+    /// The kernel sizes it by what the path carries.
+    Autotuned,
+    /// Fixed: `SO_SNDBUF` or `SO_RCVBUF`, bytes. The kernel doubles it for its bookkeeping.
+    Bytes(u32),
+}
+
+/// The value of an option.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// On or off.
+    Switch(bool),
+    /// A name.
+    Name(String),
+    /// Both buffers.
+    Buffers(Buffers),
+}
+
+/// The buffers of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffers {
+    /// As `SO_SNDBUF` reads it, bytes: twice what an application asked for.
+    pub sndbuf_bytes: u32,
+    /// Whether it is fixed.
+    pub sndbuf_locked: bool,
+    /// As `SO_RCVBUF` reads it, bytes.
+    pub rcvbuf_bytes: u32,
+    /// Whether it is fixed.
+    pub rcvbuf_locked: bool,
+}
+
+impl Buffers {
+    /// The send buffer for people: "16 KiB fixed".
+    pub fn send_words(&self) -> String {
+        words(self.sndbuf_bytes, self.sndbuf_locked)
+    }
+
+    /// The receive buffer for people.
+    pub fn receive_words(&self) -> String {
+        words(self.rcvbuf_bytes, self.rcvbuf_locked)
+    }
+}
+
+fn words(bytes: u32, locked: bool) -> String {
+    let by = if locked { "fixed" } else { "autotuned" };
+    format!("{} {by}", tcpwhy_core::report::units::bytes(bytes.into()))
+}
+
+impl Setting {
+    /// The word of the command line.
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Nodelay => "nodelay",
+            Self::Quickack => "quickack",
+            Self::Buffers { .. } => "buffers",
+            Self::CongestionControl { .. } => "congestion-control",
+        }
+    }
+
+    /// The kernel's name.
+    pub fn option(&self) -> &'static str {
+        match self {
+            Self::Nodelay => "TCP_NODELAY",
+            Self::Quickack => "TCP_QUICKACK",
+            Self::Buffers { send: None, .. } => "SO_RCVBUF",
+            Self::Buffers { receive: None, .. } => "SO_SNDBUF",
+            Self::Buffers { .. } => "SO_SNDBUF and SO_RCVBUF",
+            Self::CongestionControl { .. } => "TCP_CONGESTION",
+        }
+    }
+
+    /// Reads the value of a socket.
+    ///
+    /// # Errors
+    /// The kernel does not know the option.
+    pub(super) fn read(&self, socket: BorrowedFd<'_>) -> io::Result<Value> {
+        let tcp = |option| sys::int_option(socket, libc::IPPROTO_TCP, option);
+        let base = |option| sys::int_option(socket, libc::SOL_SOCKET, option);
+        Ok(match self {
+            Self::Nodelay => Value::Switch(tcp(libc::TCP_NODELAY)? != 0),
+            Self::Quickack => Value::Switch(tcp(libc::TCP_QUICKACK)? != 0),
+            Self::CongestionControl { .. } => Value::Name(congestion_control(socket)?),
+            Self::Buffers { .. } => {
+                let locks = base(SO_BUF_LOCK)?;
+                Value::Buffers(Buffers {
+                    sndbuf_bytes: base(libc::SO_SNDBUF)?.unsigned_abs(),
+                    sndbuf_locked: locks & SOCK_SNDBUF_LOCK != 0,
+                    rcvbuf_bytes: base(libc::SO_RCVBUF)?.unsigned_abs(),
+                    rcvbuf_locked: locks & SOCK_RCVBUF_LOCK != 0,
+                })
+            }
+        })
+    }
+
+    /// The value that a socket gets that has `before`.
+    pub(super) fn wanted(&self, before: &Value) -> Value {
+        match (self, before) {
+            (Self::Nodelay | Self::Quickack, _) => Value::Switch(true),
+            (Self::CongestionControl { name }, _) => Value::Name(name.clone()),
+            (Self::Buffers { send, receive }, Value::Buffers(before)) => {
+                let mut wanted = *before;
+                let side = |buffer: Option<Buffer>, bytes: &mut u32, locked: &mut bool| match buffer
+                {
+                    None => {}
+                    Some(Buffer::Autotuned) => *locked = false,
+                    Some(Buffer::Bytes(asked)) => {
+                        (*bytes, *locked) = (asked.saturating_mul(2), true);
+                    }
+                };
+                side(*send, &mut wanted.sndbuf_bytes, &mut wanted.sndbuf_locked);
+                side(*receive, &mut wanted.rcvbuf_bytes, &mut wanted.rcvbuf_locked);
+                Value::Buffers(wanted)
+            }
+            (Self::Buffers { .. }, other) => other.clone(),
+        }
+    }
+}
+
+impl Value {
+    /// Whether a socket that has `self` now still has what a treatment `set`: the size of an
+    /// autotuned buffer is the kernel's, and changes.
+    pub(super) fn is_still(&self, set: &Self) -> bool {
+        let (Self::Buffers(now), Self::Buffers(set)) = (self, set) else { return self == set };
+        let side =
+            |now: (u32, bool), set: (u32, bool)| now.1 == set.1 && (!set.1 || now.0 == set.0);
+        side((now.sndbuf_bytes, now.sndbuf_locked), (set.sndbuf_bytes, set.sndbuf_locked))
+            && side((now.rcvbuf_bytes, now.rcvbuf_locked), (set.rcvbuf_bytes, set.rcvbuf_locked))
+    }
+
+    /// Sets it on a socket; `from` is what the socket has, of which equal parts are left alone.
+    ///
+    /// # Errors
+    /// The kernel does not know the option, or refuses the value.
+    pub(super) fn write(
+        &self,
+        socket: BorrowedFd<'_>,
+        setting: &Setting,
+        from: &Self,
+    ) -> io::Result<()> {
+        match (self, setting) {
+            (Self::Switch(on), Setting::Quickack) => {
+                set_int_option(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(*on))
+            }
+            (Self::Switch(on), _) => {
+                set_int_option(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, i32::from(*on))
+            }
+            (Self::Name(name), _) => set_congestion_control(socket, name),
+            (Self::Buffers(to), _) => {
+                let Self::Buffers(from) = from else { return Ok(()) };
+                write_buffers(socket, from, to)
+            }
+        }
+    }
+
+    /// For people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Switch(true) => "on".into(),
+            Self::Switch(false) => "off".into(),
+            Self::Name(name) => name.clone(),
+            Self::Buffers(buffers) => {
+                let (send, receive) = (buffers.send_words(), buffers.receive_words());
+                format!("send {send}, receive {receive}")
+            }
+        }
+    }
+}
+
+/// Sizes first: setting one fixes it. The bits that say whether they are fixed come last.
+fn write_buffers(socket: BorrowedFd<'_>, from: &Buffers, to: &Buffers) -> io::Result<()> {
+    let force = |option, plain, bytes: u32| {
+        let half = i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
+        // Above wmem_max or rmem_max it needs CAP_NET_ADMIN.
+        set_int_option(socket, libc::SOL_SOCKET, option, half)
+            .or_else(|_| set_int_option(socket, libc::SOL_SOCKET, plain, half))
+    };
+    if from.sndbuf_bytes != to.sndbuf_bytes {
+        force(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, to.sndbuf_bytes)?;
+    }
+    if from.rcvbuf_bytes != to.rcvbuf_bytes {
+        force(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, to.rcvbuf_bytes)?;
+    }
+    let bit = |locked: bool, bit: i32| if locked { bit } else { 0 };
+    let locks = bit(to.sndbuf_locked, SOCK_SNDBUF_LOCK) | bit(to.rcvbuf_locked, SOCK_RCVBUF_LOCK);
+    set_int_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
+}

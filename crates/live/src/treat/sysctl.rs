@@ -1,0 +1,426 @@
+//! Kernel settings that can be set and restored while the system runs (sysctl(8)).
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::error::TreatError;
+use super::journal::Journal;
+use super::record::{Change, Record, State, SysctlChange, VERSION, What};
+use super::system;
+use super::undo::{self, Undone};
+use crate::netns::Netns;
+
+/// What values a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// A number between both.
+    Number(u64, u64),
+    /// So many numbers.
+    Numbers(usize),
+    /// A name.
+    Word,
+}
+
+/// A setting that is taken back without a trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Its name in a command.
+    pub name: &'static str,
+    /// Its place below `/proc/sys/net`.
+    place: &'static str,
+    takes: Takes,
+    /// What may go wrong with it.
+    pub risk: &'static str,
+}
+
+const fn known(name: &'static str, place: &'static str, takes: Takes, risk: &'static str) -> Known {
+    Known { name, place, takes, risk }
+}
+
+/// All settings that can be treated.
+pub const KNOWN: &[Known] = &[
+    known(
+        "tcp_slow_start_after_idle",
+        "ipv4",
+        Takes::Number(0, 1),
+        "0 lets a connection that was idle send a whole window at once, also into a path that \
+         has become slower",
+    ),
+    known(
+        "tcp_rmem",
+        "ipv4",
+        Takes::Numbers(3),
+        "larger buffers take memory for each connection; the first two numbers count for new \
+         connections only",
+    ),
+    known(
+        "tcp_wmem",
+        "ipv4",
+        Takes::Numbers(3),
+        "larger buffers take memory for each connection; the first two numbers count for new \
+         connections only",
+    ),
+    known(
+        "rmem_max",
+        "core",
+        Takes::Number(2_304, 1 << 30),
+        "applications may ask for more memory; it counts for sockets that ask for it from now on",
+    ),
+    known(
+        "wmem_max",
+        "core",
+        Takes::Number(4_608, 1 << 30),
+        "applications may ask for more memory; it counts for sockets that ask for it from now on",
+    ),
+    known(
+        "somaxconn",
+        "core",
+        Takes::Number(1, 65_535),
+        "it counts when an application calls listen() the next time; longer queues hold clients \
+         longer",
+    ),
+    known(
+        "tcp_max_syn_backlog",
+        "ipv4",
+        Takes::Number(1, 1 << 20),
+        "it counts for listeners that have no SYN cookies; more half-open connections take memory",
+    ),
+    known(
+        "tcp_syncookies",
+        "ipv4",
+        Takes::Number(0, 2),
+        "0 lets a SYN flood fill the queue; 2 leaves window scaling and SACK to clients with \
+         timestamps",
+    ),
+    known(
+        "tcp_abort_on_overflow",
+        "ipv4",
+        Takes::Number(0, 1),
+        "1 resets clients that the accept queue has no room for, instead of letting them try again",
+    ),
+    known(
+        "ip_local_port_range",
+        "ipv4",
+        Takes::Numbers(2),
+        "ports in the range may be taken from services that start later",
+    ),
+    known(
+        "tcp_tw_reuse",
+        "ipv4",
+        Takes::Number(0, 2),
+        "1 uses ports in TIME-WAIT again for connections to the same server, if both sides have \
+         timestamps",
+    ),
+    known(
+        "tcp_fin_timeout",
+        "ipv4",
+        Takes::Number(1, 3_600),
+        "a peer that is slow to close may find the connection gone",
+    ),
+    known(
+        "nf_conntrack_max",
+        "netfilter",
+        Takes::Number(1, 1 << 31),
+        "each tracked connection takes about 300 bytes of kernel memory",
+    ),
+    known(
+        "nf_conntrack_tcp_timeout_established",
+        "netfilter",
+        Takes::Number(1, 1 << 31),
+        "idle connections that outlive it are cut by NAT",
+    ),
+    known(
+        "nf_conntrack_tcp_timeout_time_wait",
+        "netfilter",
+        Takes::Number(1, 1 << 31),
+        "late segments of closed connections may be taken for new ones",
+    ),
+    known(
+        "nf_conntrack_udp_timeout",
+        "netfilter",
+        Takes::Number(1, 1 << 31),
+        "answers that come later are dropped by NAT",
+    ),
+    known(
+        "tcp_mtu_probing",
+        "ipv4",
+        Takes::Number(0, 2),
+        "2 begins each connection with small segments",
+    ),
+    known(
+        "tcp_congestion_control",
+        "ipv4",
+        Takes::Word,
+        "it counts for new connections; another algorithm shares a link in another way",
+    ),
+    known("tcp_autocorking", "ipv4", Takes::Number(0, 1), "0 sends more and smaller packets"),
+    known(
+        "tcp_notsent_lowat",
+        "ipv4",
+        Takes::Number(1, u32::MAX as u64),
+        "a low value lets an application sleep and wake more often",
+    ),
+    known(
+        "netdev_max_backlog",
+        "core",
+        Takes::Number(1, 1 << 24),
+        "a longer queue holds packets longer before they are dropped",
+    ),
+];
+
+/// A setting, its value now, and the value asked for.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The setting.
+    pub known: &'static Known,
+    /// The change.
+    pub change: SysctlChange,
+}
+
+/// A kernel setting under treatment. Dropped, it is undone, unless it is kept.
+pub struct SysctlTreatment {
+    journal: Journal,
+    record: Record,
+    is_over: bool,
+}
+
+/// What `assignment`, as `NAME=VALUE`, would change in a network namespace.
+///
+/// # Errors
+/// It is not on the list, cannot be meant, or is so already.
+pub fn plan(assignment: &str, netns: Option<&str>) -> Result<Planned, TreatError> {
+    let (name, value) = assignment.split_once('=').ok_or(TreatError::NoAssignment)?;
+    let short = name.trim().rsplit(['.', '/']).next().unwrap_or_default();
+    let Some(known) = KNOWN.iter().find(|known| known.name == short) else {
+        let known = KNOWN.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+        return Err(TreatError::UnknownSysctl { name: name.trim().to_owned(), known });
+    };
+    let set = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Err(why) = judge(known.takes, &set) {
+        return Err(TreatError::Value { name: known.name, value: set, why });
+    }
+    let netns = match netns {
+        Some(name) => Netns::find(name)?,
+        None => Netns::own(),
+    };
+    let before = netns.inside(|| read(known)).map_err(TreatError::Live)?;
+    let before = before.map_err(|source| refused(known, source))?;
+    if before == set {
+        return Err(TreatError::HasIt { name: known.name.into(), value: set });
+    }
+    let change = SysctlChange {
+        name: known.name.into(),
+        netns: Some(netns.inode),
+        netns_name: netns.name,
+        before,
+        set,
+    };
+    Ok(Planned { known, change })
+}
+
+fn judge(takes: Takes, value: &str) -> Result<(), String> {
+    let numbers = || value.split(' ').map(str::parse::<u64>).collect::<Result<Vec<_>, _>>();
+    match takes {
+        Takes::Number(least, most) => match value.parse::<u64>() {
+            Ok(number) if (least..=most).contains(&number) => Ok(()),
+            _ => Err(format!("write a number from {least} to {most}")),
+        },
+        Takes::Numbers(count) => match numbers() {
+            Ok(all) if all.len() == count && all.is_sorted() && all[0] > 0 => Ok(()),
+            _ => Err(format!(
+                "write {count} numbers, the least first, as in '{}'",
+                match count {
+                    2 => "10240 65535",
+                    _ => "4096 131072 16777216",
+                }
+            )),
+        },
+        Takes::Word if value.is_empty() || value.contains([' ', '/']) => {
+            Err("write one word".into())
+        }
+        Takes::Word => Ok(()),
+    }
+}
+
+impl Known {
+    /// The file that the kernel shows it as, in the namespace of the thread that opens it.
+    fn path(&self) -> PathBuf {
+        ["/proc/sys/net", self.place, self.name].iter().collect()
+    }
+}
+
+fn read(known: &Known) -> io::Result<String> {
+    let text = fs::read_to_string(known.path())?;
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn refused(known: &Known, source: io::Error) -> TreatError {
+    let what = match source.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such setting here: the kernel lacks it, or it is one of the host's \
+             network namespace"
+        }
+        io::ErrorKind::PermissionDenied => "it needs root in this network namespace: use sudo",
+        _ => "the kernel refuses it",
+    };
+    TreatError::Sysctl { path: known.path(), what, source }
+}
+
+impl SysctlTreatment {
+    /// Notes the change in the journal, and makes it.
+    ///
+    /// # Errors
+    /// Something treats the same already; the journal cannot be written; the kernel refuses.
+    pub fn begin(journal: Journal, planned: &Planned) -> Result<Self, TreatError> {
+        let change = &planned.change;
+        let record = {
+            let lock = journal.lock()?;
+            super::refuse_twice_of(&journal, |record| {
+                record.changes.iter().any(|other| match other {
+                    Change::Sysctl(other) => {
+                        other.name == change.name && other.netns == change.netns
+                    }
+                    Change::Socket(_) => false,
+                })
+            })?;
+            let record = Record {
+                version: VERSION,
+                id: journal.next_id(&lock)?,
+                what: What::Sysctl { name: change.name.clone() },
+                state: State::Running,
+                by: system::by(),
+                since: system::since(),
+                changes: vec![Change::Sysctl(change.clone())],
+            };
+            journal.write(&record)?;
+            record
+        };
+        let made = write(change, &change.set);
+        let treatment = Self { journal, record, is_over: false };
+        match made {
+            Ok(()) => Ok(treatment),
+            // Dropped, it takes the record away.
+            Err(source) => Err(refused(planned.known, source)),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.record.id
+    }
+
+    /// What the journal holds of it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Whether it still lasts: another process may have undone it.
+    pub fn tend(&mut self) -> bool {
+        self.is_over = !self.journal.has(self.record.id);
+        !self.is_over
+    }
+
+    /// Leaves the change until it is undone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn keep(mut self) -> Result<(), TreatError> {
+        self.record.state = State::Kept;
+        self.journal.write(&self.record)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Restores what was there.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn undo(mut self) -> Result<Undone, TreatError> {
+        self.is_over = true;
+        undo::restore(&self.journal, &self.record)
+    }
+}
+
+impl Drop for SysctlTreatment {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // What cannot be restored stays in the journal.
+            let _ = undo::restore(&self.journal, &self.record);
+        }
+    }
+}
+
+/// The namespace of a change; `None` where it is gone.
+fn place(change: &SysctlChange) -> Option<Netns> {
+    Netns::all().into_iter().find(|netns| Some(netns.inode) == change.netns)
+}
+
+fn write(change: &SysctlChange, value: &str) -> io::Result<()> {
+    let known = KNOWN.iter().find(|known| known.name == change.name);
+    let known = known.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let netns = place(change).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    netns.inside(|| fs::write(known.path(), value)).map_err(io::Error::other)?
+}
+
+/// Puts the value before back. `false` where it could not be, and may be another time.
+pub(super) fn restore(change: &SysctlChange, undone: &mut Undone) -> bool {
+    let known = KNOWN.iter().find(|known| known.name == change.name);
+    let (Some(known), Some(netns)) = (known, place(change)) else {
+        undone.gone += 1;
+        return true;
+    };
+    let now = match netns.inside(|| read(known)) {
+        Ok(Ok(now)) => now,
+        Ok(Err(error)) => {
+            undone.failed.push(format!("{}: {error}", change.name));
+            return false;
+        }
+        Err(error) => {
+            undone.failed.push(format!("{}: {error}", change.name));
+            return false;
+        }
+    };
+    if now == change.before {
+        undone.restored += 1;
+        return true;
+    }
+    if now != change.set {
+        undone.changed_meanwhile += 1;
+        return true;
+    }
+    match write(change, &change.before) {
+        Ok(()) => {
+            undone.restored += 1;
+            true
+        }
+        Err(error) => {
+            undone.failed.push(format!("{}: {error}", change.name));
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_judged_before_anything_is_changed() {
+        assert!(judge(Takes::Number(0, 1), "1").is_ok());
+        for wrong in ["2", "", "-1", "on", "1 1"] {
+            assert!(judge(Takes::Number(0, 1), wrong).is_err(), "{wrong}");
+        }
+        assert!(judge(Takes::Numbers(3), "4096 87380 6291456").is_ok());
+        assert!(judge(Takes::Numbers(3), "4096 87380").is_err());
+        assert!(judge(Takes::Numbers(2), "60000 1024").is_err(), "the least first");
+        assert!(judge(Takes::Word, "bbr").is_ok() && judge(Takes::Word, "../x").is_err());
+    }
+
+    #[test]
+    fn what_is_not_on_the_list_is_refused_with_the_list() {
+        let error = plan("net.ipv4.ip_forward=1", None).unwrap_err().to_string();
+        assert!(error.contains("ip_forward") && error.contains("tcp_syncookies"), "{error}");
+        assert!(plan("tcp_syncookies", None).unwrap_err().to_string().contains("NAME=VALUE"));
+    }
+}

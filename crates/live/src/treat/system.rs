@@ -1,0 +1,87 @@
+//! Who treats, since when, and whether that process is still there.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{env, io};
+
+use super::record::{By, Since};
+use crate::sys;
+
+/// The capability to look into other processes (capabilities(7)).
+const CAP_SYS_PTRACE: u32 = 19;
+
+/// This process and its user.
+pub(super) fn by() -> By {
+    let pid = std::process::id();
+    let uid = fs::metadata("/proc/self").map_or(u32::MAX, |metadata| metadata.uid());
+    let user = env::var("SUDO_USER").ok().filter(|_| uid == 0).or_else(|| name_of(uid));
+    By { uid, user, pid, pid_start_ticks: start_ticks(pid).unwrap_or(0) }
+}
+
+/// Now, in this boot.
+pub(super) fn since() -> Since {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Since { boot_id: boot_id(), unix_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) }
+}
+
+/// The kernel's name for this boot.
+pub(super) fn boot_id() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim_end().to_owned()
+}
+
+/// A descriptor of the process that made a treatment; `None` where it has ended.
+pub(super) fn running(by: &By) -> Option<OwnedFd> {
+    let process = sys::pidfd_open(by.pid).ok()?;
+    // Another process may have the number by now. It is looked at while the descriptor holds it.
+    (start_ticks(by.pid)? == by.pid_start_ticks).then_some(process)
+}
+
+/// Asks the process that made a treatment to end; `false` where it has ended already.
+pub(super) fn terminate(by: &By) -> io::Result<bool> {
+    match running(by) {
+        Some(process) => sys::options::terminate(process.as_fd()).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Whether this process may look into processes of other users.
+pub(super) fn may_look_into_others() -> bool {
+    sys::process::effective_capabilities().is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
+}
+
+/// When a process began, clock ticks after boot (proc_pid_stat(5), field 22).
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may have blanks and brackets in it: the last bracket ends field 2.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_alive = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| is_alive)
+}
+
+fn name_of(uid: u32) -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_running_and_one_that_ended_is_not() {
+        assert!(running(&by()).is_some());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended =
+            By { pid: child.id(), pid_start_ticks: start_ticks(child.id()).unwrap_or(1), ..by() };
+        child.wait().unwrap();
+        assert!(running(&ended).is_none());
+        assert!(running(&By { pid_start_ticks: 1, ..by() }).is_none());
+    }
+}

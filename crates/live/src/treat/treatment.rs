@@ -1,0 +1,441 @@
+//! Treats sockets: those that are there through a duplicate of their descriptor, those that open
+//! by a kernel hook, or by looking again and again.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::error::TreatError;
+use super::journal::Journal;
+use super::plan::{
+    Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_rights, scope,
+};
+use super::record::{Change, Record, Scope, Side, SocketChange, State, VERSION, What};
+use super::setting::{Setting, Value};
+use super::{reach, system, undo};
+use crate::error::LiveError;
+use crate::hooks::established::{
+    Established, EstablishedHook, PORTS_MAX, Rule, VALUE_BYTES, cgroup_root,
+};
+use crate::netns::Netns;
+use crate::sockets::Peer;
+use crate::sys;
+
+/// How often the sockets are listed again where no hook sees connections open, or where some could
+/// not be reached yet.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often they are listed again otherwise.
+const AGAIN_WITH_HOOK: Duration = Duration::from_secs(1);
+/// How often `TCP_QUICKACK` is set again.
+const QUICKACK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Sockets under treatment. Dropped, it is undone, unless it is kept.
+pub struct Treatment {
+    journal: Journal,
+    record: Record,
+    setting: Setting,
+    scope: Scope,
+    peer: Option<Peer>,
+    netns: Netns,
+    hook: Option<EstablishedHook>,
+    newcomers: Newcomers,
+    known: HashSet<u64>,
+    counts: Counts,
+    looked: Instant,
+    refused: Option<io::Error>,
+    is_over: bool,
+}
+
+impl Treatment {
+    /// Begins: new connections first, so that none is missed, then those that are there.
+    ///
+    /// # Errors
+    /// Something treats the same already; the journal cannot be written; nothing can be reached.
+    pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
+        let (netns, scope) = scope(asked)?;
+        check(&asked.setting)?;
+        let record = {
+            let lock = journal.lock()?;
+            super::refuse_twice(&journal, |what| match what {
+                What::Sockets { setting, scope: other, .. } => {
+                    setting.id() == asked.setting.id() && other.overlaps(&scope)
+                }
+                What::Sysctl { .. } => false,
+            })?;
+            let record = Record {
+                version: VERSION,
+                id: journal.next_id(&lock)?,
+                what: What::Sockets {
+                    setting: asked.setting.clone(),
+                    scope: scope.clone(),
+                    had_it: Vec::new(),
+                },
+                state: State::Running,
+                by: system::by(),
+                since: system::since(),
+                changes: Vec::new(),
+            };
+            journal.write(&record)?;
+            record
+        };
+        let mut treatment = Self {
+            journal,
+            record,
+            setting: asked.setting.clone(),
+            scope,
+            peer: asked.peer,
+            netns,
+            hook: None,
+            newcomers: Newcomers::Hook,
+            known: HashSet::new(),
+            counts: Counts::default(),
+            looked: Instant::now(),
+            refused: None,
+            is_over: false,
+        };
+        match treatment.hook() {
+            Ok(hook) => treatment.hook = Some(hook),
+            Err(why) => treatment.newcomers = Newcomers::Listing(why),
+        }
+        treatment.look(false)?;
+        let counts = &treatment.counts;
+        require_rights(counts, usize::try_from(counts.changed).unwrap_or(usize::MAX))?;
+        if counts.changed == 0 && counts.refused > 0 {
+            let sockets = super::sockets(counts.refused);
+            let source = treatment.refused.take().unwrap_or_else(|| io::Error::other("refused"));
+            let value = treatment.value_words();
+            return Err(TreatError::Refused {
+                option: asked.setting.option(),
+                value,
+                sockets,
+                source,
+            });
+        }
+        Ok(treatment)
+    }
+
+    /// What the sockets get, for people.
+    fn value_words(&self) -> String {
+        match &self.setting {
+            Setting::CongestionControl { name } => name.clone(),
+            _ => "on".into(),
+        }
+    }
+
+    /// Attaches the kernel's hook where it can set this option.
+    fn hook(&self) -> Result<EstablishedHook, String> {
+        let (option, size, value) = match &self.setting {
+            Setting::Nodelay => (libc::TCP_NODELAY, 4, 1i32.to_ne_bytes().to_vec()),
+            Setting::CongestionControl { name } => {
+                (libc::TCP_CONGESTION, VALUE_BYTES as u32, name.clone().into_bytes())
+            }
+            Setting::Buffers { .. } => {
+                return Err("applications size buffers after a connection is established".into());
+            }
+            Setting::Quickack => return Err("kernel hooks cannot set TCP_QUICKACK".into()),
+        };
+        let mut bytes = [0; VALUE_BYTES];
+        let length = value.len().min(VALUE_BYTES - usize::from(size as usize == VALUE_BYTES));
+        bytes[..length].copy_from_slice(&value[..length]);
+        let words = |error: TreatError| error.to_string();
+        let mut ports: Vec<u16> = self.scope.port.into_iter().collect();
+        if self.scope.pid.is_some() && ports.is_empty() {
+            ports = reach::listening_ports(&self.netns, &self.scope).map_err(words)?;
+            if ports.is_empty() || ports.len() > PORTS_MAX {
+                return Err(format!("the process listens at {} ports", ports.len()));
+            }
+        }
+        let cgroup = match &self.scope.cgroup {
+            Some(path) => reach::cgroup_directory(path).map_err(words)?,
+            None => cgroup_root().ok_or("no control groups of version 2 are mounted")?,
+        };
+        let rule = Rule {
+            netns_cookie: self.netns.inside(netns_cookie).map_err(|error| error.to_string())??,
+            servers: self.scope.side != Side::Client,
+            // Which process opens a connection is not known where it is established.
+            clients: self.scope.side != Side::Server && self.scope.pid.is_none(),
+            ports,
+            peer: self.peer.map(|peer| SocketAddr::new(peer.ip, peer.port.unwrap_or(0))),
+            option,
+            size,
+            value: bytes,
+        };
+        EstablishedHook::attach(&rule, &cgroup).map_err(|lack| lack.to_string())
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.record.id
+    }
+
+    /// What the journal holds of it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How connections that open meanwhile are treated.
+    pub fn newcomers(&self) -> &Newcomers {
+        &self.newcomers
+    }
+
+    /// The longest time that may pass until [`tend`](Self::tend) is called again.
+    pub fn tend_within(&self) -> Duration {
+        match self.setting {
+            // Each socket costs a few system calls each time.
+            Setting::Quickack => QUICKACK_AGAIN.max(QUICKACK_AGAIN / 50 * self.known.len() as u32),
+            _ => AGAIN / 2,
+        }
+    }
+
+    /// Treats what has opened since. `false` where another process has undone the treatment.
+    ///
+    /// # Errors
+    /// The journal cannot be written; sockets cannot be read any more.
+    pub fn tend(&mut self) -> Result<bool, TreatError> {
+        if !self.journal.has(self.record.id) {
+            self.is_over = true;
+            self.hook = None;
+            return Ok(false);
+        }
+        self.take_new()?;
+        if self.setting == Setting::Quickack {
+            self.set_again();
+        }
+        let is_urgent = self.hook.is_none()
+            || self.counts.unreached > 0
+            // A process may open connections itself, which the hook does not know as its own.
+            || self.scope.pid.is_some()
+            // A listener that was opened before its process was moved is of another group.
+            || self.scope.cgroup.is_some();
+        if self.looked.elapsed() >= if is_urgent { AGAIN } else { AGAIN_WITH_HOOK } {
+            match self.look(true) {
+                // The namespace has gone with all sockets in it.
+                Err(TreatError::Live(LiveError::EnterNetns { .. })) => {}
+                other => other?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Connections that the hook has treated: noted, with the value that they had.
+    fn take_new(&mut self) -> Result<(), TreatError> {
+        let Some(hook) = &mut self.hook else { return Ok(()) };
+        let events = hook.take();
+        let refused = events.iter().find(|event| event.error != 0).map(|event| event.error);
+        let before = self.record.changes.len();
+        for event in events {
+            if event.error == 0 && self.known.insert(event.cookie) {
+                self.note_new(&event);
+            }
+        }
+        if let Some(errno) = refused {
+            let error = io::Error::from_raw_os_error(errno);
+            self.hook = None;
+            self.newcomers = Newcomers::Listing(format!(
+                "this kernel's hooks cannot set {}: {error}",
+                self.setting.option()
+            ));
+        }
+        if self.record.changes.len() > before {
+            self.journal.write(&self.record)?;
+        }
+        Ok(())
+    }
+
+    fn note_new(&mut self, event: &Established) {
+        let before = match &self.setting {
+            Setting::CongestionControl { .. } => {
+                let end = event.before.iter().position(|&byte| byte == 0).unwrap_or(VALUE_BYTES);
+                Value::Name(String::from_utf8_lossy(&event.before[..end]).into_owned())
+            }
+            _ => Value::Switch(event.before.iter().any(|&byte| byte != 0)),
+        };
+        let set = self.setting.wanted(&before);
+        if before == set {
+            self.counts.had_it += 1;
+            self.note_had_it(event.cookie);
+            return;
+        }
+        self.counts.changed += 1;
+        self.counts.changed_new += 1;
+        self.record.changes.push(Change::Socket(SocketChange {
+            cookie: event.cookie,
+            local: event.local,
+            peer: event.remote,
+            pid: None,
+            fd: None,
+            command: None,
+            before,
+            set,
+        }));
+    }
+
+    fn note_had_it(&mut self, cookie: u64) {
+        if let What::Sockets { had_it, .. } = &mut self.record.what {
+            had_it.push(cookie);
+        }
+    }
+
+    /// Lists the sockets and treats those that are not known.
+    fn look(&mut self, is_later: bool) -> Result<(), TreatError> {
+        self.looked = Instant::now();
+        let mut look = reach::look(&self.netns, &self.scope, self.peer)?;
+        self.forget_closed(&look);
+        let had_it = self.counts.had_it;
+        let before: HashSet<u64> = self.known.clone();
+        let planned = planned(&mut look, &self.setting, &mut self.known, &mut self.counts)?;
+        if self.counts.had_it > had_it {
+            let changed: HashSet<u64> = planned.iter().map(|it| it.change.cookie).collect();
+            let new = self.known.difference(&before).filter(|cookie| !changed.contains(cookie));
+            for cookie in new.copied().collect::<Vec<_>>() {
+                self.note_had_it(cookie);
+            }
+        }
+        if planned.is_empty() {
+            return Ok(());
+        }
+        let first = self.record.changes.len();
+        let changes = planned.iter().map(|planned| Change::Socket(planned.change.clone()));
+        self.record.changes.extend(changes);
+        // On disk before anything is changed.
+        self.journal.write(&self.record)?;
+        let mut undone = HashSet::new();
+        let mut is_other = false;
+        for (offset, planned) in planned.iter().enumerate() {
+            match self.change(&mut look, planned) {
+                Ok(Some(set)) => {
+                    self.counts.changed += 1;
+                    self.counts.changed_new += u64::from(is_later);
+                    let Change::Socket(change) = &mut self.record.changes[first + offset] else {
+                        continue;
+                    };
+                    is_other |= change.set != set;
+                    change.set = set;
+                }
+                Ok(None) => {
+                    self.counts.changed_meanwhile += 1;
+                    undone.insert(planned.change.cookie);
+                }
+                Err(error) => {
+                    self.counts.refused += u64::from(!is_gone(&error));
+                    self.refused = Some(error);
+                    undone.insert(planned.change.cookie);
+                }
+            }
+        }
+        if is_other || !undone.is_empty() {
+            let is_done = |change: &Change| match change {
+                Change::Socket(socket) => !undone.contains(&socket.cookie),
+                Change::Sysctl(_) => true,
+            };
+            self.record.changes.retain(is_done);
+            self.journal.write(&self.record)?;
+        }
+        Ok(())
+    }
+
+    /// Sets one socket, and answers what it has then: the kernel may have bounded it. `None` where
+    /// the application has set it meanwhile.
+    fn change(&self, look: &mut reach::Look, planned: &Planned) -> io::Result<Option<Value>> {
+        let change = &planned.change;
+        let socket = look.open(planned.holder, change.cookie)?;
+        let socket = socket.as_fd();
+        if !self.setting.read(socket)?.is_still(&change.before) {
+            return Ok(None);
+        }
+        change.set.write(socket, &self.setting, &change.before)?;
+        match self.setting {
+            // The kernel switches it off when data is sent.
+            Setting::Quickack => Ok(Some(change.set.clone())),
+            _ => self.setting.read(socket).map(Some),
+        }
+    }
+
+    /// Sockets that have closed need not be restored.
+    fn forget_closed(&mut self, look: &reach::Look) {
+        let open = &look.open;
+        self.known.retain(|cookie| open.contains(cookie));
+        if let What::Sockets { had_it, .. } = &mut self.record.what {
+            had_it.retain(|cookie| open.contains(cookie));
+        }
+        self.record.changes.retain(|change| match change {
+            Change::Socket(socket) => open.contains(&socket.cookie),
+            Change::Sysctl(_) => true,
+        });
+    }
+
+    /// Sets `TCP_QUICKACK` again, and by that sends an ACK that waits.
+    fn set_again(&mut self) {
+        let Ok(mut look) = reach::look(&self.netns, &self.scope, self.peer) else { return };
+        for found in std::mem::take(&mut look.found) {
+            let Some(holder) = found.holder else { continue };
+            if !self.known.contains(&found.entry.cookie) {
+                continue;
+            }
+            if let Ok(socket) = look.open(holder, found.entry.cookie) {
+                let on = Value::Switch(true);
+                let _ = on.write(socket.as_fd(), &self.setting, &on);
+            }
+        }
+    }
+
+    /// Leaves the change. It stays in the journal until it is undone; connections that open later
+    /// are not treated.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn keep(mut self) -> Result<(), TreatError> {
+        self.take_new()?;
+        self.record.state = State::Kept;
+        self.journal.write(&self.record)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Restores what was there.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn undo(mut self) -> Result<undo::Undone, TreatError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<undo::Undone, TreatError> {
+        self.is_over = true;
+        // Connections that open from now on are as they were before; then what the hook did is taken.
+        let taken = self.take_new();
+        if let Some(hook) = self.hook.take() {
+            for event in hook.detach() {
+                if event.error == 0 && self.known.insert(event.cookie) {
+                    self.note_new(&event);
+                }
+            }
+        }
+        taken?;
+        undo::restore(&self.journal, &self.record)
+    }
+}
+
+impl Drop for Treatment {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // What cannot be restored stays in the journal.
+            let _ = self.end();
+        }
+    }
+}
+
+/// The kernel's number for the network namespace of the calling thread.
+fn netns_cookie() -> Result<u64, String> {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0");
+    let socket = socket.or_else(|_| std::net::UdpSocket::bind("[::]:0"));
+    let cookie = socket.and_then(|socket| sys::options::netns_cookie(socket.as_fd()));
+    cookie.map_err(|error| format!("the namespace's number cannot be read: {error}"))
+}

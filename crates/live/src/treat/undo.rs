@@ -1,0 +1,213 @@
+//! Takes treatments back: each thing gets the value that it had, unless it is gone, or has been
+//! changed by someone else meanwhile.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::error::TreatError;
+use super::journal::Journal;
+use super::record::{Change, Record, Scope, SocketChange, State, What};
+use super::setting::Setting;
+use super::{reach, sysctl, system};
+use crate::netns::Netns;
+
+/// So long a process that treats may take to undo its treatment when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that wait to be accepted are reached as soon as they are: so often, after so long.
+const AGAIN_MAX: u32 = 10;
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What became of what a treatment had changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Undone {
+    /// Number of the treatment.
+    pub id: u32,
+    /// Things that have the value that they had before.
+    pub restored: u64,
+    /// Sockets that have closed since, or went with a reboot or their namespace.
+    pub gone: u64,
+    /// Things that someone else has changed since; left as they are.
+    pub changed_meanwhile: u64,
+    /// Things that could not be restored; they stay in the journal.
+    pub failed: Vec<String>,
+    /// Whether the system was started again since: everything of before is gone by that.
+    pub was_reboot: bool,
+    /// Whether the process that treated did it itself.
+    pub by_its_process: bool,
+}
+
+/// Undoes a treatment: asks its process where that runs, else does it.
+///
+/// # Errors
+/// There is none of this number, or its record cannot be understood.
+pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
+    let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
+    if record.state == State::Running && system::terminate(&record.by).unwrap_or(false) {
+        let began = Instant::now();
+        while journal.has(id) && system::running(&record.by).is_some() && began.elapsed() < PATIENCE
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if !journal.has(id) {
+            let restored = record.changes.len() as u64;
+            return Ok(Undone { id, restored, by_its_process: true, ..Undone::default() });
+        }
+    }
+    let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
+    restore(journal, &record)
+}
+
+/// Restores all that a record lists; what could not be restored stays in it.
+pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, TreatError> {
+    let _lock = journal.lock()?;
+    let mut undone = Undone { id: record.id, ..Undone::default() };
+    let mut left = Vec::new();
+    if record.since.boot_id != system::boot_id() {
+        undone.was_reboot = true;
+        undone.gone = record.changes.len() as u64;
+    } else {
+        match &record.what {
+            What::Sockets { setting, scope, had_it } => {
+                left = sockets(record, setting, scope, had_it, &mut undone)?;
+                for _ in 0..AGAIN_MAX {
+                    if left.is_empty() {
+                        break;
+                    }
+                    thread::sleep(AGAIN);
+                    undone.failed.clear();
+                    let rest = Record { changes: left, ..record.clone() };
+                    left = sockets(&rest, setting, scope, had_it, &mut undone)?;
+                }
+            }
+            What::Sysctl { .. } => {
+                for change in &record.changes {
+                    let Change::Sysctl(setting) = change else { continue };
+                    if !sysctl::restore(setting, &mut undone) {
+                        left.push(change.clone());
+                    }
+                }
+            }
+        }
+    }
+    if left.is_empty() {
+        journal.remove(record.id)?;
+    } else {
+        journal.write(&Record { changes: left, ..record.clone() })?;
+    }
+    Ok(undone)
+}
+
+fn sockets(
+    record: &Record,
+    setting: &Setting,
+    scope: &Scope,
+    had_it: &[u64],
+    undone: &mut Undone,
+) -> Result<Vec<Change>, TreatError> {
+    let Some(netns) = Netns::all().into_iter().find(|netns| netns.inode == scope.netns) else {
+        undone.gone = record.changes.len() as u64;
+        return Ok(Vec::new());
+    };
+    let mut look = reach::look_for_all(&netns)?;
+    let found = look.found.iter().filter(|found| found.entry.cookie != 0);
+    let places: HashMap<u64, _> = found.map(|it| (it.entry.cookie, it.holder)).collect();
+    let mut changes: Vec<SocketChange> = Vec::new();
+    changes.extend(record.changes.iter().filter_map(|change| match change {
+        Change::Socket(socket) => Some(socket.clone()),
+        Change::Sysctl(_) => None,
+    }));
+    changes.extend(unnoted(record, (setting, scope), had_it, &netns)?);
+    let mut left = Vec::new();
+    for change in changes {
+        match places.get(&change.cookie) {
+            None => undone.gone += 1,
+            Some(None) => {
+                undone.failed.push(format!(
+                    "{} – {}: it waits to be accepted; undo again",
+                    change.local, change.peer
+                ));
+                left.push(Change::Socket(change));
+            }
+            Some(Some(holder)) => match put_back(&mut look, *holder, setting, &change) {
+                Ok(true) => undone.restored += 1,
+                Ok(false) => undone.changed_meanwhile += 1,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => undone.gone += 1,
+                Err(error) => {
+                    let (local, peer) = (change.local, change.peer);
+                    undone.failed.push(format!("{local} – {peer}: {error}"));
+                    left.push(Change::Socket(change));
+                }
+            },
+        }
+    }
+    Ok(left)
+}
+
+/// `false` where the application has changed it since.
+fn put_back(
+    look: &mut reach::Look,
+    holder: crate::process::Holder,
+    setting: &Setting,
+    change: &SocketChange,
+) -> std::io::Result<bool> {
+    let socket = look.open(holder, change.cookie)?;
+    let socket = socket.as_fd();
+    let now = setting.read(socket)?;
+    // The kernel changes TCP_QUICKACK by itself: what it is now says nothing.
+    if *setting != Setting::Quickack && !now.is_still(&change.set) {
+        // It may have been noted and not changed, or put back already.
+        return Ok(now.is_still(&change.before));
+    }
+    change.before.write(socket, setting, &now)?;
+    Ok(true)
+}
+
+/// Connections that the hook of a process that was killed has treated, and that it had no time to
+/// note: they opened in its last tenth of a second, have the value, and had not had it.
+fn unnoted(
+    record: &Record,
+    (setting, scope): (&Setting, &Scope),
+    had_it: &[u64],
+    netns: &Netns,
+) -> Result<Vec<SocketChange>, TreatError> {
+    let was_killed = record.state == State::Running && record.by.pid != std::process::id();
+    let before = record.changes.iter().find_map(|change| match change {
+        Change::Socket(socket) => Some(socket.before.clone()),
+        Change::Sysctl(_) => None,
+    });
+    let is_hooked = matches!(setting, Setting::Nodelay | Setting::CongestionControl { .. });
+    let (true, true, Some(before)) = (was_killed, is_hooked, before) else { return Ok(Vec::new()) };
+    let noted = record.changes.iter().filter_map(|change| match change {
+        Change::Socket(socket) => Some(socket.cookie),
+        Change::Sysctl(_) => None,
+    });
+    let known: std::collections::HashSet<u64> = noted.chain(had_it.iter().copied()).collect();
+    let peer = scope.peer.as_ref().and_then(|peer| peer.parse().ok());
+    let mut look = reach::look(netns, scope, peer)?;
+    let set = setting.wanted(&before);
+    let mut found = std::mem::take(&mut look.found);
+    found.retain(|found| {
+        let Some(holder) = found.holder else { return false };
+        let socket = look.open(holder, found.entry.cookie);
+        let has_it = socket.and_then(|socket| setting.read(socket.as_fd()));
+        !known.contains(&found.entry.cookie) && has_it.is_ok_and(|now| now.is_still(&set))
+    });
+    Ok(found
+        .into_iter()
+        .map(|found| SocketChange {
+            cookie: found.entry.cookie,
+            local: found.entry.local,
+            peer: found.entry.peer,
+            pid: None,
+            fd: None,
+            command: None,
+            before: before.clone(),
+            set: set.clone(),
+        })
+        .collect())
+}
