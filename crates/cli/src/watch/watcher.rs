@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(250);
 const UNDER_WAY: Duration = Duration::from_millis(500);
 /// The part of a budget that reports may take without fewer connections being captured for it.
 const REPORTS_PART: f64 = 0.25;
+/// So many open connections are to be among those that are captured, whatever the budget: with none nothing is
+/// seen.
+const CONNECTIONS_MIN: f64 = 2.0;
 /// The part of a budget that capturing has in any case, so that something is seen where the kernel's part alone
 /// takes all of it.
 const CAPTURE_PART_MIN: f64 = 0.125;
@@ -77,6 +80,8 @@ pub struct Watcher<'a> {
     /// CPU time of reports, which capturing fewer connections does not save: as much of it as the budget
     /// has for that.
     reports_cpu: Duration,
+    /// With less than this share nothing was seen.
+    seen: Share,
     /// That part for one report.
     report_cpu_max: Duration,
     state: Reader,
@@ -147,6 +152,7 @@ impl<'a> Watcher<'a> {
             tap,
             meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::thread_cpu_time()),
             reports_cpu: Duration::ZERO,
+            seen: Share::LEAST,
             report_cpu_max: interval.mul_f64(asked.budget.0.map_or(0.0, |it| it * REPORTS_PART)),
             state,
             output,
@@ -230,15 +236,11 @@ impl<'a> Watcher<'a> {
         let (now, captured) = (self.began.elapsed(), self.capture.share());
         let tap_share = self.tap.share();
         self.meter.allow(self.asked.budget.0.map(|budget| capture_share(budget, tap_share)));
-        if let Some(share) =
-            self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured)
-        {
-            self.capture.set_share(share)?;
-            if share.value() < captured.value() {
-                self.leaves = Some(Instant::now() + UNDER_WAY);
-            } else {
-                self.share = share;
-            }
+        let wanted = self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured);
+        if let Some(wanted) = wanted {
+            let open = self.sliding.open_connections() as f64 / self.share.value();
+            let least = Share::not_below((CONNECTIONS_MIN / open.max(1.0)).max(self.seen.value()));
+            self.set_share(if wanted.value() < least.value() { least } else { wanted })?;
         }
         if self.leaves.is_some_and(|at| Instant::now() >= at) {
             self.leaves = None;
@@ -262,6 +264,27 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
+    fn set_share(&mut self, share: Share) -> Result<(), Error> {
+        let captured = self.capture.share();
+        self.capture.set_share(share)?;
+        if share.value() < captured.value() {
+            self.leaves = Some(Instant::now() + UNDER_WAY);
+        } else {
+            self.share = share;
+        }
+        Ok(())
+    }
+
+    /// Captures more connections where none of those that are captured carried anything in the interval.
+    fn see_something(&mut self) -> Result<(), Error> {
+        let share = self.capture.share();
+        if share.is_part() && self.frames.captured == 0.0 {
+            self.seen = share.doubled();
+            self.set_share(self.seen)?;
+        }
+        Ok(())
+    }
+
     /// Says something beside the reports.
     fn note(&mut self, text: String) {
         // Those before are in the log already.
@@ -279,6 +302,7 @@ impl<'a> Watcher<'a> {
             self.due += interval;
         }
         self.sliding.cut();
+        self.see_something()?;
         self.note_share();
         let (now, cpu) = (Instant::now(), process::cpu_time());
         let spent = cpu.saturating_sub(self.cut.1);

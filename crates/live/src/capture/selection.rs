@@ -66,6 +66,15 @@ impl Share {
     /// The smallest, one connection of 4096: with less, nothing is left to tell.
     pub const LEAST: Self = Self(12);
 
+    /// The smallest that is not below `part`.
+    pub fn not_below(part: f64) -> Self {
+        let mut share = Self::ALL;
+        while share != Self::LEAST && share.halved().value() >= part {
+            share = share.halved();
+        }
+        share
+    }
+
     /// Half of it.
     pub fn halved(self) -> Self {
         Self(self.0 + 1).min(Self::LEAST)
