@@ -88,7 +88,7 @@ fn fault(finding: &Finding) -> String {
     let (cause, culprit) = (finding.cause.id(), &finding.culprit);
     let lost = match finding.lost_ns {
         0 => String::new(),
-        lost_ns => format!(" lost {} ({})", duration(lost_ns), share(finding.share)),
+        lost_ns => format!(" cost {} ({})", duration(lost_ns), share(finding.share)),
     };
     format!("{cause} at {} {}{lost}", culprit.role.id(), culprit.endpoint)
 }
@@ -173,7 +173,7 @@ fn header(page: &mut Page<'_>, report: &Report, cost: &Cost) {
 }
 
 fn causes(page: &mut Page<'_>, report: &Report) {
-    page.line(&page.look.paint(Paint::Bold, "causes by lost time"));
+    page.line(&page.look.paint(Paint::Bold, "causes by cost"));
     if report.findings.is_empty() {
         page.line(&format!("  {}", page.look.paint(Paint::Good, "nothing is wrong")));
     }
@@ -216,7 +216,7 @@ fn connections(page: &mut Page<'_>, report: &Report) {
     if worst.is_empty() {
         return;
     }
-    page.line(&page.look.paint(Paint::Bold, "connections that lost most"));
+    page.line(&page.look.paint(Paint::Bold, "connections that cost most"));
     for connection in worst.into_iter().take(rows(page.look).min(5)) {
         let ends = format!("{} → {}", connection.client, connection.server);
         let lost = duration(connection.lost_ns);

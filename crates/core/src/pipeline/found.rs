@@ -41,6 +41,21 @@ impl Found {
         self.span(control.first_ns.take(), control.last_ns);
     }
 
+    /// Adds the counts of `tracker`, which keeps them.
+    pub fn add_counts(&mut self, tracker: &Tracker) {
+        self.segments += tracker.segments;
+        self.copies += tracker.copies;
+        self.tally.notes.port_reuses += tracker.port_reuses;
+        self.tally.notes.evicted += tracker.evicted;
+        self.tally.notes.given_up_bytes += tracker.given_up_bytes();
+    }
+
+    /// Adds the counts of `control`, which keeps them.
+    pub fn add_control(&mut self, control: &Control) {
+        self.counts.merge(&control.counts);
+        self.span(control.first_ns, control.last_ns);
+    }
+
     fn span(&mut self, first_ns: Option<u64>, last_ns: u64) {
         self.first_ns = match (self.first_ns, first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),

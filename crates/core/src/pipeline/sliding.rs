@@ -75,7 +75,7 @@ impl Sliding {
         }
     }
 
-    /// What the window shows: the intervals that were cut last, with what is under way. A connection's own
+    /// What the window shows: the intervals that were cut last, what came since, and what is under way. A connection's own
     /// entry covers all that was seen of it, also what was before the window.
     pub fn report(&self, inputs: &[InputSummary]) -> Report {
         let since_ns = self.window.iter().find_map(|found| found.first_ns);
@@ -114,12 +114,14 @@ impl Sliding {
             let mut tally = shard.tally.clone();
             shard.tracker.peek(since_ns, &mut tally);
             found.tally.merge(tally);
+            found.add_counts(&shard.tracker);
         }
+        found.add_control(control);
         found.tally.leave_out_past_causes();
         found.lookups.extend(control.open_lookups());
         let watched = Watched {
             first_ns: found.first_ns.unwrap_or(control.last_ns),
-            last_ns: found.last_ns.max(control.last_ns),
+            last_ns: found.last_ns,
             sampled_share: 1.0,
         };
         let (joiner, translated) = (control.joiner.clone(), control.translated.clone());

@@ -126,7 +126,7 @@ impl Capture {
     /// of time and numbered from 1. A signal ends the wait.
     ///
     /// # Errors
-    /// The kernel refuses; that an interface is down or gone is no error, [`link`](Self::link)
+    /// The kernel refuses; that an interface is down or gone is no error, [`link_change`](Self::link_change)
     /// says so.
     pub fn read(&mut self, block: &mut Block, timeout: Duration) -> Result<(), LiveError> {
         let mut is_idle = false;
