@@ -96,6 +96,12 @@ pub enum Error {
     )]
     QuickackKept,
     #[cfg(target_os = "linux")]
+    #[error(
+        "{url}: metrics are pushed to http://HOST[:4318][/v1/metrics]; for https, let a collector on \
+         this host pass them on"
+    )]
+    Otlp { url: String },
+    #[cfg(target_os = "linux")]
     #[error("{0}")]
     Lab(#[from] tcpwhy_lab::LabError),
     #[cfg(target_os = "linux")]

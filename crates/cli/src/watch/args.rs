@@ -87,6 +87,10 @@ pub struct Watch {
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
+    /// Push the same metrics to an OpenTelemetry collector each interval (OTLP over HTTP, as JSON)
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
+    pub otlp: Option<String>,
+
     /// Print each interval's report as one line of JSON, and the whole as the last
     /// (docs/report.schema.json)
     #[arg(long)]

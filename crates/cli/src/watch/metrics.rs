@@ -1,8 +1,12 @@
-//! `--metrics`: counters and a histogram in Prometheus' text format, version 0.0.4
+//! `--metrics` and `--otlp`: counters and a histogram in Prometheus' text format, version 0.0.4
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 //!
 //! Counts are of what passed: where only a share of the connections was captured, what came since
 //! the last interval is multiplied. The number of series is bounded.
+
+mod otlp;
+
+pub use otlp::Push;
 
 use super::lines::Cost;
 use crate::error::Error;
@@ -12,7 +16,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::report::{EndpointReport, Report};
 
 /// Upper bounds of the latency histogram's buckets, s.
 const BUCKETS: [f64; 15] = [
@@ -80,67 +84,155 @@ impl Counters {
         self.latency_sum.set(sum, scale);
     }
 
-    /// The page that is served; `window` is the report of the last while.
-    pub fn page(&self, window: &Report, cost: &Cost, share: f64) -> String {
-        let mut page = Page::default();
-        let name = "tcpwhy_lost_seconds_total";
-        page.about(name, "counter", "Time of exchanges lost to a cause.");
-        for ([cause, role, endpoint], counter) in &self.lost {
-            let labels = format!("cause=\"{cause}\",role=\"{role}\",endpoint=\"{endpoint}\"");
-            page.value(name, &labels, counter.total);
-        }
-        let name = "tcpwhy_exchange_latency_seconds";
-        page.about(name, "histogram", "Wall time of exchanges, from request to response.");
-        let mut sum = 0.0;
-        for (place, counter) in self.buckets.iter().enumerate() {
-            sum += counter.total;
-            let bound = BUCKETS.get(place).map_or("+Inf".into(), f64::to_string);
-            page.value(&format!("{name}_bucket"), &format!("le=\"{bound}\""), sum.round());
-        }
-        page.value(&format!("{name}_sum"), "", self.latency_sum.total);
-        page.value(&format!("{name}_count"), "", sum.round());
-        let name = "tcpwhy_endpoint_latency_seconds";
-        page.about(name, "gauge", "Quantiles of latency per server, over the last window.");
-        for endpoint in window.endpoints.iter().take(ENDPOINTS_MAX) {
-            let latency = endpoint.latency;
-            for (quantile, ns) in [("0.5", latency.p50_ns), ("0.99", latency.p99_ns)] {
-                let at = endpoint.endpoint;
-                let labels = format!("endpoint=\"{at}\",quantile=\"{quantile}\"");
-                page.value(name, &labels, ns as f64 / 1e9);
+    /// All metrics; `window` is the report of the last while.
+    pub fn metrics(&self, window: &Report, cost: &Cost, share: f64) -> Vec<Metric> {
+        let lost = self.lost.iter().map(|([cause, role, endpoint], counter)| Point {
+            labels: vec![
+                ("cause", cause.clone()),
+                ("role", role.clone()),
+                ("endpoint", endpoint.clone()),
+            ],
+            value: counter.total,
+        });
+        let latency = Histogram {
+            bounds: &BUCKETS,
+            counts: self.buckets.iter().map(|counter| counter.total.round() as u64).collect(),
+            sum: self.latency_sum.total,
+        };
+        let packets: u64 = window.inputs.iter().map(|input| input.packets).sum();
+        let own_s = cost.own_cpu_ns as f64 / 1e9;
+        let one = |value: f64| Values::Counter(vec![Point { labels: Vec::new(), value }]);
+        let now = |value: f64| Values::Gauge(vec![Point { labels: Vec::new(), value }]);
+        let metric = |name, unit, help, values| Metric { name, unit, help, values };
+        vec![
+            metric(
+                "tcpwhy_lost_seconds_total",
+                "s",
+                "Time that exchanges lost to a cause.",
+                Values::Counter(lost.collect()),
+            ),
+            metric(
+                "tcpwhy_exchange_latency_seconds",
+                "s",
+                "Wall time of exchanges, from request to response.",
+                Values::Histogram(latency),
+            ),
+            metric(
+                "tcpwhy_endpoint_latency_seconds",
+                "s",
+                "Quantiles of latency per server, over the last window.",
+                Values::Gauge(quantiles(window)),
+            ),
+            metric(
+                "tcpwhy_captured_packets_total",
+                "{packet}",
+                "Packets captured.",
+                one(packets as f64),
+            ),
+            metric(
+                "tcpwhy_dropped_packets_total",
+                "{packet}",
+                "Packets lost by the capture.",
+                one(cost.dropped_packets as f64),
+            ),
+            metric("tcpwhy_cpu_seconds_total", "s", "CPU time of tcpwhy itself.", one(own_s)),
+            metric(
+                "tcpwhy_sampled_share",
+                "1",
+                "Share of the connections captured now.",
+                now(share),
+            ),
+            metric(
+                "tcpwhy_open_connections",
+                "{connection}",
+                "Connections followed.",
+                now(cost.open_connections as f64),
+            ),
+        ]
+    }
+}
+
+/// Median and 99th percentile of each server's latency.
+fn quantiles(window: &Report) -> Vec<Point> {
+    let of_endpoint = |endpoint: &EndpointReport| {
+        let (at, latency) = (endpoint.endpoint.to_string(), endpoint.latency);
+        [("0.5", latency.p50_ns), ("0.99", latency.p99_ns)].map(|(quantile, ns)| Point {
+            labels: vec![("endpoint", at.clone()), ("quantile", quantile.to_owned())],
+            value: ns as f64 / 1e9,
+        })
+    };
+    window.endpoints.iter().take(ENDPOINTS_MAX).flat_map(of_endpoint).collect()
+}
+
+/// One metric, whatever the format in which it is told.
+pub struct Metric {
+    name: &'static str,
+    /// By the Unified Code for Units of Measure.
+    unit: &'static str,
+    help: &'static str,
+    values: Values,
+}
+
+enum Values {
+    /// Sums that only grow.
+    Counter(Vec<Point>),
+    /// Values of the moment.
+    Gauge(Vec<Point>),
+    Histogram(Histogram),
+}
+
+struct Point {
+    labels: Vec<(&'static str, String)>,
+    value: f64,
+}
+
+struct Histogram {
+    /// Upper bounds of all buckets but the last, which has none.
+    bounds: &'static [f64],
+    /// What is in each bucket.
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+/// The page that Prometheus reads.
+pub fn page(metrics: &[Metric]) -> String {
+    let mut page = Page::default();
+    for metric in metrics {
+        let name = metric.name;
+        match &metric.values {
+            Values::Counter(points) => page.points(metric, "counter", points),
+            Values::Gauge(points) => page.points(metric, "gauge", points),
+            Values::Histogram(histogram) => {
+                page.about(metric, "histogram");
+                let mut sum = 0;
+                for (place, count) in histogram.counts.iter().enumerate() {
+                    sum += count;
+                    let bound = histogram.bounds.get(place).map_or("+Inf".into(), f64::to_string);
+                    page.value(&format!("{name}_bucket"), &format!("le=\"{bound}\""), sum as f64);
+                }
+                page.value(&format!("{name}_sum"), "", histogram.sum);
+                page.value(&format!("{name}_count"), "", sum as f64);
             }
         }
-        let packets: u64 = window.inputs.iter().map(|input| input.packets).sum();
-        let own = cost.own_cpu_ns as f64 / 1e9;
-        for (name, kind, help, value) in [
-            ("tcpwhy_captured_packets_total", "counter", "Packets captured.", packets as f64),
-            (
-                "tcpwhy_dropped_packets_total",
-                "counter",
-                "Packets lost by the capture.",
-                cost.dropped_packets as f64,
-            ),
-            ("tcpwhy_cpu_seconds_total", "counter", "CPU time of tcpwhy itself.", own),
-            ("tcpwhy_sampled_share", "gauge", "Share of the connections captured now.", share),
-            (
-                "tcpwhy_open_connections",
-                "gauge",
-                "Connections followed.",
-                cost.open_connections as f64,
-            ),
-        ] {
-            page.about(name, kind, help);
-            page.value(name, "", value);
-        }
-        page.0
     }
+    page.0
 }
 
 #[derive(Default)]
 struct Page(String);
 
 impl Page {
-    fn about(&mut self, name: &str, kind: &str, help: &str) {
+    fn about(&mut self, metric: &Metric, kind: &str) {
+        let Metric { name, help, .. } = metric;
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn points(&mut self, metric: &Metric, kind: &str, points: &[Point]) {
+        self.about(metric, kind);
+        for point in points {
+            let labels = point.labels.iter().map(|(name, value)| format!("{name}=\"{value}\""));
+            self.value(metric.name, &labels.collect::<Vec<_>>().join(","), point.value);
+        }
     }
 
     fn value(&mut self, name: &str, labels: &str, value: f64) {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::sandbox::{self, Watching};
 use crate::terminal;
 use files::Files;
-use metrics::Server;
+use metrics::{Push, Server};
 use state::Reader;
 use std::process::ExitCode;
 use tap::Tap;
@@ -57,6 +57,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let files = asked.write.as_deref().map(|folder| Files::open(folder, interface, ring));
     let files = files.transpose()?;
     let server = asked.metrics.map(Server::listen).transpose()?;
+    let push = asked.otlp.as_deref().map(Push::to).transpose()?;
     let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
     let tap = Tap::new(&target.netns, &asked.interface);
     privileges::keep_only(&needed(asked))?;
@@ -68,7 +69,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
         folder: asked.write.as_deref(),
         looks_into_process: asked.pid.is_some(),
     });
-    watcher.serve(server);
+    watcher.tell_metrics(server, push);
     watcher.watch(ending)?;
     let whole = watcher.finish()?;
     let totals = &whole.totals;

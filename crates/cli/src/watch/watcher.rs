@@ -5,7 +5,7 @@ use super::budget::Meter;
 use super::cuts::Cuts;
 use super::files::Files;
 use super::lines::{self, Beside, Cost};
-use super::metrics::{Counters, Server};
+use super::metrics::{self, Counters, Push, Server};
 use super::screen::Screen;
 use super::state::{Reader, STATE_PART};
 use super::tap::Tap;
@@ -89,7 +89,10 @@ pub struct Watcher<'a> {
     block: Block,
     files: Option<Files>,
     cuts: Cuts,
-    server: Option<(Server, Counters)>,
+    /// Counted where they are told.
+    counters: Counters,
+    server: Option<Server>,
+    push: Option<Push>,
     began: Instant,
     /// When the interval under way ends.
     due: Instant,
@@ -159,7 +162,9 @@ impl<'a> Watcher<'a> {
             block: Block::default(),
             files: None,
             cuts: Cuts::default(),
+            counters: Counters::default(),
             server: None,
+            push: None,
             began,
             due: began + interval,
             looked: began,
@@ -180,12 +185,12 @@ impl<'a> Watcher<'a> {
         self.files = files;
     }
 
-    /// Serves metrics.
-    pub fn serve(&mut self, server: Option<Server>) {
-        self.server = server.map(|mut server| {
+    /// Tells metrics from now on: to whoever asks, and to a collector.
+    pub fn tell_metrics(&mut self, server: Option<Server>, push: Option<Push>) {
+        (self.server, self.push) = (server, push);
+        if let Some(server) = &mut self.server {
             server.begin();
-            (server, Counters::default())
-        });
+        }
     }
 
     /// Watches until `ending`, or until there is nothing to watch any more.
@@ -316,11 +321,7 @@ impl<'a> Watcher<'a> {
         self.weigh(&mut report, Duration::ZERO);
         self.cut_out(&report);
         let cost = self.cost(false);
-        if let Some((server, counters)) = &mut self.server {
-            let share = self.share.value();
-            counters.take(&self.sliding.whole(&inputs), 1.0 / share);
-            server.show(counters.page(&report, &cost, share));
-        }
+        self.tell(&report, &cost, &inputs);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
                 screen.show(&lines::page(&report, &cost, &self.notes, &self.look))?;
@@ -333,6 +334,21 @@ impl<'a> Watcher<'a> {
             self.ended = Some("nobody reads the output any more".into());
         }
         Ok(())
+    }
+
+    /// Tells the metrics of this moment.
+    fn tell(&mut self, window: &Report, cost: &Cost, inputs: &[InputSummary]) {
+        if self.server.is_none() && self.push.is_none() {
+            return;
+        }
+        let share = self.share.value();
+        self.counters.take(&self.sliding.whole(inputs), 1.0 / share);
+        let metrics = self.counters.metrics(window, cost, share);
+        if let Some(server) = &self.server {
+            server.show(metrics::page(&metrics));
+        }
+        let failed = self.push.as_ref().and_then(|push| push.push(&metrics));
+        failed.into_iter().for_each(|why| self.note(why));
     }
 
     fn note_share(&mut self) {
