@@ -51,9 +51,11 @@ fn watched(
     let longest_ns = labels.requests.iter().map(Request::took_ns).max().unwrap_or(0);
     // The one under way is seen in part, the next as a whole.
     let attached = ATTACHED.max(Duration::from_nanos(2 * longest_ns) + Duration::from_secs(1));
+    // The labels are true of what passes there; programs of a case may also talk to themselves.
+    let interface = if params.get("any_interface")? > 0 { "any" } else { INTERFACE };
     let at_both = |ends: [&str; 2]| {
         thread::scope(|scope| {
-            let watches = ends.map(|netns| scope.spawn(move || watch(netns, attached)));
+            let watches = ends.map(|netns| scope.spawn(move || watch(netns, interface, attached)));
             watches.map(|it| it.join().unwrap_or_else(|_| Err(nothing("it panicked"))))
         })
     };
@@ -71,11 +73,10 @@ fn watched(
 }
 
 /// The last line of `tcpwhy watch` in the namespace `netns`.
-fn watch(netns: &str, attached: Duration) -> Result<String, Error> {
+fn watch(netns: &str, interface: &str, attached: Duration) -> Result<String, Error> {
     let attached = format!("{}ms", attached.as_millis());
     let mut command = Command::new(std::env::current_exe().map_err(Error::Keep)?);
-    // The labels are true of what passes there; programs of a case may also talk to themselves.
-    command.args(["watch", "--netns", netns, "--interface", INTERFACE, "--for", &attached]);
+    command.args(["watch", "--netns", netns, "--interface", interface, "--for", &attached]);
     command.args(["--budget", "none", "--json"]);
     let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
     let text = String::from_utf8_lossy(&output.stdout);
