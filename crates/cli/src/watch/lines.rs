@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::report::units::{count, counted, duration, printable, share};
-use tcpwhy_core::report::{Finding, Look, Page, Paint, Report, cut, json, left, right};
+use tcpwhy_core::report::{Finding, Look, Page, Paint, Phrases, Report, cut, json, left, right};
 
 /// Rows of a list on the terminal, unless all are asked for.
 const ROWS_MAX: usize = 8;
@@ -192,6 +192,11 @@ fn causes(page: &mut Page<'_>, report: &Report) {
         );
         let row = cut(&row, page.look.width.saturating_sub(8));
         page.line(&format!("  {} {row}", page.look.paint(paint, &left(word, 5))));
+    }
+    let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
+    if let Some(fix) = fault.and_then(|fault| Phrases::of(fault).fixes.into_iter().next()) {
+        page.line("");
+        page.labelled("do", &format!("{}: {}", fix.place, fix.change));
     }
 }
 
