@@ -40,6 +40,7 @@ bench: build ## compare time and memory with other tools, and see them grow (roo
 
 bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
 	TCPWHY=$(TCPWHY) bench/live.sh
+	TCPWHY=$(TCPWHY) bench/sockets.sh
 
 fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz
