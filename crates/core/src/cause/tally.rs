@@ -141,6 +141,9 @@ const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 /// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
+/// First exchanges kept of an interval at least, however many intervals there are.
+const INTERVAL_FIRSTS_MIN: usize = 1 << 9;
+
 /// Whether what is asked on `connection` are names.
 #[inline]
 fn is_lookup(connection: &Connection) -> bool {
@@ -397,6 +400,18 @@ impl Tally {
         if self.firsts.len() > FIRSTS_MAX / 2 {
             (self.firsts, self.last_first) = (Vec::new(), None);
         }
+    }
+
+    /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the room for
+    /// them.
+    pub(crate) fn keep_firsts_of_interval(&mut self, intervals: usize) {
+        let kept = (FIRSTS_MAX / intervals.max(1)).max(INTERVAL_FIRSTS_MIN);
+        if self.firsts.len() > kept {
+            self.firsts.select_nth_unstable_by_key(kept, First::rank);
+            self.firsts.truncate(kept);
+        }
+        self.firsts.shrink_to_fit();
+        self.last_first = None;
     }
 
     /// Leaves out causes that were met on connections it tells of, but at a time that it does not tell of.

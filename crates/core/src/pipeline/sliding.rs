@@ -63,6 +63,7 @@ impl Sliding {
             found.tally.merge(shard.take_tally(options));
         }
         found.take_control(control);
+        found.tally.keep_firsts_of_interval(self.intervals_max);
         self.window.push_back(found);
         while self.window.len() > self.intervals_max
             && let Some(mut old) = self.window.pop_front()
