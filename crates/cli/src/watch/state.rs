@@ -37,7 +37,9 @@ pub struct Reader {
     next: Instant,
     /// The last readings, latest first: what a socket was like before it was closed is in an older one.
     kept: VecDeque<State>,
-    /// What to say of it, each once.
+    /// That readings fail was said.
+    has_failed: bool,
+    /// What to say beside the reports.
     notes: Vec<String>,
 }
 
@@ -87,6 +89,7 @@ impl Reader {
             is_waiting: false,
             next: now,
             kept: VecDeque::new(),
+            has_failed: false,
             notes: Vec::new(),
         }
     }
@@ -127,9 +130,11 @@ impl Reader {
                 self.kept.truncate(KEPT - 1);
                 self.kept.push_front(state);
             }
-            Err(error) => {
+            Err(error) if !self.has_failed => {
+                self.has_failed = true;
                 self.notes.push(format!("no state of sockets stands beside the findings: {error}"));
             }
+            Err(_) => {}
         }
     }
 }
@@ -163,8 +168,10 @@ struct Hooks {
     rest: Duration,
     /// When they may be attached again.
     next: Instant,
-    /// What they counted last.
+    /// What they counted when they were attached last, until a reading has it.
     seen: Summary,
+    /// When that was, by the monotonic clock.
+    seen_ns: u64,
     /// Why they do not see what they should, until it was said.
     lacking: Option<String>,
     /// It was said.
@@ -179,6 +186,7 @@ impl Hooks {
             rest,
             next: Instant::now(),
             seen: Summary::default(),
+            seen_ns: 0,
             lacking: None,
             has_said: false,
         };
@@ -205,7 +213,7 @@ impl Hooks {
         }
         let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
         thread::sleep(HOOKS_LOOK);
-        self.seen = session.summary();
+        (self.seen, self.seen_ns) = (session.summary(), hooks::monotonic_ns());
         self.next = Instant::now() + self.rest;
     }
 
@@ -230,19 +238,20 @@ impl Hooks {
         notes
     }
 
-    /// Adds to `state` what the hooks counted while they were attached.
+    /// Adds to `state` what the hooks counted, if they were attached for this reading.
     fn beside(&mut self, mut state: State) -> State {
-        for unread in &self.seen.unread {
+        let seen = std::mem::take(&mut self.seen);
+        for unread in &seen.unread {
             let flow = unread.flow;
             let hooked = &mut state.socket_between(flow.source, flow.destination).hooked;
             (hooked.unread_ns, hooked.unread_max_ns) = (unread.total_ns, unread.max_ns);
             if let Some(since_ns) = unread.since_ns {
-                let waits_ns = hooks::monotonic_ns().saturating_sub(since_ns);
+                let waits_ns = self.seen_ns.saturating_sub(since_ns);
                 hooked.unread_ns += waits_ns;
                 hooked.unread_max_ns = hooked.unread_max_ns.max(waits_ns);
             }
         }
-        for wait in &self.seen.sndbuf_waits {
+        for wait in &seen.sndbuf_waits {
             let socket = state.socket_between(wait.flow.source, wait.flow.destination);
             socket.hooked.sndbuf_wait_ns = wait.wait_ns + wait.refused_ns;
             let process = || Process { pid: wait.pid.into(), command: wait.command.clone() };
