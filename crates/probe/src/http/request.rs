@@ -1,0 +1,55 @@
+//! The bytes of a request.
+
+use crate::target::Target;
+
+/// A request; [`Request::bytes`] is what goes on the wire.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method, in upper case.
+    pub method: String,
+    /// Header fields beyond `Host`, `User-Agent` and `Content-Length`, in order; a field of the same name
+    /// takes the place of these three.
+    pub headers: Vec<(String, String)>,
+    /// The body; `Content-Length` is sent where it is not empty.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// `GET` without a body.
+    pub fn get() -> Request {
+        Request { method: "GET".into(), headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Whether a repeated request has the effect of one (RFC 9110 §9.2.2).
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+    }
+
+    /// Header section, blank line and body, as sent to `target`.
+    pub fn bytes(&self, target: &Target) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, target.path);
+        let mut field = |name: &str, value: &str| {
+            head.push_str(name);
+            head.push_str(": ");
+            head.push_str(value);
+            head.push_str("\r\n");
+        };
+        let has = |name: &str| self.headers.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
+        if !has("host") {
+            field("Host", &target.authority());
+        }
+        if !has("user-agent") {
+            field("User-Agent", concat!("tcpwhy/", env!("CARGO_PKG_VERSION")));
+        }
+        for (name, value) in &self.headers {
+            field(name, value);
+        }
+        if !self.body.is_empty() && !has("content-length") {
+            field("Content-Length", &self.body.len().to_string());
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}

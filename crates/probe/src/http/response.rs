@@ -1,0 +1,372 @@
+//! Where a response begins and ends in the bytes that came.
+
+/// Most bytes that a header section may have.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// Most header fields.
+const FIELDS_MAX: usize = 128;
+/// Most bytes of a chunk's size line, its extensions included.
+const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// A whole response, without its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Response {
+    /// Its status code.
+    pub status: u16,
+    /// Bytes on the wire, header section and framing of chunks included.
+    pub wire_bytes: u64,
+    /// Whether the connection takes another request (RFC 9112 §9.3).
+    pub keep_alive: bool,
+    /// `Location`, where it has one.
+    pub location: Option<String>,
+    /// `Server`, where it has one.
+    pub server: Option<String>,
+}
+
+/// What [`ResponseReader::push`] did with the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All of them belong to a response that is not complete.
+    Incomplete,
+    /// The response ended after this many of them.
+    Complete {
+        /// Bytes of this call that belong to it.
+        used: usize,
+        /// The response.
+        response: Response,
+    },
+}
+
+/// Why bytes are not a response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResponseError {
+    /// Not HTTP/1.
+    #[error("the answer is not HTTP/1.1: {0}")]
+    NotHttp(String),
+    /// A header section without end.
+    #[error("the header section of the answer is longer than 64 KiB")]
+    HeaderTooLong,
+    /// A length that is none.
+    #[error("the length of the answer cannot be told: {0}")]
+    Length(String),
+    /// The connection was closed before the response was complete.
+    #[error("the connection was closed before the answer was complete")]
+    Truncated,
+}
+
+/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies are
+/// counted and thrown away.
+#[derive(Debug)]
+pub struct ResponseReader {
+    /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
+    to_head: bool,
+    state: State,
+    /// Bytes of a header section or a chunk's line whose end has not come.
+    partial: Vec<u8>,
+    response: Response,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Header,
+    /// This many bytes of body are left.
+    Body(u64),
+    ChunkSize,
+    /// This many bytes of a chunk and its line end are left.
+    Chunk(u64),
+    Trailer,
+    UntilClose,
+}
+
+impl ResponseReader {
+    /// A reader at the start of a connection; `to_head` where every request on it is a HEAD.
+    pub fn new(to_head: bool) -> ResponseReader {
+        let (partial, response) = (Vec::new(), Response::default());
+        ResponseReader { to_head, state: State::Header, partial, response }
+    }
+
+    /// Whether a response has begun and not ended.
+    pub fn is_inside(&self) -> bool {
+        self.state != State::Header || !self.partial.is_empty()
+    }
+
+    /// Takes the next bytes of the connection, up to the end of a response.
+    ///
+    /// # Errors
+    /// They are no HTTP/1.1 response.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Progress, ResponseError> {
+        let mut used = 0;
+        while used < bytes.len() {
+            let rest = &bytes[used..];
+            let ended = match self.state {
+                State::Header => {
+                    let (taken, ended) = self.header(rest)?;
+                    used += taken;
+                    ended
+                }
+                State::Body(left) => {
+                    let taken = left.min(rest.len() as u64);
+                    used += self.take(taken);
+                    self.state = State::Body(left - taken);
+                    left == taken
+                }
+                State::Chunk(left) => {
+                    let taken = left.min(rest.len() as u64);
+                    used += self.take(taken);
+                    self.state =
+                        if left == taken { State::ChunkSize } else { State::Chunk(left - taken) };
+                    false
+                }
+                State::ChunkSize => {
+                    let Some(line) = self.line(rest, &mut used)? else { continue };
+                    self.state = match chunk_bytes(&line)? {
+                        0 => State::Trailer,
+                        size => State::Chunk(size + 2),
+                    };
+                    false
+                }
+                State::Trailer => match self.line(rest, &mut used)? {
+                    Some(line) => line.is_empty(),
+                    None => continue,
+                },
+                State::UntilClose => {
+                    used += self.take(rest.len() as u64);
+                    false
+                }
+            };
+            if ended {
+                return Ok(Progress::Complete { used, response: self.finish() });
+            }
+        }
+        Ok(Progress::Incomplete)
+    }
+
+    /// The connection was closed; the response that ends with it, or `None` where none had begun.
+    ///
+    /// # Errors
+    /// A response had begun that does not end this way.
+    pub fn close(&mut self) -> Result<Option<Response>, ResponseError> {
+        match self.state {
+            State::UntilClose => Ok(Some(self.finish())),
+            _ if self.is_inside() => Err(ResponseError::Truncated),
+            _ => Ok(None),
+        }
+    }
+
+    fn take(&mut self, taken: u64) -> usize {
+        self.response.wire_bytes += taken;
+        // A piece of a slice is no longer than the slice.
+        usize::try_from(taken).unwrap_or(usize::MAX)
+    }
+
+    fn finish(&mut self) -> Response {
+        self.state = State::Header;
+        std::mem::take(&mut self.response)
+    }
+
+    /// Reads a header section: how many of the bytes it took, and whether the response ends with it.
+    fn header(&mut self, rest: &[u8]) -> Result<(usize, bool), ResponseError> {
+        // The common case needs no copy: the whole section is in the bytes at hand.
+        if self.partial.is_empty() {
+            if let Some(section) = self.parse(rest)? {
+                return Ok((self.take(section.bytes as u64), section.ended));
+            }
+            self.partial.extend_from_slice(rest);
+            return Ok((rest.len(), false));
+        }
+        let before = self.partial.len();
+        self.partial.extend_from_slice(rest);
+        let whole = std::mem::take(&mut self.partial);
+        match self.parse(&whole)? {
+            Some(section) => {
+                self.take(section.bytes as u64);
+                Ok((section.bytes - before, section.ended))
+            }
+            None => {
+                self.partial = whole;
+                Ok((rest.len(), false))
+            }
+        }
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Result<Option<Section>, ResponseError> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = httparse::Response::new(&mut fields);
+        let section_bytes = match head.parse(bytes) {
+            Ok(httparse::Status::Complete(section_bytes)) => section_bytes,
+            Ok(httparse::Status::Partial) if bytes.len() > HEADER_BYTES_MAX => {
+                return Err(ResponseError::HeaderTooLong);
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(error) => return Err(ResponseError::NotHttp(error.to_string())),
+        };
+        let status = head.code.unwrap_or(0);
+        // An interim response comes before the one that is waited for (RFC 9110 §15.2).
+        if (100..200).contains(&status) && status != 101 {
+            return Ok(Some(Section { bytes: section_bytes, ended: false }));
+        }
+        let framing = Framing::of(&head)?;
+        self.response.status = status;
+        self.response.keep_alive = framing.keep_alive;
+        self.response.location = framing.location;
+        self.response.server = framing.server;
+        let no_body = self.to_head || matches!(status, 101 | 204 | 304);
+        self.state = match (no_body, framing.chunked, framing.content_bytes) {
+            (true, ..) => State::Body(0),
+            (_, true, _) => State::ChunkSize,
+            (_, _, Some(left)) => State::Body(left),
+            (_, _, None) => {
+                self.response.keep_alive = false;
+                State::UntilClose
+            }
+        };
+        Ok(Some(Section { bytes: section_bytes, ended: self.state == State::Body(0) }))
+    }
+
+    /// The next line without its end, or `None` where its end has not come.
+    fn line(&mut self, rest: &[u8], used: &mut usize) -> Result<Option<Vec<u8>>, ResponseError> {
+        let end = rest.iter().position(|&byte| byte == b'\n');
+        let taken = end.map_or(rest.len(), |at| at + 1);
+        self.partial.extend_from_slice(&rest[..taken]);
+        *used += self.take(taken as u64);
+        if self.partial.len() > CHUNK_LINE_BYTES_MAX {
+            return Err(ResponseError::Length("a line between chunks is too long".into()));
+        }
+        if end.is_none() {
+            return Ok(None);
+        }
+        let mut line = std::mem::take(&mut self.partial);
+        line.truncate(line.trim_ascii_end().len());
+        Ok(Some(line))
+    }
+}
+
+/// A header section that was read.
+struct Section {
+    /// Its length, the blank line included.
+    bytes: usize,
+    /// Whether the response has no body.
+    ended: bool,
+}
+
+/// What the header fields say of the body (RFC 9112 §6.3) and the connection (§9.3).
+struct Framing {
+    chunked: bool,
+    content_bytes: Option<u64>,
+    keep_alive: bool,
+    location: Option<String>,
+    server: Option<String>,
+}
+
+impl Framing {
+    fn of(head: &httparse::Response) -> Result<Framing, ResponseError> {
+        let keep_alive = head.version == Some(1);
+        let (location, server) = (None, None);
+        let mut it = Framing { chunked: false, content_bytes: None, keep_alive, location, server };
+        for field in head.headers.iter() {
+            let value = field.value.trim_ascii();
+            let text = || String::from_utf8_lossy(value).into_owned();
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let length = text().parse().map_err(|_| ResponseError::Length(text()))?;
+                if it.content_bytes.is_some_and(|before| before != length) {
+                    return Err(ResponseError::Length("two lengths that differ".into()));
+                }
+                it.content_bytes = Some(length);
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                it.chunked |= names(value, b"chunked");
+            } else if field.name.eq_ignore_ascii_case("connection") {
+                it.keep_alive &= !names(value, b"close");
+                it.keep_alive |= names(value, b"keep-alive");
+            } else if field.name.eq_ignore_ascii_case("location") {
+                it.location = Some(text());
+            } else if field.name.eq_ignore_ascii_case("server") {
+                it.server = Some(text());
+            }
+        }
+        Ok(it)
+    }
+}
+
+/// Whether a list of words has this one.
+fn names(list: &[u8], word: &[u8]) -> bool {
+    list.split(|&byte| byte == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(word))
+}
+
+fn chunk_bytes(line: &[u8]) -> Result<u64, ResponseError> {
+    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let shown = || String::from_utf8_lossy(digits).into_owned();
+    let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
+    // The line end behind the chunk is counted with it.
+    size.filter(|&it| it < u64::MAX - 2).ok_or_else(|| ResponseError::Length(shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each response of `wire`, and how it ended, fed in pieces of `step` bytes.
+    fn read(wire: &[u8], step: usize) -> Vec<Response> {
+        let (mut reader, mut all) = (ResponseReader::new(false), Vec::new());
+        for piece in wire.chunks(step) {
+            let mut at = 0;
+            while at < piece.len() {
+                match reader.push(&piece[at..]).unwrap() {
+                    Progress::Incomplete => break,
+                    Progress::Complete { used, response } => {
+                        at += used;
+                        all.push(response);
+                    }
+                }
+            }
+        }
+        all.extend(reader.close().unwrap());
+        all
+    }
+
+    #[test]
+    fn responses_end_where_they_end_whatever_the_pieces() {
+        let wire = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+            HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nServer: x\r\n\r\n\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nT: 1\r\n\r\n\
+            HTTP/1.1 301 Moved\r\nLocation: /there\r\nConnection: close\r\n\r\nrest";
+        let whole = read(wire, wire.len());
+        assert_eq!(whole.iter().map(|it| it.status).collect::<Vec<_>>(), [200, 204, 200, 301]);
+        let bytes: u64 = whole.iter().map(|it| it.wire_bytes).sum();
+        assert_eq!(bytes, wire.len() as u64);
+        assert_eq!(whole[3].location.as_deref(), Some("/there"));
+        assert!(whole[0].keep_alive && !whole[3].keep_alive);
+        for step in 1..wire.len() {
+            assert_eq!(read(wire, step), whole, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_no_response() {
+        for (wire, what) in [
+            (&b"SSH-2.0-OpenSSH_9.2\r\n"[..], "not HTTP"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "a negative length"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "two lengths"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "no chunk"),
+        ] {
+            assert!(ResponseReader::new(false).push(wire).is_err(), "{what}");
+        }
+        let mut endless = b"HTTP/1.1 200 OK\r\nX: ".to_vec();
+        endless.resize(HEADER_BYTES_MAX + 100, b'a');
+        let error = ResponseReader::new(false).push(&endless);
+        assert_eq!(error, Err(ResponseError::HeaderTooLong));
+    }
+
+    #[test]
+    fn a_response_cut_off_is_said() {
+        let mut reader = ResponseReader::new(false);
+        let begun = reader.push(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel").unwrap();
+        assert_eq!(begun, Progress::Incomplete);
+        assert_eq!(reader.close(), Err(ResponseError::Truncated));
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let wire = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        let read = ResponseReader::new(true).push(wire).unwrap();
+        assert!(matches!(read, Progress::Complete { used, .. } if used == wire.len()));
+    }
+}

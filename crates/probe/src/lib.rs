@@ -1,0 +1,10 @@
+//! Active measurement from the client's side: what ping, traceroute, dig, curl and wrk do by hand.
+//!
+//! ```text
+//! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
+//! ```
+
+pub mod http;
+pub mod target;
+
+pub use target::{Scheme, Target, TargetError};

@@ -1,0 +1,192 @@
+//! What is measured: a URL, or a host and a port.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// How the far end is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// HTTP over plain TCP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// A TCP port of which nothing else is known.
+    Tcp,
+}
+
+impl Scheme {
+    fn port(self) -> Option<u16> {
+        match self {
+            Scheme::Http => Some(80),
+            Scheme::Https => Some(443),
+            Scheme::Tcp => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Tcp => "tcp",
+        }
+    }
+}
+
+/// A host and port, and the path that is asked for where it speaks HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// How it is spoken to.
+    pub scheme: Scheme,
+    /// A name or an address, an IPv6 address without its brackets.
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+    /// Path and query as they go into the request line; `/` where none was named.
+    pub path: String,
+}
+
+/// Why words do not name a target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// A scheme that is not spoken.
+    #[error("`{0}://` is not spoken here; name a URL with http:// or https://, or HOST:PORT")]
+    Scheme(String),
+    /// No host in it.
+    #[error("`{0}` names no host; write http://HOST/PATH, https://HOST/PATH or HOST:PORT")]
+    NoHost(String),
+    /// A port that is none.
+    #[error("`{0}` is no port; ports are 1 to 65535")]
+    Port(String),
+    /// A host without port or scheme.
+    #[error("`{0}` lacks a port; write http://{0}/, https://{0}/ or {0}:PORT")]
+    NoPort(String),
+    /// A name or password, which would be sent in the clear or be forgotten.
+    #[error(
+        "user names and passwords in a URL are not used; pass them as a header: -H 'Authorization: …'"
+    )]
+    Credentials,
+    /// A character that may not stand in a request line or a host name.
+    #[error("`{0}` has a character that a URL cannot hold; write it as %XX")]
+    Character(String),
+}
+
+impl Target {
+    /// Reads `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an IPv6
+    /// address stands in brackets (RFC 3986 §3.2.2). A fragment is left out (§3.5).
+    ///
+    /// # Errors
+    /// The words name no target; the error says how one is written.
+    pub fn parse(words: &str) -> Result<Target, TargetError> {
+        if words.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii()) {
+            return Err(TargetError::Character(words.to_owned()));
+        }
+        let (scheme, rest) = match words.split_once("://") {
+            None => (Scheme::Tcp, words),
+            Some((name, rest)) => match name.to_ascii_lowercase().as_str() {
+                "http" => (Scheme::Http, rest),
+                "https" => (Scheme::Https, rest),
+                "tcp" => (Scheme::Tcp, rest),
+                _ => return Err(TargetError::Scheme(name.to_owned())),
+            },
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if authority.contains('@') {
+            return Err(TargetError::Credentials);
+        }
+        let (host, port) = split_port(authority);
+        if host.is_empty() {
+            return Err(TargetError::NoHost(words.to_owned()));
+        }
+        let port = match port {
+            None => scheme.port().ok_or_else(|| TargetError::NoPort(host.to_owned()))?,
+            Some(digits) => match digits.parse() {
+                Ok(port) if port > 0 => port,
+                _ => return Err(TargetError::Port(digits.to_owned())),
+            },
+        };
+        let path = match path {
+            "" => "/".to_owned(),
+            query if query.starts_with('?') => format!("/{query}"),
+            path => path.to_owned(),
+        };
+        Ok(Target { scheme, host: host.to_owned(), port, path })
+    }
+
+    /// The address, where the host is one: nothing has to be resolved.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// Host and port as they stand in a `Host` header: without the scheme's own port (RFC 9110 §7.2).
+    pub fn authority(&self) -> String {
+        if self.scheme.port() == Some(self.port) { self.bracketed() } else { self.endpoint() }
+    }
+
+    /// `HOST:PORT`, an IPv6 address in brackets.
+    pub fn endpoint(&self) -> String {
+        format!("{}:{}", self.bracketed(), self.port)
+    }
+
+    fn bracketed(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.scheme {
+            Scheme::Tcp => write!(to, "{}", self.endpoint()),
+            scheme => write!(to, "{}://{}{}", scheme.name(), self.authority(), self.path),
+        }
+    }
+}
+
+/// Host and port of an authority; brackets around an IPv6 address are taken off.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    if let Some((host, rest)) = authority.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        return (host, rest.strip_prefix(':'));
+    }
+    match authority.rsplit_once(':') {
+        // An IPv6 address without brackets has no port.
+        Some((host, _)) if host.contains(':') => (authority, None),
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_and_endpoints_are_read() {
+        for (words, shown) in [
+            ("http://example.org", "http://example.org/"),
+            ("HTTP://example.org:80/a?b=c#d", "http://example.org/a?b=c"),
+            ("https://[::1]:8443?q", "https://[::1]:8443/?q"),
+            ("10.0.0.1:5432", "10.0.0.1:5432"),
+            ("tcp://db:5432/", "db:5432"),
+        ] {
+            assert_eq!(Target::parse(words).unwrap().to_string(), shown, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_target_is_refused_with_the_way_to_write_it() {
+        for (words, error) in [
+            ("ftp://host/", TargetError::Scheme("ftp".into())),
+            ("http:///x", TargetError::NoHost("http:///x".into())),
+            ("host", TargetError::NoPort("host".into())),
+            ("host:0", TargetError::Port("0".into())),
+            ("http://host:99999/", TargetError::Port("99999".into())),
+            ("http://me:secret@host/", TargetError::Credentials),
+            ("http://host/a b", TargetError::Character("http://host/a b".into())),
+        ] {
+            assert_eq!(Target::parse(words), Err(error), "{words}");
+        }
+    }
+}
