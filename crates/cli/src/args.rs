@@ -2,12 +2,14 @@
 
 use crate::one_of::OneOf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError, Pick};
 
 const EXAMPLES: &str = "\
 Examples:
   tcpwhy slow.pcap                           why was it slow?
+  tcpwhy https://example.org/                why is it slow? asked from here
   tcpwhy /var/captures/edge-*.pcapng.gz      files of one capture, in any order
   tcpwhy client.pcap server.pcap             the same traffic at both ends, joined
   sudo tcpdump -i any -w - port 443 | tcpwhy -    from a pipe; Ctrl-C shows the report so far
@@ -48,6 +50,10 @@ pub enum Command {
     /// Reads captures and names what made them slow (the default)
     #[command(after_help = EXAMPLES, arg_required_else_help = true)]
     Explain(Box<Explain>),
+    /// Walks to a URL or HOST:PORT and says why it is slow: what a URL alone means
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::doctor::EXAMPLES, arg_required_else_help = true)]
+    Doctor(Box<crate::doctor::Doctor>),
     /// Reproduces what makes connections slow, with real software, and names it
     #[cfg(target_os = "linux")]
     Lab {
@@ -232,6 +238,30 @@ pub enum Color {
     Always,
     /// Never
     Never,
+}
+
+/// The command line, with the command that a URL or `HOST:PORT` in its first place means.
+pub fn with_command(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let first = words.iter().skip(1).find(|it| !it.to_string_lossy().starts_with('-'));
+    let is_target = first.and_then(|it| it.to_str()).is_some_and(is_target);
+    if cfg!(target_os = "linux") && is_target {
+        words.insert(1, "doctor".into());
+    }
+    words
+}
+
+/// Whether a word names what is examined from outside: it has a scheme, or ends in a port and no file is
+/// called so.
+fn is_target(word: &str) -> bool {
+    if word.contains("://") {
+        return true;
+    }
+    let port = word.rsplit_once(':').and_then(|(host, port)| {
+        let port: Option<u16> = port.parse().ok();
+        port.filter(|_| !host.is_empty() && !host.contains('/'))
+    });
+    port.is_some() && !std::path::Path::new(word).exists()
 }
 
 pub const FILTER_HELP: &str = "\

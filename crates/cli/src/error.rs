@@ -85,6 +85,9 @@ pub enum Error {
     HostReport { path: String, why: tcpwhy_live::host::ReportError },
     #[cfg(target_os = "linux")]
     #[error("{0}")]
+    Doctor(#[from] crate::doctor::DoctorError),
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
     Treat(#[from] tcpwhy_live::treat::TreatError),
     #[cfg(target_os = "linux")]
     #[error("interrupted before anything was changed")]
@@ -149,8 +152,9 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "explain",
+    "doctor",
     "lab",
     "compare",
     "sockets",

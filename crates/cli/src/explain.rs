@@ -95,7 +95,8 @@ fn asked_for(asked: &Explain) -> Asked {
     if let Some(vantages) = asked.vantages {
         options.extend(["--vantages".to_owned(), vantages.to_string()]);
     }
-    Asked { files: asked.files.iter().map(|file| file.display().to_string()).collect(), options }
+    let files = asked.files.iter().map(|file| file.display().to_string()).collect();
+    Asked { files, options, ..Asked::default() }
 }
 
 fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {

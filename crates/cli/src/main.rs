@@ -4,6 +4,8 @@ mod analysis;
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
+mod doctor;
+#[cfg(target_os = "linux")]
 mod drops;
 mod error;
 mod explain;
@@ -36,7 +38,7 @@ use std::process::ExitCode;
 const EXIT_FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(args::with_command(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(words) => return told(&words),
     };
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         Some(Command::Lab { command }) => lab::run(&command),
         #[cfg(not(target_os = "linux"))]
         Some(Command::Lab { .. }) => Err(error::Error::NotLinux),
+        #[cfg(target_os = "linux")]
+        Some(Command::Doctor(arguments)) => doctor::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Sockets(arguments)) => sockets::run(&arguments),
         #[cfg(target_os = "linux")]

@@ -17,6 +17,7 @@ pub mod cause;
 pub mod compare;
 pub mod dns;
 pub mod drill;
+pub mod experiment;
 pub mod filter;
 pub mod histogram;
 pub mod join;

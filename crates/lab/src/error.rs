@@ -35,6 +35,9 @@ pub enum LabError {
         /// The Debian package that has it.
         package: String,
     },
+    /// A visitor came in place of the load, and has gone.
+    #[error("the load was not run")]
+    Visited,
     /// There is no case of this name.
     #[error("no case is called `{0}`: `list` shows them")]
     UnknownCase(String),

@@ -15,7 +15,7 @@ use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, FORMAT, Labels, Latency, Variant};
 use crate::on_wire;
 use crate::params::Params;
-use crate::stage::{Link, Stage, StageParams, versions};
+use crate::stage::{Link, Stage, StageParams, Visit, versions};
 
 /// Where and how a case is run.
 #[derive(Debug, Clone)]
@@ -182,6 +182,31 @@ pub fn observed<T: Send>(
         let seen = observer.join().ok().flatten();
         seen.ok_or_else(|| LabError::NotReproduced("its load never began".to_owned()))
     })
+}
+
+/// Builds the stage of a case, starts its software, and calls `visit` in place of the load.
+///
+/// # Errors
+/// A step before the load fails.
+pub fn visited<T: Send + 'static>(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    visit: impl FnOnce(&Stage) -> T + Send + Sync + 'static,
+) -> Result<T, LabError> {
+    let mut stage = build(case, params, seed, variant, Path::new("/dev/null"))?;
+    stage.is_uncaptured = true;
+    let (tell, told) = mpsc::channel();
+    stage.visit = Some(Visit(Box::new(move |stage| {
+        // Who waits for it is below.
+        let _ = tell.send(visit(stage));
+    })));
+    match (case.act)(&mut stage, params, variant) {
+        Ok(_) | Err(LabError::Visited) => {}
+        Err(error) => return Err(error),
+    }
+    told.recv().map_err(|_| LabError::NotReproduced("its load never began".to_owned()))
 }
 
 const ATTEMPTS: u32 = 3;

@@ -93,6 +93,17 @@ pub struct Stage {
     pub hold: Option<Hold>,
     /// Hears that all software is up and the load begins.
     pub load_begins: Option<Sender<()>>,
+    /// Called in place of the load: see [`crate::run::visited`].
+    pub visit: Option<Visit>,
+}
+
+/// What is called once all software of a case is up.
+pub struct Visit(pub Box<dyn FnOnce(&Stage) + Send + Sync>);
+
+impl std::fmt::Debug for Visit {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Visit")
+    }
 }
 
 /// What hears that a stage is up, and the case that it is of.
@@ -144,6 +155,7 @@ impl Stage {
             others: Vec::new(),
             hold: None,
             load_begins: None,
+            visit: None,
         })
     }
 
@@ -175,6 +187,10 @@ impl Stage {
         if let Some((up, case)) = self.hold {
             up(self, case);
             cleanup::sleep_until_the_end();
+        }
+        if let Some(Visit(visit)) = self.visit.take() {
+            visit(self);
+            return Err(LabError::Visited);
         }
         if let Some(load_begins) = &self.load_begins {
             // What listened has heard it from an earlier load, and may have gone since.

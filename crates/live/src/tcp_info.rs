@@ -63,6 +63,8 @@ pub struct TcpInfo {
     pub tcpi_rwnd_limited_us: u64,
     /// … of it held back by the send buffer, µs.
     pub tcpi_sndbuf_limited_us: u64,
+    /// Segments that arrived out of order; 0 before Linux 5.5 too.
+    pub tcpi_rcv_ooopack: u64,
     /// The peer's window, bytes; `None` before Linux 5.4.
     pub tcpi_snd_wnd_bytes: Option<u64>,
     /// The window offered to the peer, bytes; `None` before Linux 6.2.
@@ -108,6 +110,7 @@ impl TcpInfo {
             tcpi_busy_time_us: long(168),
             tcpi_rwnd_limited_us: long(176),
             tcpi_sndbuf_limited_us: long(184),
+            tcpi_rcv_ooopack: word(224),
             tcpi_snd_wnd_bytes: word_at(bytes, 228),
             tcpi_rcv_wnd_bytes: word_at(bytes, 232),
         }

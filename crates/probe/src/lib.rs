@@ -4,7 +4,10 @@
 //! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
 //! ```
 
+#[cfg(target_os = "linux")]
+pub mod experiment;
 pub mod http;
 pub mod target;
+pub mod tls;
 
 pub use target::{Scheme, Target, TargetError};

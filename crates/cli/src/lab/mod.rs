@@ -1,6 +1,7 @@
 //! `tcpwhy lab`: reproduces what makes connections slow, with real software in namespaces, and
 //! tells the story of each case.
 
+mod active;
 mod args;
 mod diagnosis;
 mod json;

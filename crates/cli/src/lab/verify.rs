@@ -22,6 +22,7 @@ Examples:
   sudo tcpwhy lab verify --only send_buffer,receive_window --repeat 5
   sudo tcpwhy lab verify --short --json | jq .score.bars
   sudo tcpwhy lab verify --short --live
+  sudo tcpwhy lab verify --active --only nginx_nodelay_off,server_think
 
 The seed decides all parameters; a case that does not reproduce is tried with two others, and that
 is said. docs/lab-format.md has the rules and the bars.
@@ -51,6 +52,10 @@ pub struct VerifyArgs {
     #[arg(long, conflicts_with = "out")]
     pub live: bool,
 
+    /// Ask the server of each case that shows from outside with `tcpwhy URL`, as `nobody` and as root
+    #[arg(long, conflicts_with_all = ["out", "live", "short"])]
+    pub active: bool,
+
     /// Keep captures and labels in DIR, a data set for `lab score`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
@@ -74,6 +79,9 @@ pub struct VerifyArgs {
 /// # Errors
 /// Not root, no such case, or a capture cannot be read.
 pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
+    if asked.active {
+        return super::active::run(asked);
+    }
     let tasks = plan(&asked.only, asked.short, asked.seed, asked.repeat)?;
     cleanup::on_interrupt();
     let temporary = match &asked.out {

@@ -445,6 +445,8 @@ pub(super) fn finding(
         protocol: worst.map(|instance| instance.protocol).unwrap_or_default(),
         sender: key.sender,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     }
 }
 

@@ -194,5 +194,7 @@ pub(super) fn recognise(
         protocol: endpoint.protocol,
         sender: Side::Client,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     })
 }

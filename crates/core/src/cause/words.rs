@@ -194,7 +194,7 @@ fn items(body: &'static str) -> Vec<&'static str> {
 }
 
 /// The rows of a table of messages with two columns: an id and its words.
-pub fn table(text: &'static str) -> impl Iterator<Item = [&'static str; 2]> {
+pub fn table<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     rows(text)
 }
 

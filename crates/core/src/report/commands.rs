@@ -57,6 +57,9 @@ fn waiting<'a>(report: &'a Report, finding: &Finding) -> Option<(u64, &'a Connec
 
 /// The commands that measure again after the change, and compare.
 pub fn verify(report: &Report, finding: &Finding) -> String {
+    if let Some(target) = &report.asked.target {
+        return format!("tcpwhy {}", quoted(target));
+    }
     let what = what(finding);
     if report.watched.is_some() {
         return watch_again(&what);
@@ -186,7 +189,7 @@ mod tests {
     fn files_are_named_as_long_as_they_are_few() {
         let of = |files: &[&str]| {
             let files = files.iter().map(|&it| it.to_owned()).collect();
-            super::files(&Asked { files, options: Vec::new() })
+            super::files(&Asked { files, ..Asked::default() })
         };
         assert_eq!(of(&["a.pcap", "b.pcap"]), "a.pcap b.pcap");
         assert_eq!(of(&["-"]), "FILE");

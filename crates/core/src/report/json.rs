@@ -14,6 +14,7 @@ use super::{
 use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::cause::Owner;
+use crate::experiment::{self, Experiment, ExperimentEvidence};
 use crate::state::sentence;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -39,7 +40,22 @@ pub fn render_line(report: &Report, tool_version: &str) -> Result<String, serde_
     Ok(text)
 }
 
-/// The same with the members of `beside` at its end, which a report of files does not have.
+/// The whole report, indented, with the members of `beside` at its end; ends with a line feed.
+///
+/// # Errors
+/// `beside` is no structure.
+pub fn render_with(
+    report: &Report,
+    tool_version: &str,
+    beside: &impl Serialize,
+) -> Result<String, serde_json::Error> {
+    let both = Both { view: View::of(report, tool_version), beside };
+    let mut text = serde_json::to_string_pretty(&both)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The same as [`render_line`] with the members of `beside` at its end, which a report of files does not have.
 ///
 /// # Errors
 /// `beside` is no structure.
@@ -100,6 +116,8 @@ struct View<'a> {
     observations: Vec<ObservationView<'a>>,
     connections: Vec<ConnectionView<'a>>,
     connections_omitted: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    experiments: Vec<MadeView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     join: Option<Value>,
 }
@@ -148,6 +166,7 @@ impl<'a> View<'a> {
                 .map(|(number, it)| ConnectionView::of(number, it, report))
                 .collect(),
             connections_omitted: report.connections_omitted,
+            experiments: report.experiments.iter().map(MadeView::of).collect(),
             join: report.join.as_ref().map(join::join),
         }
     }
@@ -328,6 +347,12 @@ enum EvidenceView<'a> {
         after_ns: u64,
         wireshark_filter: String,
     },
+    /// A change that a client made, and its effect.
+    Experiment {
+        agrees: bool,
+        #[serde(flatten)]
+        made: ExperimentView,
+    },
     /// A socket option, a queue or a counter.
     State {
         agrees: bool,
@@ -340,7 +365,65 @@ enum EvidenceView<'a> {
     },
 }
 
+/// An experiment: what was changed, and what came of it.
+#[derive(serde::Serialize)]
+struct ExperimentView {
+    experiment: &'static str,
+    what: String,
+    usual: &'static str,
+    changed: &'static str,
+    usual_ns: u64,
+    changed_ns: u64,
+    effect_ns: i64,
+    interval_ns: (Option<i64>, Option<i64>),
+    error_max: f64,
+    floor_ns: u64,
+    trials: u64,
+    requests: u64,
+}
+
+impl ExperimentView {
+    fn of(it: &Experiment) -> Self {
+        let [usual, changed] = experiment::conditions(it.name).unwrap_or_default();
+        Self {
+            experiment: it.name,
+            what: experiment::sentence(it),
+            usual,
+            changed,
+            usual_ns: it.usual_ns,
+            changed_ns: it.changed_ns,
+            effect_ns: it.effect_ns,
+            interval_ns: it.interval_ns,
+            error_max: experiment::ERROR_MAX,
+            floor_ns: it.floor_ns,
+            trials: it.trials,
+            requests: it.requests,
+        }
+    }
+}
+
+/// An experiment with what it says.
+#[derive(serde::Serialize)]
+struct MadeView {
+    #[serde(flatten)]
+    made: ExperimentView,
+    verdict: &'static str,
+    cause: Option<&'static str>,
+}
+
+impl MadeView {
+    fn of(it: &Experiment) -> Self {
+        let cause = it.verdict.suspect().map(|(suspect, _)| suspect.cause.id());
+        Self { made: ExperimentView::of(it), verdict: it.verdict.id(), cause }
+    }
+}
+
 impl<'a> EvidenceView<'a> {
+    fn of_experiment(evidence: &ExperimentEvidence) -> Self {
+        let made = ExperimentView::of(&evidence.experiment);
+        Self::Experiment { agrees: evidence.agrees, made }
+    }
+
     fn of_state(evidence: &'a StateEvidence) -> Self {
         Self::State {
             agrees: evidence.agrees,
@@ -357,9 +440,15 @@ impl<'a> EvidenceView<'a> {
 /// Which kinds of evidence speak for a finding, and which against it.
 fn evidence_kinds(finding: &Finding) -> Value {
     let packets = (!finding.evidence.is_empty()).then_some("packets");
+    let unseen = finding.is_unseen.then_some("packets");
     let state = |agrees| finding.state.iter().any(|it| it.agrees == agrees).then_some("state");
-    let agree: Vec<_> = packets.into_iter().chain(state(true)).collect();
-    json!({ "agree": agree, "disagree": Vec::from_iter(state(false)) })
+    let made = |agrees| {
+        let made = finding.experiments.iter().any(|it| it.agrees == agrees);
+        made.then_some("experiment")
+    };
+    let agree: Vec<_> = packets.into_iter().chain(state(true)).chain(made(true)).collect();
+    let disagree: Vec<_> = unseen.into_iter().chain(state(false)).chain(made(false)).collect();
+    json!({ "agree": agree, "disagree": disagree })
 }
 
 impl<'a> FindingView<'a> {
@@ -396,6 +485,7 @@ impl<'a> FindingView<'a> {
                     wireshark_filter: phrases::wireshark_filter(finding, link.frame.file()),
                 })
                 .chain(finding.state.iter().map(EvidenceView::of_state))
+                .chain(finding.experiments.iter().map(EvidenceView::of_experiment))
                 .collect(),
             evidence_kinds: evidence_kinds(finding),
             ruled_out: ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why })).collect(),

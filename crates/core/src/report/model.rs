@@ -6,6 +6,7 @@
 use crate::app::{Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::cause::{Cause, Owner, Role};
+use crate::experiment::{Experiment, ExperimentEvidence};
 use crate::filter::Window;
 use crate::histogram::Histogram;
 use crate::join::{Clocks, Crossing, Place};
@@ -48,6 +49,8 @@ pub struct Report {
     pub watched: Option<Watched>,
     /// How the captures of two places were joined, if they were.
     pub join: Option<Join>,
+    /// Experiments that were made, in their order.
+    pub experiments: Vec<Experiment>,
     /// What was asked for, for the commands that go on from here.
     pub asked: Asked,
 }
@@ -66,6 +69,8 @@ pub struct Watched {
 /// The command line that a report answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
+    /// The URL or `HOST:PORT` that was asked, where it is no capture.
+    pub target: Option<String>,
     /// The captures, as they were named; none where they are not known.
     pub files: Vec<String>,
     /// The options that say what part of them is looked at, `--filter` first and then its value.
@@ -338,6 +343,10 @@ pub struct Finding {
     pub evidence_exchange: u64,
     /// What the state of the system says for or against it; empty where no state was read.
     pub state: Vec<StateEvidence>,
+    /// What experiments say for or against it; empty where none was made.
+    pub experiments: Vec<ExperimentEvidence>,
+    /// Packets were captured, and do not show it.
+    pub is_unseen: bool,
     /// Look-alikes considered.
     pub ruled_out: Vec<RuledOut>,
     /// Values for the words of the cause.
@@ -368,6 +377,8 @@ impl Finding {
             evidence_flow: None,
             evidence_exchange: 0,
             state: Vec::new(),
+            experiments: Vec::new(),
+            is_unseen: false,
             ruled_out: Vec::new(),
             facts: Vec::new(),
             software: None,

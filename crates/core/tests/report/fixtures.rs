@@ -146,6 +146,8 @@ fn nagle_finding(server: Endpoint) -> Finding {
         protocol: Protocol::Http1,
         sender: Side::Server,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     }
 }
 
@@ -270,6 +272,8 @@ fn send_buffer(server: Endpoint) -> Finding {
         protocol: Protocol::Turns,
         sender: Side::Server,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     }
 }
 
@@ -300,6 +304,8 @@ fn timeout(server: Endpoint) -> Finding {
         protocol: Protocol::Http1,
         sender: Side::Server,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     }
 }
 
@@ -343,6 +349,8 @@ fn refused(server: Endpoint) -> Finding {
         protocol: Protocol::Turns,
         sender: Side::Server,
         sights: Vec::new(),
+        experiments: Vec::new(),
+        is_unseen: false,
     }
 }
 

@@ -10,7 +10,7 @@ use tcpwhy_core::wire::Endpoint;
 
 fn asked(files: &[&str], options: &[&str]) -> Asked {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
-    Asked { files: owned(files), options: owned(options) }
+    Asked { files: owned(files), options: owned(options), ..Asked::default() }
 }
 
 /// Whom a cause blames.

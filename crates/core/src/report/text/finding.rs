@@ -22,6 +22,7 @@ pub(super) fn render(page: &mut Page<'_>, report: &Report, finding: &Finding, ph
     join::sights(page, report, finding);
     evidence(page, report, finding, phrases);
     state(page, finding);
+    experiments(page, finding);
     for (index, (cause, why)) in phrases.ruled_out.iter().take(RULED_OUT_MAX).enumerate() {
         page.labelled(if index == 0 { "ruled out" } else { "" }, &format!("{}: {why}", cause.id()));
     }
@@ -136,6 +137,18 @@ fn state(page: &mut Page<'_>, finding: &Finding) {
         let process = evidence.process.as_ref().map(|it| format!(", {}", units::printable(it)));
         let place = format!("{}{}", units::printable(&evidence.place), process.unwrap_or_default());
         page.labelled(label, &format!("{place}: {}", crate::state::sentence(evidence)));
+    }
+}
+
+/// What experiments say for or against it, and that no packet shows it.
+fn experiments(page: &mut Page<'_>, finding: &Finding) {
+    for evidence in &finding.experiments {
+        let label = if evidence.agrees { "experiment" } else { "but exp." };
+        let text = crate::experiment::sentence(&evidence.experiment);
+        page.labelled(label, &format!("{}: {text}", evidence.experiment.name));
+    }
+    if finding.is_unseen {
+        page.labelled("but packets", "do not show it in the exchanges that were captured");
     }
 }
 

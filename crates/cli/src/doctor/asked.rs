@@ -1,0 +1,188 @@
+//! The requests that are asked alone, one after the other: what a single request waits for.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+use tcpwhy_core::app::Protocol;
+use tcpwhy_core::experiment::{Failure, Measured, OwnRequest};
+use tcpwhy_core::report::units::duration;
+use tcpwhy_probe::Scheme;
+use tcpwhy_probe::experiment::{
+    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing, median_ns,
+};
+
+/// Connections, and requests on each.
+pub const CONNECTIONS: usize = 3;
+pub const REQUESTS: usize = 5;
+
+/// No connection is opened after this.
+const LASTS: Duration = Duration::from_secs(3);
+
+/// What the requests showed.
+#[derive(Default)]
+pub struct Asked {
+    /// The measurements for the core.
+    pub measured: Measured,
+    /// Requests sent.
+    pub sent: u64,
+    /// The last answer's status.
+    pub status: Option<u16>,
+    /// Where a redirect points.
+    pub location: Option<String>,
+    /// Why requests failed, the last.
+    pub error: Option<ExchangeError>,
+    /// A request that began its answer, or was sent, and came to no end in time.
+    pub is_stuck: bool,
+}
+
+impl Asked {
+    /// Asks, and measures.
+    pub fn ask(subject: &Subject, lookup_ns: u64) -> Self {
+        let mut asked = Self::default();
+        asked.measured.server = subject.server.into();
+        let began = Instant::now();
+        for number in 0..CONNECTIONS {
+            if number > 0 && began.elapsed() > LASTS {
+                break;
+            }
+            let lookup_ns = if number == 0 { lookup_ns } else { 0 };
+            if let Err(error) = asked.on_one(subject, lookup_ns) {
+                let is_over = error.is_timeout();
+                asked.fail(error);
+                if is_over {
+                    break;
+                }
+            }
+        }
+        asked
+    }
+
+    fn on_one(&mut self, subject: &Subject, lookup_ns: u64) -> Result<(), ExchangeError> {
+        let mut connection = Connection::open(subject, Settings::default())?;
+        if let Some(local) = connection.local() {
+            self.measured.client = local.into();
+        }
+        let mut set_up = OwnRequest {
+            lookup_ns,
+            connect_ns: connection.connect_ns,
+            tls_ns: connection.tls_ns,
+            ..OwnRequest::default()
+        };
+        if subject.target.scheme == Scheme::Tcp {
+            let kernel = connection.kernel();
+            self.measured.requests.push(with(set_up, &Timing::default(), &kernel));
+            return Ok(());
+        }
+        let mut repeated = 0;
+        for _ in 0..REQUESTS {
+            self.sent += 1;
+            let (timing, response) = connection.ask()?;
+            let kernel = connection.kernel();
+            let own = Kernel { repeated: kernel.repeated - repeated, ..kernel };
+            repeated = kernel.repeated;
+            self.measured.protocol = Protocol::Http1;
+            self.measured.requests.push(with(set_up, &timing, &own));
+            self.measured.software = response.server.or(self.measured.software.take());
+            self.status = Some(response.status);
+            self.location = response.location;
+            set_up = OwnRequest::default();
+            if !response.keep_alive {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: ExchangeError) {
+        if let ExchangeError::Io { step, after, source } = &error {
+            let after_ns = after.as_nanos() as u64;
+            let failure = match (step, source.kind()) {
+                (Step::Connect, kind) if is_refused(kind) => Some(Failure::Refused { after_ns }),
+                (Step::Connect, ErrorKind::TimedOut) => Some(Failure::Unanswered { after_ns }),
+                (_, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                    Some(Failure::Reset { after_ns })
+                }
+                _ => None,
+            };
+            self.measured.failures.extend(failure);
+            self.is_stuck |= *step == Step::Answer && error.is_timeout();
+        }
+        self.error = Some(error);
+    }
+
+    /// Whether anything was answered.
+    pub fn is_answered(&self) -> bool {
+        !self.measured.requests.is_empty()
+    }
+
+    /// The times of the layers, medians over the requests, ns: connect, TLS, server, transfer.
+    pub fn layers(&self) -> Layers {
+        let of = |part: &dyn Fn(&OwnRequest) -> u64| {
+            let times: Vec<u64> =
+                self.measured.requests.iter().map(part).filter(|&it| it > 0).collect();
+            median_ns(&times)
+        };
+        Layers {
+            name_ns: of(&|it| it.lookup_ns),
+            path_ns: of(&|it| it.rtt_ns),
+            connect_ns: of(&|it| it.connect_ns),
+            tls_ns: of(&|it| it.tls_ns),
+            server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns)),
+            transfer_ns: of(&|it| it.pause_ns + it.receive_ns),
+            request_ns: of(&|it| it.wait_ns + it.pause_ns + it.receive_ns),
+        }
+    }
+
+    /// In one line.
+    pub fn words(&self) -> String {
+        let layers = self.layers();
+        let latency = format!("{} in the median", duration(layers.request_ns));
+        let status = self.status.map_or_else(String::new, |status| format!("status {status}, "));
+        let location = self.location.as_deref();
+        let location =
+            location.map_or_else(String::new, |to| format!("; a redirect to {to}: not followed"));
+        format!("{status}{} requests, {latency}{location}", self.measured.requests.len())
+    }
+}
+
+/// Where the time of a request goes, by layer, ns: medians of the requests that have it.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Layers {
+    /// Looking up the name.
+    pub name_ns: u64,
+    /// A round trip.
+    pub path_ns: u64,
+    /// Setting up a connection.
+    pub connect_ns: u64,
+    /// The TLS handshake.
+    pub tls_ns: u64,
+    /// From the request to the first byte, less a round trip.
+    pub server_ns: u64,
+    /// From the first byte of the answer to the last.
+    pub transfer_ns: u64,
+    /// From the request to the last byte, on a connection that is there.
+    pub request_ns: u64,
+}
+
+fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
+    OwnRequest {
+        wait_ns: timing.send_ns + timing.wait_ns,
+        pause_ns: timing.pause_ns,
+        receive_ns: timing.receive_ns - timing.pause_ns,
+        rtt_ns: kernel.rtt_min_ns,
+        repeated: kernel.repeated,
+        out_of_order: kernel.out_of_order,
+        wire_bytes: timing.wire_bytes,
+        ..set_up
+    }
+}
+
+/// A RST, or an ICMP error that says as much (RFC 1122 §3.2.2.1).
+fn is_refused(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::PermissionDenied
+    )
+}

@@ -1,0 +1,281 @@
+//! `tcpwhy URL`: from the outside in and from the top to the bottom, to one verdict.
+//!
+//! ```text
+//! resolve ─► connect, TLS, requests alone ─► experiments ─► sockets (same machine) ─► verdict
+//!            own traffic captured, or TCP_INFO of own sockets
+//! ```
+
+mod args;
+mod asked;
+mod error;
+mod local;
+mod steps;
+mod tap;
+mod text;
+
+pub use args::{Doctor, EXAMPLES};
+pub use error::DoctorError;
+
+use crate::error::Error;
+use crate::{output, terminal};
+use asked::{Asked, CONNECTIONS, Layers, REQUESTS};
+use serde::Serialize;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use steps::{Step, Steps};
+use tap::{Tap, Tapped};
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::experiment::{Experiment, sentence, weigh};
+use tcpwhy_core::report::{Report, json, units::duration};
+use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
+use tcpwhy_probe::tls::{TlsOptions, client_config};
+use tcpwhy_probe::{Scheme, Target};
+
+/// The target could not be examined.
+const EXIT_UNEXAMINED: u8 = 2;
+
+/// How long one experiment may go on.
+const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
+/// Most pairs of one experiment: eight that agree suffice, twenty with three exceptions.
+const PAIRS_MAX: u64 = 24;
+/// The least effect that counts, ns, and as a part of a request: what is smaller nobody notices.
+const FLOOR_NS: u64 = 1_000_000;
+const FLOOR_PART: u64 = 10;
+
+/// Requests that take this long may wait for packets that are too large to pass, ns: a sender finds out what
+/// passes by timers of 200 ms and more, and their doublings.
+const SLOW_NS: u64 = 1_000_000_000;
+
+/// What the report of a target has beside that of a capture: docs/report.schema.json, `doctor`.
+#[derive(Serialize)]
+struct Beside<'a> {
+    doctor: Walk<'a>,
+}
+
+/// The walk: where to, what it sent, where the time goes by layer, and step by step.
+#[derive(Serialize)]
+struct Walk<'a> {
+    target: String,
+    address: String,
+    requests: u64,
+    layers: Layers,
+    verdict: String,
+    steps: &'a [Step],
+}
+
+/// Walks to the target and prints the verdict; the exit status says whether there are faults.
+///
+/// # Errors
+/// The target is none, does not resolve, or the report cannot be written.
+pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
+    let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
+    let mut steps = Steps::new(!asked_for.display.no_progress);
+    let (addresses, lookup_ns) = resolve(&target, &mut steps)?;
+    let subject = subject(asked_for, target, addresses[0])?;
+    let kinds = asked_for.experiments();
+    steps.announce(&announcement(&subject, &kinds));
+    let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
+    let began = Instant::now();
+    let asked = Asked::ask(&subject, lookup_ns);
+    tell_asked(&asked, &subject, began, &mut steps);
+    let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
+    let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
+    let requests = asked.sent + experiments.iter().map(|it| it.requests).sum::<u64>();
+    let (report, packets) = diagnose(&asked, experiments, tapped, &subject, &mut steps);
+    let verdict = text::verdict(&report, &asked, &subject);
+    let beside = Beside {
+        doctor: Walk {
+            target: subject.target.to_string(),
+            address: subject.server.to_string(),
+            requests,
+            layers: asked.layers(),
+            verdict: verdict.clone(),
+            steps: steps.taken(),
+        },
+    };
+    let document = json::render_with(&report, env!("CARGO_PKG_VERSION"), &beside)?;
+    let look = terminal::look(&asked_for.display, asked_for.all);
+    let page = text::page(&report, &beside.doctor, &asked, &look);
+    if let Some(folder) = &asked_for.bundle {
+        keep(folder, &document, &page, packets.as_deref())?;
+    }
+    output::print(if asked_for.json { &document } else { &page })?;
+    let has_faults = report.findings.iter().any(|it| it.cause.class() == Class::Fault);
+    Ok(match asked.is_answered() {
+        true => ExitCode::from(u8::from(has_faults)),
+        false => ExitCode::from(EXIT_UNEXAMINED),
+    })
+}
+
+/// The target's addresses, those that the system prefers first, and how long that took, ns.
+fn resolve(target: &Target, steps: &mut Steps) -> Result<(Vec<SocketAddr>, u64), DoctorError> {
+    if let Some(address) = target.address() {
+        steps.skipped("name", format!("{address} is an address"));
+        return Ok((vec![SocketAddr::new(address, target.port)], 0));
+    }
+    let began = Instant::now();
+    let unresolved = |source| DoctorError::Unresolved { host: target.host.clone(), source };
+    let found = (target.host.as_str(), target.port).to_socket_addrs().map_err(unresolved)?;
+    let addresses: Vec<SocketAddr> = found.collect();
+    let lookup_ns = began.elapsed().as_nanos() as u64;
+    if addresses.is_empty() {
+        return Err(DoctorError::NoAddress { host: target.host.clone() });
+    }
+    let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
+    steps.done("name", began, format!("{} is {}", target.host, shown.join(", ")));
+    Ok((addresses, lookup_ns))
+}
+
+fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject, DoctorError> {
+    let body = match asked.body.as_deref() {
+        None => Vec::new(),
+        Some(text) => match text.strip_prefix('@') {
+            None => text.as_bytes().to_vec(),
+            Some(path) => fs::read(path)
+                .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
+        },
+    };
+    let options = TlsOptions { insecure: asked.insecure, resume: false };
+    let tls = match target.scheme {
+        Scheme::Https => Some(client_config(options)?),
+        Scheme::Http | Scheme::Tcp => None,
+    };
+    let timeout = Duration::from_nanos(asked.timeout);
+    Ok(Subject { target, server, request: asked.request(body), tls, timeout })
+}
+
+/// What is going to be sent, at most.
+fn announcement(subject: &Subject, kinds: &[Kind]) -> String {
+    let at = subject.server;
+    if subject.target.scheme == Scheme::Tcp {
+        return format!("{at} is connected to {CONNECTIONS} times; no request is known to ask it");
+    }
+    let alone = (CONNECTIONS * REQUESTS) as u64;
+    let more: u64 = kinds.iter().map(|it| 1 + PAIRS_MAX * it.requests_of_pair()).sum();
+    let method = &subject.request.method;
+    format!("{at} is sent up to {alone} {method} requests alone, and up to {more} in experiments")
+}
+
+fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
+    match Tap::open(subject.server, keeps) {
+        Ok(tap) => Some(tap),
+        Err(error) => {
+            steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));
+            None
+        }
+    }
+}
+
+fn end_tap(tap: Tap, steps: &mut Steps) -> Option<Tapped> {
+    let began = Instant::now();
+    match tap.finish() {
+        Ok(tapped) => {
+            let packets: u64 = tapped.report.inputs.iter().map(|it| it.packets).sum();
+            let exchanges = tapped.report.totals.exchanges;
+            steps.done("capture", began, format!("{packets} packets, {exchanges} exchanges"));
+            Some(tapped)
+        }
+        Err(error) => {
+            steps.failed("capture", began, error.to_string());
+            None
+        }
+    }
+}
+
+fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Steps) {
+    let layers = asked.layers();
+    if asked.is_answered() {
+        let rtt = duration(layers.path_ns);
+        let what =
+            format!("{} in the median, a round trip takes {rtt}", duration(layers.connect_ns));
+        steps.done("connect", began, what);
+        if subject.tls.is_some() {
+            steps.done("tls", began, format!("{} in the median", duration(layers.tls_ns)));
+        }
+    }
+    match (&asked.error, asked.is_answered()) {
+        (Some(error), _) => steps.failed("request", began, text::in_words(error, subject)),
+        (None, true) if subject.target.scheme == Scheme::Tcp => {
+            steps.skipped("request", "of HOST:PORT no request is known; name a URL to ask one");
+        }
+        (None, _) => steps.done("request", began, asked.words()),
+    }
+}
+
+/// Makes the experiments that there is something to ask.
+fn experiments(
+    asked: &Asked,
+    subject: &Subject,
+    mut kinds: Vec<Kind>,
+    addresses: &[SocketAddr],
+    steps: &mut Steps,
+) -> Vec<Experiment> {
+    if subject.target.scheme == Scheme::Tcp {
+        return Vec::new();
+    }
+    if asked.is_stuck && !kinds.is_empty() {
+        // What large packets do is all that can be asked where no answer comes to its end.
+        kinds = vec![Kind::Mss];
+    } else if !asked.is_answered() {
+        return Vec::new();
+    } else if asked.layers().request_ns >= SLOW_NS && !kinds.is_empty() {
+        kinds.push(Kind::Mss);
+    }
+    let own = subject.server;
+    let other = addresses.iter().find(|it| it.is_ipv4() != own.is_ipv4()).copied();
+    let mut coin = Coin::new(RandomState::new().hash_one(own));
+    let mut made = Vec::new();
+    for kind in kinds {
+        let began = Instant::now();
+        let floor_ns = FLOOR_NS.max(asked.layers().request_ns / FLOOR_PART);
+        let until = began + EXPERIMENT_LASTS;
+        let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns };
+        match make(kind, subject, other, &bounds, &mut coin) {
+            Ok(experiment) => {
+                steps.done(kind.name(), began, sentence(&experiment));
+                made.push(experiment);
+            }
+            Err(Skipped::DoesNotApply(why)) => steps.skipped(kind.name(), why),
+            Err(failed) => steps.failed(kind.name(), began, failed.to_string()),
+        }
+    }
+    made
+}
+
+/// One report of packets, or own sockets where there are none, experiments and state; with the packets.
+fn diagnose(
+    asked: &Asked,
+    experiments: Vec<Experiment>,
+    tapped: Option<Tapped>,
+    subject: &Subject,
+    steps: &mut Steps,
+) -> (Report, Option<Vec<u8>>) {
+    let is_captured = |it: &Tapped| it.report.totals.connections > 0;
+    let (mut report, packets) = match tapped.filter(is_captured) {
+        Some(Tapped { report, packets }) => (report, packets),
+        None => (asked.measured.report(&experiments), None),
+    };
+    report.asked.target = Some(subject.target.to_string());
+    weigh(&mut report, experiments);
+    if asked.is_answered() {
+        local::weigh(&mut report, subject, steps);
+    }
+    (report, packets)
+}
+
+/// Writes the bundle.
+fn keep(folder: &Path, json: &str, text: &str, packets: Option<&[u8]>) -> Result<(), DoctorError> {
+    let path = folder.display().to_string();
+    let refused = |source| DoctorError::Bundle { path: path.clone(), source };
+    fs::create_dir_all(folder).map_err(refused)?;
+    fs::write(folder.join("report.json"), json).map_err(refused)?;
+    fs::write(folder.join("report.txt"), text).map_err(refused)?;
+    if let Some(packets) = packets {
+        fs::write(folder.join("packets.pcapng"), packets).map_err(refused)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The verdict for a terminal: what, who and what to do first; then layers, experiments, and what was left out.
+
+use super::Walk;
+use super::asked::{Asked, Layers};
+use std::io::ErrorKind;
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::experiment::sentence;
+use tcpwhy_core::report::{Look, Page, Paint, Phrases, Report, text, units};
+use tcpwhy_probe::experiment::{ExchangeError, Step, Subject};
+
+/// Findings shown in full, unless all are asked for.
+const FINDINGS_MAX: usize = 3;
+
+/// The page.
+pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
+    let mut page = Page::new(look);
+    let software = asked.measured.software.as_deref().map(units::printable);
+    let facts = [Some(walk.address.clone()), software, Some(sent(walk.requests))];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
+    page.paragraph(None, &facts.join(" · "), 2);
+    page.gap();
+    if !asked.is_answered() {
+        page.paragraph(Some(Paint::Fault), &walk.verdict, 0);
+        page.gap();
+    }
+    let mut text = page.finish();
+    if report.totals.exchanges > 0 || !report.findings.is_empty() {
+        let shown = if look.all { report.findings.len() } else { FINDINGS_MAX };
+        text += &text::diagnosis(report, look, shown);
+    }
+    text + &rest(report, walk, asked, look)
+}
+
+fn sent(requests: u64) -> String {
+    units::counted(requests, "request sent", "requests sent")
+}
+
+/// What stands below the verdict.
+fn rest(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
+    let mut page = Page::new(look);
+    page.line("");
+    if asked.is_answered() {
+        page.line(&look.paint(Paint::Bold, "where the time of a request goes, medians"));
+        layers(&mut page, &walk.layers);
+    }
+    if !report.experiments.is_empty() {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "experiments"));
+        for experiment in &report.experiments {
+            page.item(&format!("{}: {}", experiment.name, sentence(experiment)));
+        }
+    }
+    let skipped: Vec<_> = walk.steps.iter().filter(|it| it.outcome == "skipped").collect();
+    if !skipped.is_empty() {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "left out"));
+        for step in skipped {
+            page.item(&format!("{}: {}", step.step, step.what));
+        }
+    }
+    page.finish()
+}
+
+fn layers(page: &mut Page<'_>, layers: &Layers) {
+    let all = [
+        ("name", layers.name_ns),
+        ("path", layers.path_ns),
+        ("connect", layers.connect_ns),
+        ("TLS", layers.tls_ns),
+        ("server", layers.server_ns),
+        ("transfer", layers.transfer_ns),
+    ];
+    let known = all.into_iter().filter(|&(_, ns)| ns > 0);
+    let items: Vec<String> =
+        known.map(|(name, ns)| format!("{name} {}", units::duration(ns))).collect();
+    page.listed("", &items);
+}
+
+/// The verdict in one sentence.
+pub fn verdict(report: &Report, asked: &Asked, subject: &Subject) -> String {
+    if let (Some(error), false) = (&asked.error, asked.is_answered()) {
+        return in_words(error, subject);
+    }
+    let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
+    match fault.or(report.findings.first()) {
+        Some(finding) => format!("{}.", Phrases::of(finding).headline),
+        None => "No fault.".to_owned(),
+    }
+}
+
+/// What went wrong, and what to do.
+pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
+    let at = subject.server;
+    let timeout = units::duration(subject.timeout.as_nanos() as u64);
+    match error {
+        ExchangeError::Io { step: Step::Connect, source, .. } => match source.kind() {
+            ErrorKind::TimedOut => format!(
+                "{at} does not answer within {timeout}: it is down, or a filter drops the SYNs; see how \
+                 far packets get: tcpwhy probe {}",
+                subject.target.endpoint()
+            ),
+            ErrorKind::ConnectionRefused => format!(
+                "{at} refuses connections: nothing listens at that port and address, or a filter rejects \
+                 them; start the service, or name another port"
+            ),
+            _ => format!("{at} cannot be reached: {source}; check routes and filters"),
+        },
+        ExchangeError::Io { step: Step::Tls, source, .. } => {
+            format!(
+                "{at} takes the connection, and the TLS handshake has no end: {source}; is it a TLS port?"
+            )
+        }
+        error if error.is_timeout() => format!(
+            "{at} takes the connection, and the answer has no end within {timeout}; allow more with --timeout"
+        ),
+        ExchangeError::Io { source, .. } if source.kind() == ErrorKind::ConnectionReset => {
+            format!(
+                "{at} resets the connection before its answer is complete; see the server's log"
+            )
+        }
+        ExchangeError::Io { source, .. } => format!("{at}: the connection broke: {source}"),
+        ExchangeError::Tls(why) => format!(
+            "the TLS handshake with {at} failed: {why}; check the certificate, or take any: --insecure"
+        ),
+        ExchangeError::Response(why) => {
+            format!("{at} does not answer as HTTP/1.1 does: {why}; check scheme and port")
+        }
+        ExchangeError::Endless => format!("{error}; name a resource that has an end"),
+    }
+}

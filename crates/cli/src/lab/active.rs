@@ -1,0 +1,286 @@
+//! `tcpwhy lab verify --active`: what `tcpwhy URL` says of a case's server, asked from the client's namespace
+//! by a user without privileges and by root, with the fault and without.
+
+use super::verify::VerifyArgs;
+use crate::error::Error;
+use crate::output;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write;
+use std::process::{ExitCode, Stdio};
+use tcpwhy_core::cause::Cause;
+use tcpwhy_lab::params::Params;
+use tcpwhy_lab::run::visited;
+use tcpwhy_lab::verify::params_of;
+use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
+
+/// `nobody`, and no group but its own.
+const UNPRIVILEGED: [&str; 5] =
+    ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
+
+/// The bars: of the cases that own sockets or an experiment can decide, and of all with root.
+const UNPRIVILEGED_MIN: f64 = 0.90;
+const ROOT_MIN: f64 = 0.98;
+
+/// A case that shows when its server is asked.
+struct Active {
+    case: &'static str,
+    cause: Cause,
+    role: &'static str,
+    /// Path, and options.
+    words: &'static [&'static str],
+    /// Own sockets or an experiment can decide it, without packets.
+    is_decided: bool,
+}
+
+const fn active(case: &'static str, cause: Cause, role: &'static str) -> Active {
+    Active { case, cause, role, words: &["/"], is_decided: true }
+}
+
+const fn with_root(case: &'static str, cause: Cause, role: &'static str) -> Active {
+    Active { is_decided: false, ..active(case, cause, role) }
+}
+
+const ACTIVE: [Active; 20] = [
+    Active {
+        words: &["/file.bin"],
+        ..active("nginx_nodelay_off", Cause::NagleDelayedAck, "server")
+    },
+    active("nagle_server", Cause::NagleDelayedAck, "server"),
+    active("nagle_python", Cause::NagleDelayedAck, "server"),
+    active("nagle_node", Cause::NagleDelayedAck, "server"),
+    active("nagle_java", Cause::NagleDelayedAck, "server"),
+    active("nagle_c", Cause::NagleDelayedAck, "server"),
+    active("nagle_go", Cause::NagleDelayedAck, "server"),
+    Active {
+        words: &["/", "--body", "a-form-of-a-hundred-bytes"],
+        ..active("jdk_httpserver", Cause::NagleDelayedAck, "server")
+    },
+    active("server_think", Cause::ServerThink, "server"),
+    active("think_between_header_and_body", Cause::ServerThink, "server"),
+    active("script_server_think", Cause::ServerThink, "server"),
+    Active {
+        words: &["/api/items/7"],
+        ..active("nginx_slow_backend", Cause::ServerThink, "server")
+    },
+    active("refused", Cause::Refused, "server"),
+    active("rejected_port", Cause::Refused, "server"),
+    active("filtered_port", Cause::SynRetransmit, "network"),
+    active("distance", Cause::PathRtt, "network"),
+    active("mtu_black_hole", Cause::MtuBlackHole, "network"),
+    active("reset_mid_stream", Cause::Reset, "server"),
+    Active {
+        words: &["/upload", "--body", "u", "--experiment", "expect"],
+        ..active("http_100_continue", Cause::Http100Continue, "server")
+    },
+    with_root("send_buffer", Cause::SendBuffer, "server"),
+];
+
+/// What the doctor said, and whether it was right.
+#[derive(Clone, Debug, Serialize)]
+struct Judged {
+    case: &'static str,
+    seed: u64,
+    variant: &'static str,
+    user: &'static str,
+    cause: &'static str,
+    /// Own sockets or an experiment can decide it.
+    is_decided: bool,
+    /// Named with its culprit, or, without the fault, nothing named that is one.
+    is_right: bool,
+    /// Causes that were named, with their roles.
+    named: Vec<String>,
+}
+
+/// Runs the doctor on each case and prints the table.
+///
+/// # Errors
+/// Not root, or no such case.
+pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
+    let wanted = |it: &&Active| match asked.only.as_slice() {
+        [] => true,
+        names => names.iter().any(|name| name == it.case),
+    };
+    let wanted: Vec<&Active> = ACTIVE.iter().filter(wanted).collect();
+    let names: Vec<String> = wanted.iter().map(|it| it.case.to_owned()).collect();
+    let tasks = verify::plan(&names, false, asked.seed, asked.repeat)?;
+    cleanup::on_interrupt();
+    let (mut judged, mut not_run) = (Vec::new(), Vec::new());
+    for task in &tasks {
+        let Some(active) = wanted.iter().find(|it| it.case == task.case.name) else { continue };
+        for variant in [Variant::Faulty, Variant::Healthy] {
+            match visit(active, task, variant) {
+                Ok(said) => judged.extend(said),
+                Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
+                Err(error) => not_run.push(format!("{}-{}: {error}", active.case, task.seed)),
+            }
+        }
+        if !asked.no_progress {
+            let last = judged.iter().rev().take(4).filter(|it: &&Judged| it.case == active.case);
+            let wrong: Vec<_> = last.filter(|it| !it.is_right).map(wrong).collect();
+            let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
+            eprintln!("{:<40} {verdict}", format!("{}-{}", active.case, task.seed));
+        }
+    }
+    let shares = shares(&judged);
+    let holds = !judged.is_empty() && shares.holds() && not_run.is_empty();
+    if asked.json {
+        output::print_json(&serde_json::json!({
+            "holds": holds, "shares": shares, "judged": judged, "not_run": not_run,
+        }))?;
+    } else {
+        output::print(&told(&judged, &shares, &not_run))?;
+    }
+    Ok(ExitCode::from(u8::from(!holds)))
+}
+
+/// What the doctor says as either user.
+fn visit(
+    active: &'static Active,
+    task: &verify::Task,
+    variant: Variant,
+) -> Result<Vec<Judged>, Error> {
+    let params = params_of(task, task.seed)?;
+    let visitor = {
+        let params = params.clone();
+        move |stage: &Stage| [true, false].map(|is_root| ask(stage, active, &params, is_root))
+    };
+    let said = visited(task.case, &params, task.seed, variant, visitor)?;
+    let mut judged = Vec::new();
+    for (report, user) in said.into_iter().zip(["root", "nobody"]) {
+        let named = named(&report?);
+        let is_cause = |it: &(String, String)| it.0 == active.cause.id() && it.1 == active.role;
+        let is_fault = |it: &(String, String)| is_fault(&it.0);
+        let is_right = match variant {
+            Variant::Faulty => named.iter().any(is_cause),
+            Variant::Healthy => !named.iter().any(|it| is_cause(it) || is_fault(it)),
+        };
+        judged.push(Judged {
+            case: active.case,
+            seed: task.seed,
+            variant: variant.dir(),
+            user,
+            cause: active.cause.id(),
+            is_decided: active.is_decided,
+            is_right,
+            named: named.iter().map(|(cause, role)| format!("{cause} ({role})")).collect(),
+        });
+    }
+    Ok(judged)
+}
+
+fn is_fault(id: &str) -> bool {
+    let class = Cause::from_id(id).map(Cause::class);
+    class == Some(tcpwhy_core::cause::Class::Fault)
+}
+
+/// The report of `tcpwhy URL` in the client's namespace.
+fn ask(stage: &Stage, active: &Active, params: &Params, is_root: bool) -> Result<Value, Error> {
+    let own = std::env::current_exe().map_err(Error::Keep)?;
+    let mut command = match is_root {
+        true => stage.client.command(&own.to_string_lossy()),
+        false => {
+            let mut command = stage.client.command("setpriv");
+            command.args(UNPRIVILEGED).arg(&own);
+            command
+        }
+    };
+    let (path, options) = active.words.split_first().unwrap_or((&"/", &[]));
+    let server = std::net::SocketAddr::new(stage.server_addr, 8080);
+    command.args(["doctor", &format!("http://{server}{path}"), "--json", "--no-progress"]);
+    command.args(options).current_dir("/");
+    let _ = params;
+    let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).map_err(|_| {
+        LabError::NotReproduced(format!("tcpwhy printed no report: {}", said.trim())).into()
+    })
+}
+
+/// Causes and roles that a report names.
+fn named(report: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let findings = report["findings"].as_array().into_iter().flatten();
+    findings.map(|it| (text(&it["cause"]), text(&it["culprit"]["role"]))).collect()
+}
+
+/// Right ones of all, by user and variant.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Shares {
+    nobody: (usize, usize),
+    root: (usize, usize),
+    healthy: (usize, usize),
+}
+
+impl Shares {
+    fn holds(&self) -> bool {
+        let share = |(right, all): (usize, usize)| right as f64 / all.max(1) as f64;
+        share(self.nobody) >= UNPRIVILEGED_MIN
+            && share(self.root) >= ROOT_MIN
+            && self.healthy.0 == self.healthy.1
+    }
+}
+
+fn shares(judged: &[Judged]) -> Shares {
+    let of = |is_it: &dyn Fn(&Judged) -> bool| {
+        let those: Vec<_> = judged.iter().filter(|it| is_it(it)).collect();
+        (those.iter().filter(|it| it.is_right).count(), those.len())
+    };
+    let is_faulty = |it: &Judged| it.variant == Variant::Faulty.dir();
+    Shares {
+        nobody: of(&|it| is_faulty(it) && it.user == "nobody" && it.is_decided),
+        root: of(&|it| is_faulty(it) && it.user == "root"),
+        healthy: of(&|it| !is_faulty(it)),
+    }
+}
+
+fn wrong(it: &Judged) -> String {
+    let named = if it.named.is_empty() { "nothing".to_owned() } else { it.named.join(", ") };
+    format!("{} {}: {named}", it.user, it.variant)
+}
+
+fn told(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
+    let mut text =
+        format!("{:<32} {:<20} {:>8} {:>8} {:>8}\n", "case", "cause", "nobody", "root", "healthy");
+    let mut rows: Vec<(&str, u64)> = judged.iter().map(|it| (it.case, it.seed)).collect();
+    rows.dedup();
+    for (case, seed) in rows {
+        let of = |user: Option<&str>, variant: Variant| {
+            let mut those = judged.iter().filter(|it| {
+                it.case == case
+                    && it.seed == seed
+                    && it.variant == variant.dir()
+                    && user.is_none_or(|user| it.user == user)
+            });
+            let is_asked = those.clone().any(|it| user != Some("nobody") || it.is_decided);
+            match those.all(|it| it.is_right) {
+                true => "named",
+                false if is_asked => "wrong",
+                false => "–",
+            }
+        };
+        let cause = judged.iter().find(|it| it.case == case).map_or("", |it| it.cause);
+        let healthy = if of(None, Variant::Healthy) == "named" { "silent" } else { "WRONG" };
+        let _ = writeln!(
+            text,
+            "{:<32} {cause:<20} {:>8} {:>8} {healthy:>8}",
+            format!("{case}-{seed}"),
+            of(Some("nobody"), Variant::Faulty),
+            of(Some("root"), Variant::Faulty),
+        );
+    }
+    let of = |(right, all): (usize, usize)| format!("{right} of {all}");
+    let _ = writeln!(
+        text,
+        "\nnamed with its culprit: {} without privileges (of those that this can decide), {} by root; \
+         healthy and silent: {}",
+        of(shares.nobody),
+        of(shares.root),
+        of(shares.healthy)
+    );
+    for it in judged.iter().filter(|it| !it.is_right) {
+        let _ = writeln!(text, "  {}-{} {}", it.case, it.seed, wrong(it));
+    }
+    not_run.iter().for_each(|it| text += &format!("not run: {it}\n"));
+    text
+}

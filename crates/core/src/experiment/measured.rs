@@ -1,0 +1,326 @@
+//! A report without packets: what a client's own sockets and clock say of its requests.
+//!
+//! Read first: what `TCP_INFO` says of a connection (linux/tcp.h). A client sees when its request was
+//! sent, when the first byte of the answer came and when the last; its kernel says how long a round trip
+//! takes and whether segments were sent again. It does not see what the server's side waited for: what
+//! no experiment tells apart stays `unknown`.
+
+use super::{Experiment, Verdict};
+use crate::app::{Protocol, Side};
+use crate::cause::{self, Cause, Floors, Owner, Role};
+use crate::histogram::Histogram;
+use crate::report::{
+    Affected, Culprit, EndpointReport, Fact, Finding, Ledger, Report, StateEvidence,
+};
+use crate::wire::Endpoint;
+
+/// What a first flight holds, bytes: ten segments (RFC 6928) of 1,460. An answer within it waits for no ACK
+/// but by Nagle's algorithm.
+const FIRST_FLIGHT_BYTES: u64 = 14_600;
+
+/// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms in Linux.
+const RTO_MIN_NS: u64 = 200_000_000;
+
+/// Requests of one client to one server.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The client.
+    pub client: Endpoint,
+    /// The server.
+    pub server: Endpoint,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// What the server says it is.
+    pub software: Option<String>,
+    /// Requests that were answered.
+    pub requests: Vec<OwnRequest>,
+    /// Attempts that came to nothing.
+    pub failures: Vec<Failure>,
+}
+
+/// The times of one request; they follow each other and sum to its latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnRequest {
+    /// Looking up the name, ns; 0 where that was done before.
+    pub lookup_ns: u64,
+    /// Until `connect` returned, ns; 0 on a connection that was used before.
+    pub connect_ns: u64,
+    /// The TLS handshake, ns.
+    pub tls_ns: u64,
+    /// From the end of the request to the first byte of the answer, ns.
+    pub wait_ns: u64,
+    /// The longest pause within the answer, ns.
+    pub pause_ns: u64,
+    /// Between the first and the last byte of the answer, without that pause, ns.
+    pub receive_ns: u64,
+    /// The kernel's least round trip on this connection, ns; 0 where it has none.
+    pub rtt_ns: u64,
+    /// Segments that the client's kernel sent again on this connection.
+    pub repeated: u64,
+    /// Segments that arrived out of order: those before them were lost or overtaken.
+    pub out_of_order: u64,
+    /// Bytes of the answer.
+    pub wire_bytes: u64,
+}
+
+impl OwnRequest {
+    /// All of it, ns.
+    pub fn wall_ns(&self) -> u64 {
+        let parts = [self.lookup_ns, self.connect_ns, self.tls_ns, self.wait_ns];
+        parts.into_iter().sum::<u64>() + self.pause_ns + self.receive_ns
+    }
+}
+
+/// How an attempt came to nothing, and after how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// `connect` was refused (`ECONNREFUSED`), or rejected by ICMP.
+    Refused {
+        /// Since the SYN, ns.
+        after_ns: u64,
+    },
+    /// `connect` had no answer.
+    Unanswered {
+        /// Since the SYN, ns.
+        after_ns: u64,
+    },
+    /// The server reset the connection before the answer was complete.
+    Reset {
+        /// Since the request, ns.
+        after_ns: u64,
+    },
+}
+
+impl Failure {
+    fn after_ns(self) -> u64 {
+        match self {
+            Self::Refused { after_ns }
+            | Self::Unanswered { after_ns }
+            | Self::Reset { after_ns } => after_ns,
+        }
+    }
+
+    fn cause(self) -> Cause {
+        match self {
+            Self::Refused { .. } => Cause::Refused,
+            Self::Unanswered { .. } => Cause::SynRetransmit,
+            Self::Reset { .. } => Cause::Reset,
+        }
+    }
+}
+
+impl Measured {
+    /// The report that these measurements are enough for; `experiments` tell what a pause within an answer
+    /// is not. They are not yet weighed.
+    pub fn report(&self, experiments: &[Experiment]) -> Report {
+        let typical_wait_ns = median(self.requests.iter().map(|it| it.wait_ns));
+        let is_own_pause = experiments.iter().any(refutes_waiting_for_acks);
+        let ledgers = self.requests.iter().map(|it| ledger(it, typical_wait_ns, is_own_pause));
+        let mut all = Ledger::default();
+        ledgers.for_each(|it| all.merge(&it));
+        for failure in &self.failures {
+            all.add(owner_of(*failure), failure.after_ns());
+        }
+        let mut latency = Histogram::default();
+        self.requests.iter().for_each(|it| latency.record(it.wall_ns()));
+        self.failures.iter().for_each(|it| latency.record(it.after_ns()));
+        let mut report = Report::default();
+        report.totals.exchanges = (self.requests.len() + self.failures.len()) as u64;
+        report.totals.connections = self.connections();
+        report.totals.wall_ns = all.total_ns();
+        report.latency = latency.latency();
+        report.endpoints = vec![EndpointReport {
+            endpoint: self.server,
+            software: self.software.clone(),
+            protocol: self.protocol,
+            connections: report.totals.connections,
+            exchanges: report.totals.exchanges,
+            ledger: all.clone(),
+            latency: report.latency,
+            kinds: Vec::new(),
+        }];
+        report.latency_histogram = latency;
+        report.ledger = all;
+        report.findings = self.costs(&report);
+        report.findings.extend(self.in_vain(&report));
+        report.findings.extend(self.repeated_syns(&report));
+        cause::arrange(&mut report.findings, &report.totals);
+        report
+    }
+
+    fn connections(&self) -> u64 {
+        let made = self.requests.iter().filter(|it| it.connect_ns > 0).count();
+        (made + self.failures.len()).max(1) as u64
+    }
+
+    fn finding(&self, cause: Cause, role: Role, report: &Report, lost_ns: u64) -> Finding {
+        let host = Endpoint { port: 0, ..self.client };
+        let endpoint = if role == Role::Client { host } else { self.server };
+        let exchanges = report.totals.exchanges;
+        Finding {
+            affected: Affected { exchanges, of_exchanges: exchanges, connections: 0 },
+            lost_ns,
+            share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
+            latency: report.latency,
+            counterfactual: report.latency,
+            confidence: cause::confidence_of(cause, exchanges),
+            software: self.software.clone(),
+            protocol: self.protocol,
+            sender: Side::Server,
+            ..Finding::of_cause(cause, Culprit { role, endpoint })
+        }
+    }
+
+    /// Costs that take a share of the time that a cost has to take.
+    fn costs(&self, report: &Report) -> Vec<Finding> {
+        let floors = Floors::default();
+        let count = self.requests.len().max(1) as u64;
+        let of = |cause, role, owners: &[Owner], facts: &dyn Fn(u64) -> Vec<_>| {
+            let lost_ns = owners.iter().map(|&it| report.ledger.of(it)).sum::<u64>();
+            let finding = self.finding(cause, role, report, lost_ns);
+            let each_ns = lost_ns / count;
+            let is_one = finding.share >= floors.cost_share && each_ns >= floors.cost_ns;
+            is_one.then(|| Finding { facts: facts(each_ns), ..finding })
+        };
+        let rtt_ns = median(self.requests.iter().map(|it| it.rtt_ns).filter(|&it| it > 0));
+        let own = |each_ns| vec![("p50_ns", Fact::Ns(each_ns))];
+        let within = self.requests.iter().filter(|it| it.pause_ns > it.wait_ns).count();
+        let work = |each_ns| {
+            let mut facts = own(each_ns);
+            if 2 * within > self.requests.len() {
+                let place = "in the midst of a response that has begun";
+                facts.push(("where", Fact::Text(place.to_owned())));
+            }
+            facts
+        };
+        let trips = |_| vec![("rtt_ns", Fact::Ns(rtt_ns))];
+        [
+            of(Cause::ServerThink, Role::Server, &[Owner::Server], &work),
+            of(Cause::PathRtt, Role::Network, &[Owner::Path, Owner::Connect], &trips),
+            of(Cause::TlsHandshake, Role::Server, &[Owner::Tls], &own),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Attempts that came to nothing, by kind.
+    fn in_vain(&self, report: &Report) -> Vec<Finding> {
+        let of = |cause: Cause, role, id, value: &str| {
+            let those: Vec<_> = self.failures.iter().filter(|it| it.cause() == cause).collect();
+            let first = those.first()?;
+            // A RST answers at once: nothing was waited for.
+            let lost_ns = match cause {
+                Cause::SynRetransmit => those.iter().map(|it| it.after_ns()).sum(),
+                _ => 0,
+            };
+            let count = those.len() as u64;
+            let evidence = StateEvidence {
+                id,
+                agrees: true,
+                setting: "errno",
+                value: value.to_owned(),
+                place: "own socket".to_owned(),
+                process: None,
+                read_ns: None,
+                facts: vec![
+                    ("count", Fact::Count(count)),
+                    ("of", Fact::Count(report.totals.exchanges)),
+                    ("after_ns", Fact::Ns(first.after_ns())),
+                ],
+            };
+            let mut finding = self.finding(cause, role, report, lost_ns);
+            finding.affected.exchanges = count;
+            finding.affected.connections = count;
+            finding.facts = vec![("count", Fact::Count(count))];
+            if cause == Cause::SynRetransmit {
+                finding.facts.push(("unanswered", Fact::Count(count)));
+            }
+            finding.state = vec![evidence];
+            Some(finding)
+        };
+        [
+            of(Cause::Refused, Role::Server, "connect_refused", "ECONNREFUSED"),
+            of(Cause::SynRetransmit, Role::Network, "connect_unanswered", "ETIMEDOUT"),
+            of(Cause::Reset, Role::Server, "was_reset", "ECONNRESET"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Connections that were made only when their SYN was sent again.
+    fn repeated_syns(&self, report: &Report) -> Option<Finding> {
+        if !self.failures.is_empty() {
+            return None;
+        }
+        let late: Vec<_> = self.requests.iter().filter(|it| is_repeated_syn(it)).collect();
+        let lost_ns = late.iter().map(|it| it.connect_ns.saturating_sub(it.rtt_ns)).sum();
+        let count = late.len() as u64;
+        let first = late.first()?;
+        let mut finding = self.finding(Cause::SynRetransmit, Role::Network, report, lost_ns);
+        finding.affected.exchanges = count;
+        finding.affected.connections = count;
+        finding.facts = vec![
+            ("count", Fact::Count(count)),
+            ("rto_ns", Fact::Ns(first.connect_ns.saturating_sub(first.rtt_ns))),
+        ];
+        finding.state = vec![StateEvidence {
+            id: "retransmitted",
+            agrees: true,
+            setting: "tcpi_total_retrans",
+            value: first.repeated.to_string(),
+            place: "own socket".to_owned(),
+            process: None,
+            read_ns: None,
+            facts: vec![("count", Fact::Count(first.repeated))],
+        }];
+        Some(finding)
+    }
+}
+
+/// The timer of a SYN ran out before the connection was there, and the kernel says that it sent again.
+fn is_repeated_syn(request: &OwnRequest) -> bool {
+    request.repeated > 0 && request.connect_ns >= RTO_MIN_NS + request.rtt_ns
+}
+
+fn owner_of(failure: Failure) -> Owner {
+    match failure {
+        Failure::Refused { .. } => Owner::Connect,
+        Failure::Unanswered { .. } => Owner::SynRetransmit,
+        Failure::Reset { .. } => Owner::Unknown,
+    }
+}
+
+/// Whose the time of one request is. What the server takes itself is what all requests wait for alike: a
+/// wait that is longer by a retransmission timer may be one. A pause within an answer of one flight is the
+/// server's where it does not depend on ACKs.
+fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Dns, request.lookup_ns);
+    let connect = if is_repeated_syn(request) { Owner::SynRetransmit } else { Owner::Connect };
+    ledger.add(connect, request.connect_ns);
+    ledger.add(Owner::Tls, request.tls_ns);
+    let path_ns = request.wait_ns.min(request.rtt_ns);
+    let rest_ns = request.wait_ns - path_ns;
+    let is_typical = request.wait_ns < typical_wait_ns + RTO_MIN_NS && request.repeated == 0;
+    ledger.add(Owner::Path, path_ns);
+    ledger.add(if is_typical { Owner::Server } else { Owner::Unknown }, rest_ns);
+    let is_whole = request.wire_bytes <= FIRST_FLIGHT_BYTES && request.out_of_order == 0;
+    let pause = if is_own_pause && is_whole { Owner::Server } else { Owner::Unknown };
+    ledger.add(pause, request.pause_ns);
+    ledger.add(Owner::Unknown, request.receive_ns);
+    ledger
+}
+
+fn refutes_waiting_for_acks(experiment: &Experiment) -> bool {
+    let Verdict::Refutes(suspect) = &experiment.verdict else { return false };
+    matches!(suspect.cause, Cause::NagleDelayedAck | Cause::DelayedAck)
+        && suspect.sender == Side::Server
+}
+
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}

@@ -1,0 +1,177 @@
+use super::*;
+use crate::cause::{Class, Owner, Role};
+use crate::report::{Finding, Report};
+use crate::wire::Endpoint;
+use std::net::SocketAddr;
+
+const MS: u64 = 1_000_000;
+
+fn server() -> Endpoint {
+    SocketAddr::from(([10, 0, 0, 2], 80)).into()
+}
+
+fn suspect(cause: Cause) -> Suspect {
+    let culprit = Culprit { role: Role::Server, endpoint: server() };
+    Suspect { cause, culprit, sender: Side::Server }
+}
+
+/// Prompt ACKs took 44 ms to 0.1 ms.
+fn quickack(verdict: Verdict) -> Experiment {
+    let effect_ns = if matches!(verdict, Verdict::Supports(_)) { 43_900_000 } else { 0 };
+    Experiment {
+        name: "quickack",
+        usual_ns: 44 * MS,
+        changed_ns: (44 * MS).saturating_sub(effect_ns as u64),
+        effect_ns,
+        interval_ns: (Some(effect_ns - 100_000), Some(effect_ns + 100_000)),
+        floor_ns: MS,
+        trials: 8,
+        requests: 80,
+        verdict,
+    }
+}
+
+fn supports() -> Experiment {
+    quickack(Verdict::Supports(suspect(Cause::NagleDelayedAck)))
+}
+
+fn refutes() -> Experiment {
+    quickack(Verdict::Refutes(suspect(Cause::NagleDelayedAck)))
+}
+
+/// Ten requests on one connection, each with a pause within its answer.
+fn paused(pause_ns: u64) -> Measured {
+    let request = OwnRequest {
+        wait_ns: 150_000,
+        pause_ns,
+        rtt_ns: 100_000,
+        wire_bytes: 900,
+        ..OwnRequest::default()
+    };
+    Measured { server: server(), requests: vec![request; 10], ..Measured::default() }
+}
+
+fn captured(cause: Cause, confidence: f64) -> Report {
+    let culprit = Culprit { role: Role::Server, endpoint: server() };
+    let finding = Finding { confidence, lost_ns: 1, ..Finding::of_cause(cause, culprit) };
+    let mut report = Report { findings: vec![finding], ..Report::default() };
+    report.totals.segments = 100;
+    report
+}
+
+#[test]
+fn an_experiment_alone_names_the_cause_and_what_it_costs() {
+    let measured = paused(43_850_000);
+    let mut report = measured.report(&[supports()]);
+    assert!(report.findings.is_empty(), "a pause alone has no owner: {:?}", report.findings);
+    assert_eq!(report.ledger.of(Owner::Unknown), 438_500_000);
+    weigh(&mut report, vec![supports()]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.cause, finding.culprit.role), (Cause::NagleDelayedAck, Role::Server));
+    assert!((430..=440).contains(&(finding.lost_ns / MS)), "{finding:?}");
+    assert!(!finding.is_unseen && finding.share > 0.98, "{finding:?}");
+    assert_eq!(finding.affected.exchanges, 10);
+    assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
+    assert_eq!(report.ledger.of(Owner::NagleDelayedAck), finding.lost_ns);
+    assert!(finding.counterfactual.p50_ns < MS);
+    assert_eq!(report.experiments.len(), 1);
+}
+
+#[test]
+fn packets_and_experiment_that_agree_are_surer_than_either() {
+    let mut report = captured(Cause::NagleDelayedAck, 0.8);
+    weigh(&mut report, vec![supports()]);
+    assert_eq!(report.findings.len(), 1);
+    assert!(report.findings[0].confidence > 0.95);
+    assert!(report.findings[0].experiments[0].agrees);
+}
+
+#[test]
+fn packets_and_experiment_that_disagree_are_both_shown() {
+    let mut report = captured(Cause::NagleDelayedAck, 0.8);
+    weigh(&mut report, vec![refutes()]);
+    assert!(report.findings[0].confidence < 0.1);
+    assert!(!report.findings[0].experiments[0].agrees);
+    let mut report = captured(Cause::ServerThink, 0.8);
+    weigh(&mut report, vec![supports()]);
+    let nagle = report.findings.iter().find(|it| it.cause == Cause::NagleDelayedAck);
+    assert!(nagle.is_some_and(|it| it.is_unseen));
+}
+
+#[test]
+fn an_experiment_on_another_server_says_nothing_of_a_finding() {
+    let mut report = captured(Cause::NagleDelayedAck, 0.8);
+    report.findings[0].culprit.endpoint.port = 81;
+    weigh(&mut report, vec![refutes()]);
+    assert!((report.findings[0].confidence - 0.8).abs() < 1e-9);
+    assert!(report.findings[0].experiments.is_empty());
+}
+
+#[test]
+fn a_pause_that_prompt_acks_do_not_end_is_the_servers_own_work() {
+    let report = paused(60 * MS).report(&[refutes()]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.cause, finding.cause.class()), (Cause::ServerThink, Class::Cost));
+}
+
+#[test]
+fn prompt_answers_yield_no_finding() {
+    let mut report = paused(0).report(&[refutes()]);
+    weigh(&mut report, vec![refutes()]);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_long_answer_with_pauses_is_not_put_down_to_the_server() {
+    let mut measured = paused(60 * MS);
+    measured.requests.iter_mut().for_each(|it| it.wire_bytes = 1 << 20);
+    let report = measured.report(&[refutes()]);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(report.ledger.of(Owner::Unknown), 600 * MS);
+}
+
+#[test]
+fn refusals_resets_and_silence_are_findings_without_packets() {
+    for (failure, cause, role) in [
+        (Failure::Refused { after_ns: 50_000 }, Cause::Refused, Role::Server),
+        (Failure::Unanswered { after_ns: 3_000 * MS }, Cause::SynRetransmit, Role::Network),
+        (Failure::Reset { after_ns: MS }, Cause::Reset, Role::Server),
+    ] {
+        let measured =
+            Measured { server: server(), failures: vec![failure], ..Measured::default() };
+        let report = measured.report(&[]);
+        let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+        assert_eq!((finding.cause, finding.culprit.role), (cause, role));
+        assert_eq!(finding.state.len(), 1);
+        assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
+    }
+}
+
+#[test]
+fn a_syn_that_was_sent_again_is_told_by_the_kernels_count() {
+    let mut measured = paused(0);
+    measured.requests[0].connect_ns = 1_030 * MS;
+    measured.requests[0].repeated = 1;
+    let report = measured.report(&[]);
+    assert_eq!(report.findings.first().map(|it| it.cause), Some(Cause::SynRetransmit));
+    // A connection that takes long without that is far away, or its server slow to accept.
+    measured.requests[0].repeated = 0;
+    let report = measured.report(&[]);
+    assert!(report.findings.iter().all(|it| it.cause != Cause::SynRetransmit));
+}
+
+#[test]
+fn each_sentence_states_effect_and_trials() {
+    let said = sentence(&supports());
+    assert!(said.contains("43.9 ms less (at least 43.8 ms, 8 pairs of trials)"), "{said}");
+    let said = sentence(&refutes());
+    assert!(said.contains("makes no difference: 44 ms and 44 ms (8 pairs"), "{said}");
+    let few = Experiment { interval_ns: (None, None), trials: 3, ..supports() };
+    assert!(sentence(&few).contains("cannot tell"), "{}", sentence(&few));
+    let slower = Experiment {
+        effect_ns: -(5 * MS as i64),
+        interval_ns: (Some(-6_000_000), Some(-4_000_000)),
+        ..supports()
+    };
+    assert!(sentence(&slower).contains("5 ms more"), "{}", sentence(&slower));
+}

@@ -1,0 +1,42 @@
+//! What an experiment says, in words: `experiment.md` has the sentences.
+
+use super::Experiment;
+use crate::report::Fact;
+use crate::report::template::fill;
+
+const WORDS: &str = include_str!("experiment.md");
+
+/// What is usual and what is changed in the experiment `name`; `None` where there is no such.
+pub fn conditions(name: &str) -> Option<[&'static str; 2]> {
+    let row = crate::cause::table(WORDS).find(|[id, ..]: &[&str; 3]| *id == name);
+    row.map(|[_, usual, changed]| [usual, changed])
+}
+
+/// What came of it, in one sentence.
+pub fn sentence(of: &Experiment) -> String {
+    let [usual, changed] = conditions(of.name).unwrap_or([of.name; 2]);
+    let mut facts = vec![
+        ("usual", Fact::Text(usual.into())),
+        ("changed", Fact::Text(changed.into())),
+        ("usual_ns", Fact::Ns(of.usual_ns)),
+        ("changed_ns", Fact::Ns(of.changed_ns)),
+        ("effect_ns", Fact::Ns(of.effect_ns.unsigned_abs())),
+        ("trials", Fact::Count(of.trials)),
+    ];
+    if let Some(Ok(least_ns @ 1..)) = of.interval_ns.0.map(u64::try_from) {
+        facts.push(("least_ns", Fact::Ns(least_ns)));
+    }
+    let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
+    let template = crate::cause::table(WORDS).find(|[id, _]: &[&str; 2]| *id == kind(of));
+    template.and_then(|[_, text]| fill(text, &fact)).unwrap_or_else(|| of.name.to_owned())
+}
+
+fn kind(of: &Experiment) -> &'static str {
+    let floor_ns = i64::try_from(of.floor_ns).unwrap_or(i64::MAX);
+    match of.interval_ns {
+        (Some(least_ns), _) if least_ns >= floor_ns => "less",
+        (_, Some(most_ns)) if most_ns <= -floor_ns => "more",
+        (_, Some(most_ns)) if most_ns < floor_ns => "same",
+        _ => "undecided",
+    }
+}

@@ -1,0 +1,408 @@
+//! One connection with blocking calls and a clock around each: what a request waited for, as its client
+//! sees it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::{ClientConfig, ClientConnection};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
+use crate::target::Target;
+use crate::tls::server_name;
+
+/// Bytes of a read.
+const READ_BYTES: usize = 64 << 10;
+
+/// Bytes after which an answer is left: an experiment needs no more of it.
+pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// How long curl waits for `100 Continue` before it sends the body all the same.
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// What is set on a connection, and how requests are written to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `TCP_QUICKACK`, set again after every read, since the kernel takes it back.
+    pub quickack: bool,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// Header and body of a request in two writes.
+    pub two_writes: bool,
+    /// `SO_RCVBUF`, bytes; `None` leaves it to the kernel.
+    pub rcvbuf_bytes: Option<usize>,
+    /// `TCP_MAXSEG`, bytes; `None` is what the path allows.
+    pub mss_bytes: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            quickack: false,
+            nodelay: true,
+            two_writes: false,
+            rcvbuf_bytes: None,
+            mss_bytes: None,
+        }
+    }
+}
+
+/// Who is asked for what.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// As it was named.
+    pub target: Target,
+    /// Its address.
+    pub server: SocketAddr,
+    /// What is asked.
+    pub request: Request,
+    /// TLS, where it is spoken.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// How long a connection, and each request, may take.
+    pub timeout: Duration,
+}
+
+/// At which step it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `connect`.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// Sending the request.
+    Send,
+    /// Waiting for the answer, or for the rest of it.
+    Answer,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The system's word, at a step, after some time.
+    #[error("{source}")]
+    Io {
+        /// Where.
+        step: Step,
+        /// Since the step began.
+        after: Duration,
+        /// What.
+        source: io::Error,
+    },
+    /// TLS failed.
+    #[error("the TLS handshake failed: {0}")]
+    Tls(String),
+    /// What came is no answer.
+    #[error("{0}")]
+    Response(#[from] ResponseError),
+    /// The answer has no end.
+    #[error("the answer has no end: left after {} MiB", ANSWER_BYTES_MAX >> 20)]
+    Endless,
+}
+
+impl ExchangeError {
+    /// Whether nothing came in time.
+    pub fn is_timeout(&self) -> bool {
+        let ExchangeError::Io { source, .. } = self else { return false };
+        matches!(source.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
+    }
+}
+
+/// The times of one request, ns, by a monotonic clock in user space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// Writing it.
+    pub send_ns: u64,
+    /// From then to the first byte of the answer.
+    pub wait_ns: u64,
+    /// From there to the last one.
+    pub receive_ns: u64,
+    /// The longest pause between two reads of the answer.
+    pub pause_ns: u64,
+    /// Bytes of the answer that had come before that pause.
+    pub before_pause_bytes: u64,
+    /// Bytes of the first read after it.
+    pub after_pause_bytes: u64,
+    /// Bytes of the answer on the wire, without TLS.
+    pub wire_bytes: u64,
+}
+
+impl Timing {
+    /// From the begin of the request to the end of the answer, ns.
+    pub fn latency_ns(&self) -> u64 {
+        self.send_ns + self.wait_ns + self.receive_ns
+    }
+}
+
+/// What the kernel says of a connection at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Least round trip, ns; 0 where it knows none.
+    pub rtt_min_ns: u64,
+    /// Segments that were sent again.
+    pub repeated: u64,
+    /// Segments that arrived out of order.
+    pub out_of_order: u64,
+    /// Time that the peer's window held data back, ns.
+    pub rwnd_limited_ns: u64,
+    /// Segment size towards the peer, bytes.
+    pub mss_bytes: u64,
+}
+
+/// An open connection.
+pub struct Connection<'a> {
+    subject: &'a Subject,
+    settings: Settings,
+    socket: TcpStream,
+    tls: Option<ClientConnection>,
+    reader: ResponseReader,
+    buffer: Vec<u8>,
+    /// Until `connect` returned, ns.
+    pub connect_ns: u64,
+    /// The TLS handshake, ns.
+    pub tls_ns: u64,
+}
+
+impl<'a> Connection<'a> {
+    /// Connects, and speaks TLS where the subject does.
+    ///
+    /// # Errors
+    /// Refused, no answer in time, or TLS fails.
+    pub fn open(subject: &'a Subject, settings: Settings) -> Result<Connection<'a>, ExchangeError> {
+        let began = Instant::now();
+        let failed =
+            |source| ExchangeError::Io { step: Step::Connect, after: began.elapsed(), source };
+        let socket = connect(subject, settings).map_err(failed)?;
+        let connect_ns = nanos(began);
+        let mut it = Connection {
+            subject,
+            settings,
+            socket,
+            tls: None,
+            reader: ResponseReader::new(subject.request.method == "HEAD"),
+            buffer: vec![0; READ_BYTES],
+            connect_ns,
+            tls_ns: 0,
+        };
+        if let Some(config) = &subject.tls {
+            let began = Instant::now();
+            it.shake(config)?;
+            it.tls_ns = nanos(began);
+        }
+        Ok(it)
+    }
+
+    /// The local address.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
+    }
+
+    /// Sends the request and reads its answer.
+    ///
+    /// # Errors
+    /// The connection breaks, time is up, or what comes is no answer.
+    pub fn ask(&mut self) -> Result<(Timing, Response), ExchangeError> {
+        let bytes = self.subject.request.bytes(&self.subject.target);
+        let body_bytes = self.subject.request.body.len();
+        let began = Instant::now();
+        let (head, body) = match self.settings.two_writes {
+            true => bytes.split_at(bytes.len() - body_bytes),
+            false => (&bytes[..], &[][..]),
+        };
+        for piece in [head, body].into_iter().filter(|it| !it.is_empty()) {
+            self.write(piece).map_err(|source| io_error(Step::Send, began, source))?;
+        }
+        let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
+        let response = self.answer(&mut timing)?;
+        timing.wire_bytes = response.wire_bytes;
+        Ok((timing, response))
+    }
+
+    /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks for it, or
+    /// after a second without a word, as curl does.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_expecting(&mut self) -> Result<Timing, ExchangeError> {
+        let bytes = self.subject.request.bytes(&self.subject.target);
+        let (head, body) = bytes.split_at(bytes.len() - self.subject.request.body.len());
+        let began = Instant::now();
+        self.write(head).map_err(|source| io_error(Step::Send, began, source))?;
+        match self.read(CONTINUE_WAIT) {
+            // An interim answer ends nothing; a final one comes without the body.
+            Ok(read @ 1..) => {
+                if let Progress::Complete { .. } = self.reader.push(&self.buffer[..read])? {
+                    return Ok(Timing { send_ns: nanos(began), ..Timing::default() });
+                }
+            }
+            Ok(_) => return Err(ResponseError::Truncated.into()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(source) => return Err(io_error(Step::Answer, began, source)),
+        }
+        self.write(body).map_err(|source| io_error(Step::Send, began, source))?;
+        let mut timing = Timing { send_ns: nanos(began), ..Timing::default() };
+        timing.wire_bytes = self.answer(&mut timing)?.wire_bytes;
+        Ok(timing)
+    }
+
+    /// Reads up to the end of an answer.
+    fn answer(&mut self, timing: &mut Timing) -> Result<Response, ExchangeError> {
+        let began = Instant::now();
+        let mut last: Option<Instant> = None;
+        let mut come_bytes = 0_u64;
+        loop {
+            let left = self.subject.timeout.saturating_sub(began.elapsed());
+            let read = self.read(left).map_err(|source| io_error(Step::Answer, began, source))?;
+            let now = Instant::now();
+            match last {
+                None => timing.wait_ns = (now - began).as_nanos() as u64,
+                Some(before) => {
+                    let pause_ns = (now - before).as_nanos() as u64;
+                    timing.receive_ns += pause_ns;
+                    if pause_ns > timing.pause_ns {
+                        timing.pause_ns = pause_ns;
+                        timing.before_pause_bytes = come_bytes;
+                        timing.after_pause_bytes = read as u64;
+                    }
+                }
+            }
+            last = Some(now);
+            come_bytes += read as u64;
+            if read == 0 {
+                return Ok(self.reader.close()?.ok_or(ResponseError::Truncated)?);
+            }
+            if let Progress::Complete { response, .. } = self.reader.push(&self.buffer[..read])? {
+                return Ok(response);
+            }
+            if come_bytes > ANSWER_BYTES_MAX {
+                return Err(ExchangeError::Endless);
+            }
+        }
+    }
+
+    /// What the kernel says of the connection.
+    #[cfg(target_os = "linux")]
+    pub fn kernel(&self) -> Kernel {
+        let Ok(info) = tcpwhy_live::sys::tcp_info(self.socket.as_fd()) else {
+            return Kernel::default();
+        };
+        Kernel {
+            rtt_min_ns: info.tcpi_min_rtt_us.saturating_mul(1_000),
+            repeated: info.tcpi_total_retrans,
+            out_of_order: info.tcpi_rcv_ooopack,
+            rwnd_limited_ns: info.tcpi_rwnd_limited_us.saturating_mul(1_000),
+            mss_bytes: info.tcpi_snd_mss_bytes,
+        }
+    }
+
+    /// What the kernel says of the connection: only Linux does.
+    #[cfg(not(target_os = "linux"))]
+    pub fn kernel(&self) -> Kernel {
+        Kernel::default()
+    }
+
+    fn shake(&mut self, config: &Arc<ClientConfig>) -> Result<(), ExchangeError> {
+        let words = |error: &dyn std::fmt::Display| ExchangeError::Tls(error.to_string());
+        let name = server_name(&self.subject.target.host).map_err(|error| words(&error))?;
+        let mut tls = ClientConnection::new(config.clone(), name).map_err(|error| words(&error))?;
+        let began = Instant::now();
+        while tls.is_handshaking() {
+            let left = self.subject.timeout.saturating_sub(began.elapsed());
+            self.wait_at_most(left).map_err(|source| io_error(Step::Tls, began, source))?;
+            if let Err(error) = tls.complete_io(&mut self.socket) {
+                let is_tls = error.kind() == ErrorKind::InvalidData;
+                let error = if is_tls { words(&error) } else { io_error(Step::Tls, began, error) };
+                return Err(error);
+            }
+            self.arm();
+        }
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.socket.write_all(bytes) };
+        tls.writer().write_all(bytes)?;
+        while tls.wants_write() {
+            tls.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the answer into the buffer; 0 at its end.
+    fn read(&mut self, left: Duration) -> io::Result<usize> {
+        self.wait_at_most(left)?;
+        let Some(tls) = &mut self.tls else {
+            let read = self.socket.read(&mut self.buffer);
+            self.arm();
+            return read;
+        };
+        loop {
+            match tls.reader().read(&mut self.buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // A peer that closes without `close_notify` ends what has no other end.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            let came = tls.read_tls(&mut self.socket)?;
+            tls.process_new_packets()
+                .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+            arm(&self.socket, self.settings);
+            if came == 0 {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn wait_at_most(&self, left: Duration) -> io::Result<()> {
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.socket.set_read_timeout(Some(left))?;
+        self.socket.set_write_timeout(Some(left))
+    }
+
+    fn arm(&self) {
+        arm(&self.socket, self.settings);
+    }
+}
+
+/// The kernel leaves the mode of quick ACKs by itself (tcp(7)): it is set again each time.
+fn arm(socket: &TcpStream, settings: Settings) {
+    #[cfg(target_os = "linux")]
+    if settings.quickack {
+        // A connection that is gone has nothing to acknowledge.
+        let _ = socket2::SockRef::from(socket).set_tcp_quickack(true);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, settings);
+}
+
+fn connect(subject: &Subject, settings: Settings) -> io::Result<TcpStream> {
+    let domain = Domain::for_address(subject.server);
+    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(settings.nodelay)?;
+    // Before `connect`: window scale and MSS are stated in the SYN.
+    if let Some(bytes) = settings.rcvbuf_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(bytes) = settings.mss_bytes {
+        socket.set_tcp_mss(bytes)?;
+    }
+    socket.connect_timeout(&subject.server.into(), subject.timeout)?;
+    let socket = socket.into();
+    arm(&socket, settings);
+    Ok(socket)
+}
+
+fn io_error(step: Step, began: Instant, source: io::Error) -> ExchangeError {
+    ExchangeError::Io { step, after: began.elapsed(), source }
+}
+
+fn nanos(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,312 @@
+//! The experiments: what each changes, what it measures, and what its effect says.
+
+use std::net::SocketAddr;
+
+use tcpwhy_core::app::Side;
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::experiment::{Experiment, Suspect, Verdict};
+use tcpwhy_core::report::Culprit;
+use tcpwhy_core::wire::Endpoint;
+
+use super::connection::{Connection, ExchangeError, Settings, Subject};
+use super::statistics::{Coin, Shown, median_ns};
+use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
+
+/// Requests on a connection where it matters that the kernel delays ACKs: it begins in the mode of quick
+/// ACKs and leaves it when a request follows an answer.
+const REQUESTS: usize = 5;
+/// Of them those that are not counted.
+const SKIPPED: usize = 1;
+/// A small receive buffer, bytes.
+const SMALL_BUFFER_BYTES: usize = 16 << 10;
+/// Segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
+const SMALL_MSS_BYTES: u32 = 536;
+/// Header bytes that `request-size` adds.
+const MORE_HEADER_BYTES: usize = 4 << 10;
+
+/// An experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// ACKs at once.
+    Quickack,
+    /// A request in one write or two.
+    OneWrite,
+    /// A request in two writes, with `TCP_NODELAY` or without.
+    Nodelay,
+    /// A small receive buffer.
+    Rcvbuf,
+    /// New connections or one that is kept.
+    Connection,
+    /// With `Expect: 100-continue` or without.
+    Expect,
+    /// The other address family.
+    Family,
+    /// Small segments.
+    Mss,
+    /// A longer request.
+    RequestSize,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 9] = [
+        Kind::Quickack,
+        Kind::Connection,
+        Kind::Mss,
+        Kind::Rcvbuf,
+        Kind::Family,
+        Kind::RequestSize,
+        Kind::OneWrite,
+        Kind::Nodelay,
+        Kind::Expect,
+    ];
+
+    /// Its name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Quickack => "quickack",
+            Kind::OneWrite => "one-write",
+            Kind::Nodelay => "nodelay",
+            Kind::Rcvbuf => "rcvbuf",
+            Kind::Connection => "connection",
+            Kind::Expect => "expect",
+            Kind::Family => "family",
+            Kind::Mss => "mss",
+            Kind::RequestSize => "request-size",
+        }
+    }
+
+    /// The experiment of this name.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Whether it needs a request with a body, which a client sends only when it is told to.
+    pub fn needs_body(self) -> bool {
+        matches!(self, Kind::OneWrite | Kind::Nodelay | Kind::Expect)
+    }
+
+    /// Requests of a pair.
+    pub fn requests_of_pair(self) -> u64 {
+        match self {
+            Kind::Quickack | Kind::OneWrite | Kind::Nodelay => 2 * REQUESTS as u64,
+            Kind::Connection => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// Why an experiment says nothing here.
+#[derive(Debug, thiserror::Error)]
+pub enum Skipped {
+    /// What it changes cannot be changed.
+    #[error("{0}")]
+    DoesNotApply(&'static str),
+    /// A request of it failed.
+    #[error("a request failed: {0}")]
+    Failed(#[from] ExchangeError),
+}
+
+/// Makes one experiment; `other` is the server's address in the other family.
+///
+/// # Errors
+/// [`Skipped`]: it does not apply, or a request failed.
+pub fn make(
+    kind: Kind,
+    subject: &Subject,
+    other: Option<SocketAddr>,
+    bounds: &Bounds,
+    coin: &mut Coin,
+) -> Result<Experiment, Skipped> {
+    if kind.needs_body() && subject.request.body.is_empty() {
+        return Err(Skipped::DoesNotApply("it needs a request with a body: --method, --body"));
+    }
+    let changed = |arm: Arm| arm == Arm::Changed;
+    let plain = Settings::default();
+    let once = |subject: &Subject, settings| on_one_connection(subject, settings, (0, 1));
+    let warm = (SKIPPED, REQUESTS);
+    let pairs = match kind {
+        Kind::Quickack => {
+            if !is_kept(subject)? {
+                let why = "the server closes each connection after one answer, on which a Linux \
+                           client's ACKs are not delayed";
+                return Err(Skipped::DoesNotApply(why));
+            }
+            Pairs::make(bounds, coin, |arm| {
+                on_one_connection(subject, Settings { quickack: changed(arm), ..plain }, warm)
+            })?
+        }
+        Kind::OneWrite => Pairs::make(bounds, coin, |arm| {
+            let two = Settings { two_writes: !changed(arm), nodelay: false, ..plain };
+            on_one_connection(subject, two, warm)
+        })?,
+        Kind::Nodelay => Pairs::make(bounds, coin, |arm| {
+            let two = Settings { two_writes: true, nodelay: changed(arm), ..plain };
+            on_one_connection(subject, two, warm)
+        })?,
+        Kind::Rcvbuf => Pairs::make(bounds, coin, |arm| {
+            let small = (!changed(arm)).then_some(SMALL_BUFFER_BYTES);
+            once(subject, Settings { rcvbuf_bytes: small, ..plain })
+        })?,
+        Kind::Connection => {
+            if !is_kept(subject)? {
+                let why = "the server closes each connection after one answer";
+                return Err(Skipped::DoesNotApply(why));
+            }
+            Pairs::make(bounds, coin, |arm| new_or_used(subject, changed(arm)))?
+        }
+        Kind::Expect => {
+            let mut asking = subject.clone();
+            asking.request.headers.push(("Expect".into(), "100-continue".into()));
+            Pairs::make(bounds, coin, |arm| match arm {
+                Arm::Usual => expecting(&asking),
+                Arm::Changed => once(subject, plain),
+            })?
+        }
+        Kind::Family => {
+            let Some(server) = other else {
+                return Err(Skipped::DoesNotApply("the name has addresses of one family only"));
+            };
+            let elsewhere = Subject { server, ..subject.clone() };
+            Pairs::make(bounds, coin, |arm| {
+                let subject = if changed(arm) { &elsewhere } else { subject };
+                new(subject, plain)
+            })?
+        }
+        Kind::Mss => large_and_small(subject, bounds)?,
+        Kind::RequestSize => {
+            let mut longer = subject.clone();
+            let filler = "x".repeat(MORE_HEADER_BYTES);
+            longer.request.headers.push(("X-Filler".into(), filler));
+            Pairs::make(bounds, coin, |arm| {
+                once(if changed(arm) { &longer } else { subject }, plain)
+            })?
+        }
+    };
+    Ok(judged(kind, subject, bounds, &pairs))
+}
+
+/// The result with its verdict.
+fn judged(kind: Kind, subject: &Subject, bounds: &Bounds, pairs: &Pairs) -> Experiment {
+    let floor_ns = i64::try_from(bounds.floor_ns).unwrap_or(i64::MAX);
+    let shown = pairs.differences.shown(floor_ns);
+    let verdict = match (suspect(kind, subject, shown), shown) {
+        (Some(suspect), Shown::Effect) => Verdict::Supports(suspect),
+        (Some(suspect), Shown::None) => Verdict::Refutes(suspect),
+        _ => Verdict::Undecided,
+    };
+    Experiment {
+        name: kind.name(),
+        usual_ns: median_ns(&pairs.usual_ns),
+        changed_ns: median_ns(&pairs.changed_ns),
+        effect_ns: pairs.differences.median_ns(),
+        interval_ns: pairs.differences.interval_ns(),
+        floor_ns: bounds.floor_ns,
+        trials: pairs.differences.count(),
+        requests: pairs.requests,
+        verdict,
+    }
+}
+
+/// What the effect speaks for. What a client that writes or connects otherwise would gain is told as an
+/// effect: this client is not the one that has the trouble.
+fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
+    let endpoint = Endpoint::from(subject.server);
+    let of = |cause, role, sender| Suspect { cause, culprit: Culprit { role, endpoint }, sender };
+    match kind {
+        Kind::Quickack if shown == Shown::Effect => {
+            let cause = held_by(subject)?;
+            Some(of(cause, Role::Server, Side::Server))
+        }
+        Kind::Quickack => Some(of(Cause::NagleDelayedAck, Role::Server, Side::Server)),
+        Kind::Expect => Some(of(Cause::Http100Continue, Role::Server, Side::Client)),
+        Kind::Mss => Some(of(Cause::MtuBlackHole, Role::Network, Side::Server)),
+        _ => None,
+    }
+}
+
+/// What holds the rest of an answer until an ACK: Nagle's algorithm keeps back only what is smaller than a
+/// segment; a full one waits for room in a buffer or window. `None` where the pause cannot be seen again.
+fn held_by(subject: &Subject) -> Option<Cause> {
+    let mut connection = Connection::open(subject, Settings::default()).ok()?;
+    let mut longest = None::<super::connection::Timing>;
+    for _ in 0..REQUESTS {
+        let (timing, _) = connection.ask().ok()?;
+        longest = longest.filter(|it| it.pause_ns >= timing.pause_ns).or(Some(timing));
+    }
+    let timing = longest?;
+    let mss_bytes = connection.kernel().mss_bytes;
+    let is_small = timing.after_pause_bytes < mss_bytes;
+    Some(if is_small { Cause::NagleDelayedAck } else { Cause::DelayedAck })
+}
+
+/// Whether the server takes a second request on a connection.
+fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    let (_, response) = connection.ask()?;
+    Ok(response.keep_alive)
+}
+
+/// A request on a new connection, all of its set-up counted.
+fn new(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
+    let mut connection = Connection::open(subject, settings)?;
+    let set_up_ns = connection.connect_ns + connection.tls_ns;
+    let (timing, _) = connection.ask()?;
+    Ok(Trial { ns: set_up_ns + timing.latency_ns(), requests: 1 })
+}
+
+/// The first request of a connection with its set-up, or the second without.
+fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError> {
+    if !is_used {
+        return new(subject, Settings::default());
+    }
+    let mut connection = Connection::open(subject, Settings::default())?;
+    connection.ask()?;
+    let (timing, _) = connection.ask()?;
+    Ok(Trial { ns: timing.latency_ns(), requests: 2 })
+}
+
+/// A request that asks for `100 Continue`, and waits for it as curl does.
+fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    let timing = connection.ask_expecting()?;
+    Ok(Trial { ns: timing.latency_ns(), requests: 1 })
+}
+
+/// Full segments against small ones. Where full ones vanish, a trial lasts until its time is up: all run
+/// at the same time, so that one timeout is waited for and not eight.
+fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
+    let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE);
+    let trial = |mss_bytes| {
+        let settings = Settings { mss_bytes, ..Settings::default() };
+        match new(subject, settings) {
+            Err(error) if error.is_timeout() => {
+                let ns = u64::try_from(subject.timeout.as_nanos()).unwrap_or(u64::MAX);
+                Ok(Trial { ns, requests: 1 })
+            }
+            trial => trial,
+        }
+    };
+    let trial = &trial;
+    let made: Vec<[Result<Trial, ExchangeError>; 2]> = std::thread::scope(|scope| {
+        let both = |_| [None, Some(SMALL_MSS_BYTES)].map(|mss| scope.spawn(move || trial(mss)));
+        let running: Vec<_> = (0..pairs).map(both).collect();
+        let ended = |it: std::thread::ScopedJoinHandle<'_, _>| match it.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        running.into_iter().map(|both| both.map(ended)).collect()
+    });
+    let mut all = Pairs::default();
+    for [large, small] in made {
+        let (large, small) = (large?, small?);
+        all.usual_ns.push(large.ns);
+        all.changed_ns.push(small.ns);
+        all.requests += large.requests + small.requests;
+        all.differences.push(large.ns as i64 - small.ns as i64);
+    }
+    Ok(all)
+}
+
+/// Pairs of which all trials run at the same time: as many as suffice where they agree.
+const PAIRS_AT_ONCE: u64 = 8;

@@ -1,0 +1,170 @@
+//! Experiments on real sockets: servers in this process whose options are set.
+#![cfg(target_os = "linux")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::experiment::Verdict;
+use tcpwhy_probe::Target;
+use tcpwhy_probe::experiment::{
+    Bounds, Coin, Connection, ExchangeError, Kind, Settings, Skipped, Step, Subject, make,
+};
+use tcpwhy_probe::http::Request;
+
+/// A server on loopback that answers each request by `answer`, on a thread for each connection.
+fn serve(answer: impl Fn(&mut TcpStream) + Send + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, answer) = (stream.expect("a connection"), answer.clone());
+            thread::spawn(move || {
+                while read_request(&mut stream) {
+                    answer(&mut stream);
+                }
+            });
+        }
+    });
+    at
+}
+
+/// Reads a header section and the body that it announces.
+fn read_request(stream: &mut TcpStream) -> bool {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while !bytes.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => bytes.push(byte[0]),
+            _ => return false,
+        }
+    }
+    let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+    let length = head.split("content-length: ").nth(1).and_then(|it| it.lines().next());
+    let mut body = vec![0; length.map_or(0, |it| it.trim().parse().expect("a length"))];
+    stream.read_exact(&mut body).is_ok()
+}
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\n";
+
+fn subject(server: SocketAddr) -> Subject {
+    let target = Target::parse(&format!("http://{server}/")).expect("a target");
+    let timeout = Duration::from_secs(5);
+    Subject { target, server, request: Request::get(), tls: None, timeout }
+}
+
+fn bounds() -> Bounds {
+    let until = Instant::now() + Duration::from_secs(60);
+    Bounds { pairs_max: 24, until, floor_ns: 5_000_000 }
+}
+
+/// Header and body in two writes, with Nagle's algorithm or without.
+fn two_writes(nodelay: bool) -> SocketAddr {
+    serve(move |stream| {
+        stream.set_nodelay(nodelay).expect("an option");
+        // A client that has left needs no answer.
+        let _ = stream.write_all(HEAD).and_then(|()| stream.write_all(b"hello"));
+    })
+}
+
+#[test]
+fn prompt_acks_end_the_stall_of_a_server_that_holds_small_segments() {
+    let held =
+        make(Kind::Quickack, &subject(two_writes(false)), None, &bounds(), &mut Coin::new(1));
+    let held = held.expect("it applies");
+    let Verdict::Supports(suspect) = held.verdict else { panic!("{held:?}") };
+    assert_eq!((suspect.cause, suspect.culprit.role), (Cause::NagleDelayedAck, Role::Server));
+    // Linux delays an ACK by 40 ms at least (TCP_DELACK_MIN).
+    assert!(held.effect_ns > 30_000_000, "{held:?}");
+    assert!(held.interval_ns.0 >= Some(5_000_000) && held.trials >= 8, "{held:?}");
+}
+
+#[test]
+fn prompt_acks_change_nothing_where_small_segments_leave_at_once() {
+    let prompt =
+        make(Kind::Quickack, &subject(two_writes(true)), None, &bounds(), &mut Coin::new(1));
+    let prompt = prompt.expect("it applies");
+    let Verdict::Refutes(suspect) = prompt.verdict else { panic!("{prompt:?}") };
+    assert_eq!(suspect.cause, Cause::NagleDelayedAck);
+}
+
+#[test]
+fn a_server_that_works_40_ms_between_header_and_body_is_no_nagle() {
+    let server = serve(|stream| {
+        stream.set_nodelay(true).expect("an option");
+        let _ = stream.write_all(HEAD);
+        thread::sleep(Duration::from_millis(40));
+        let _ = stream.write_all(b"hello");
+    });
+    let made = make(Kind::Quickack, &subject(server), None, &bounds(), &mut Coin::new(1));
+    let made = made.expect("it applies");
+    assert!(matches!(made.verdict, Verdict::Refutes(_)), "{made:?}");
+    assert!(made.usual_ns > 35_000_000 && made.changed_ns > 35_000_000, "{made:?}");
+}
+
+#[test]
+fn an_experiment_on_acks_is_left_out_where_connections_are_not_kept() {
+    let server = serve(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello");
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    });
+    let made = make(Kind::Quickack, &subject(server), None, &bounds(), &mut Coin::new(1));
+    assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{made:?}");
+}
+
+#[test]
+fn a_server_that_ignores_expect_costs_its_clients_a_second() {
+    let mut subject = subject(two_writes(true));
+    subject.request.method = "POST".into();
+    subject.request.body = b"a form".to_vec();
+    let few = Bounds { floor_ns: 100_000_000, ..bounds() };
+    let made = make(Kind::Expect, &subject, None, &few, &mut Coin::new(1)).expect("it applies");
+    let Verdict::Supports(suspect) = made.verdict else { panic!("{made:?}") };
+    assert_eq!(suspect.cause, Cause::Http100Continue);
+    assert!(made.effect_ns > 900_000_000, "{made:?}");
+}
+
+#[test]
+fn bodies_are_sent_only_where_there_is_one() {
+    let subject = subject(two_writes(true));
+    for kind in Kind::ALL.into_iter().filter(|it| it.needs_body()) {
+        let made = make(kind, &subject, None, &bounds(), &mut Coin::new(1));
+        assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{kind:?} {made:?}");
+    }
+}
+
+#[test]
+fn the_clock_tells_a_wait_before_the_answer_from_a_pause_within_it() {
+    let server = serve(|stream| {
+        thread::sleep(Duration::from_millis(30));
+        let _ = stream.write_all(HEAD);
+        thread::sleep(Duration::from_millis(50));
+        let _ = stream.write_all(b"hello");
+    });
+    let subject = subject(server);
+    let mut connection = Connection::open(&subject, Settings::default()).expect("a connection");
+    let (timing, response) = connection.ask().expect("an answer");
+    assert!((30_000_000..49_000_000).contains(&timing.wait_ns), "{timing:?}");
+    assert!(timing.pause_ns >= 50_000_000 && timing.receive_ns >= timing.pause_ns, "{timing:?}");
+    assert_eq!((timing.before_pause_bytes, timing.after_pause_bytes), (HEAD.len() as u64, 5));
+    assert_eq!(response.server.as_deref(), Some("test"));
+    assert!(connection.kernel().rtt_min_ns > 0);
+}
+
+#[test]
+fn silence_garbage_and_refusal_are_told_apart() {
+    let silent = Subject { timeout: Duration::from_millis(200), ..subject(serve(|_| ())) };
+    let mut connection = Connection::open(&silent, Settings::default()).expect("a connection");
+    let error = connection.ask().expect_err("no answer");
+    assert!(error.is_timeout(), "{error:?}");
+    let garbage = subject(serve(|stream| {
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
+    }));
+    let mut connection = Connection::open(&garbage, Settings::default()).expect("a connection");
+    let error = connection.ask().expect_err("no HTTP");
+    assert!(matches!(error, ExchangeError::Response(_)), "{error:?}");
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one");
+    let refused = Connection::open(&subject(closed), Settings::default()).err().expect("refused");
+    assert!(matches!(refused, ExchangeError::Io { step: Step::Connect, .. }), "{refused:?}");
+}
