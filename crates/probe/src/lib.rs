@@ -6,5 +6,6 @@
 
 pub mod http;
 pub mod target;
+pub mod tls;
 
 pub use target::{Scheme, Target, TargetError};
