@@ -5,6 +5,7 @@
 //! ```
 
 pub mod http;
+pub mod load;
 pub mod target;
 pub mod tls;
 
