@@ -7,6 +7,7 @@
 #[cfg(target_os = "linux")]
 pub mod experiment;
 pub mod http;
+pub mod load;
 pub mod target;
 pub mod tls;
 

@@ -1,5 +1,7 @@
 //! Where a response begins and ends in the bytes that came.
 
+use std::mem::MaybeUninit;
+
 /// Most bytes that a header section may have.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// Most header fields.
@@ -59,6 +61,9 @@ pub enum ResponseError {
 pub struct ResponseReader {
     /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
     to_head: bool,
+    /// `server` and `location` are left out where nobody asks for them.
+    is_terse: bool,
+    has_read_one: bool,
     state: State,
     /// Bytes of a header section or a chunk's line whose end has not come.
     partial: Vec<u8>,
@@ -81,7 +86,14 @@ impl ResponseReader {
     /// A reader at the start of a connection; `to_head` where every request on it is a HEAD.
     pub fn new(to_head: bool) -> ResponseReader {
         let (partial, response) = (Vec::new(), Response::default());
-        ResponseReader { to_head, state: State::Header, partial, response }
+        let (is_terse, has_read_one, state) = (false, false, State::Header);
+        ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
+    }
+
+    /// The same for many responses: all but the first are without `server`, and `location` is of redirects
+    /// only. Reading them allocates nothing.
+    pub fn terse(to_head: bool) -> ResponseReader {
+        ResponseReader { is_terse: true, ..ResponseReader::new(to_head) }
     }
 
     /// Whether a response has begun and not ended.
@@ -189,9 +201,11 @@ impl ResponseReader {
     }
 
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<Section>, ResponseError> {
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut head = httparse::Response::new(&mut fields);
-        let section_bytes = match head.parse(bytes) {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut head = httparse::Response::new(&mut []);
+        let parser = httparse::ParserConfig::default();
+        let parsed = parser.parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
+        let section_bytes = match parsed {
             Ok(httparse::Status::Complete(section_bytes)) => section_bytes,
             Ok(httparse::Status::Partial) if bytes.len() > HEADER_BYTES_MAX => {
                 return Err(ResponseError::HeaderTooLong);
@@ -204,7 +218,12 @@ impl ResponseReader {
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(Section { bytes: section_bytes, ended: false }));
         }
-        let framing = Framing::of(&head)?;
+        let wanted = Wanted {
+            location: !self.is_terse || (300..400).contains(&status),
+            server: !self.is_terse || !self.has_read_one,
+        };
+        let framing = Framing::of(&head, wanted)?;
+        self.has_read_one = true;
         self.response.status = status;
         self.response.keep_alive = framing.keep_alive;
         self.response.location = framing.location;
@@ -257,8 +276,15 @@ struct Framing {
     server: Option<String>,
 }
 
+/// The header fields that are kept.
+#[derive(Clone, Copy)]
+struct Wanted {
+    location: bool,
+    server: bool,
+}
+
 impl Framing {
-    fn of(head: &httparse::Response) -> Result<Framing, ResponseError> {
+    fn of(head: &httparse::Response, wanted: Wanted) -> Result<Framing, ResponseError> {
         let keep_alive = head.version == Some(1);
         let (location, server) = (None, None);
         let mut it = Framing { chunked: false, content_bytes: None, keep_alive, location, server };
@@ -266,7 +292,8 @@ impl Framing {
             let value = field.value.trim_ascii();
             let text = || String::from_utf8_lossy(value).into_owned();
             if field.name.eq_ignore_ascii_case("content-length") {
-                let length = text().parse().map_err(|_| ResponseError::Length(text()))?;
+                let length = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
+                let length = length.ok_or_else(|| ResponseError::Length(text()))?;
                 if it.content_bytes.is_some_and(|before| before != length) {
                     return Err(ResponseError::Length("two lengths that differ".into()));
                 }
@@ -276,9 +303,9 @@ impl Framing {
             } else if field.name.eq_ignore_ascii_case("connection") {
                 it.keep_alive &= !names(value, b"close");
                 it.keep_alive |= names(value, b"keep-alive");
-            } else if field.name.eq_ignore_ascii_case("location") {
+            } else if wanted.location && field.name.eq_ignore_ascii_case("location") {
                 it.location = Some(text());
-            } else if field.name.eq_ignore_ascii_case("server") {
+            } else if wanted.server && field.name.eq_ignore_ascii_case("server") {
                 it.server = Some(text());
             }
         }
@@ -361,6 +388,20 @@ mod tests {
         let begun = reader.push(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel").unwrap();
         assert_eq!(begun, Progress::Incomplete);
         assert_eq!(reader.close(), Err(ResponseError::Truncated));
+    }
+
+    #[test]
+    fn a_terse_reader_keeps_the_first_server_and_where_redirects_lead() {
+        let ok = "HTTP/1.1 200 OK\r\nServer: x\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n";
+        let moved = ok.replace("200", "302");
+        let mut reader = ResponseReader::terse(false);
+        let mut read = |wire: &str| match reader.push(wire.as_bytes()).unwrap() {
+            Progress::Complete { response, .. } => (response.server, response.location),
+            Progress::Incomplete => panic!("the response is whole"),
+        };
+        assert_eq!(read(ok), (Some("x".into()), None));
+        assert_eq!(read(ok), (None, None));
+        assert_eq!(read(&moved), (None, Some("/a".into())));
     }
 
     #[test]

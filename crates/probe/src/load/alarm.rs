@@ -1,0 +1,57 @@
+//! Wakes the event loop at a time: to the microsecond on Linux, where the loop's own timeout is of whole
+//! milliseconds (timerfd_create(2)).
+
+use std::io;
+use std::time::Duration;
+
+use mio::{Registry, Token};
+
+/// A timer that the loop waits for as for a socket.
+#[cfg(target_os = "linux")]
+pub(super) struct Alarm(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Alarm {
+    /// A timer that is not set, whose event has `token`.
+    pub fn new(registry: &Registry, token: Token) -> io::Result<Alarm> {
+        use mio::{Interest, unix::SourceFd};
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+        use std::os::fd::AsRawFd;
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
+        Ok(Alarm(timer))
+    }
+
+    /// Sets it; answers how long the loop may wait without it.
+    pub fn set(&self, after: Duration, most: Duration) -> Duration {
+        use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+        if after >= most {
+            return most;
+        }
+        let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Zero would switch the timer off.
+        let wait = after.max(Duration::from_nanos(1));
+        let wait = Timespec { tv_sec: wait.as_secs() as _, tv_nsec: wait.subsec_nanos() as _ };
+        let time = Itimerspec { it_interval: nothing, it_value: wait };
+        match timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &time) {
+            Ok(_) => most,
+            Err(_) => after,
+        }
+    }
+}
+
+/// Where there is no such timer, the loop's own timeout has to do.
+#[cfg(not(target_os = "linux"))]
+pub(super) struct Alarm;
+
+#[cfg(not(target_os = "linux"))]
+impl Alarm {
+    pub fn new(_: &Registry, _: Token) -> io::Result<Alarm> {
+        Ok(Alarm)
+    }
+
+    pub fn set(&self, after: Duration, most: Duration) -> Duration {
+        after.min(most)
+    }
+}

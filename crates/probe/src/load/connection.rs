@@ -1,0 +1,175 @@
+//! One connection: what it is doing, and since when. Times are since the load began, ns.
+
+use super::failure::{Failure, FailureKind};
+use super::stream::{Found, Stream};
+use crate::http::{Progress, Response, ResponseReader};
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not open; not to be opened before this time.
+    Closed(u64),
+    /// SYN sent.
+    Connecting,
+    /// TLS handshake.
+    Handshaking,
+    /// Open, without a request.
+    Idle,
+    /// A request is on its way, or its answer.
+    Busy,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    pub stream: Option<Stream>,
+    pub phase: Phase,
+    /// When this phase began.
+    pub since_ns: u64,
+    /// From when the latency of its request counts; `None` where it has none.
+    pub asked_ns: Option<u64>,
+    /// When the connect began.
+    pub opened_ns: u64,
+    /// Bytes of the request that are written.
+    pub written: usize,
+    /// Whether a byte of the answer has come.
+    pub has_begun: bool,
+    /// The peer has closed: what is left to read ends, and no request is sent any more.
+    pub is_ending: bool,
+    reader: ResponseReader,
+}
+
+/// What happened on a connection that was read.
+#[derive(Default)]
+pub(super) struct Step {
+    /// When the answer's first byte was read, if that was now.
+    pub first_byte: bool,
+    /// The answer, if it is complete.
+    pub answer: Option<Response>,
+    /// There may be more to read.
+    pub more: bool,
+}
+
+impl Connection {
+    pub fn new(to_head: bool) -> Connection {
+        Connection {
+            stream: None,
+            phase: Phase::Closed(0),
+            since_ns: 0,
+            asked_ns: None,
+            opened_ns: 0,
+            written: 0,
+            has_begun: false,
+            is_ending: false,
+            reader: ResponseReader::terse(to_head),
+        }
+    }
+
+    /// Begins anew with a stream that connects.
+    pub fn open(&mut self, stream: Stream, now_ns: u64, to_head: bool) {
+        self.reader = ResponseReader::terse(to_head);
+        self.stream = Some(stream);
+        (self.opened_ns, self.written) = (now_ns, 0);
+        (self.has_begun, self.is_ending) = (false, false);
+        self.enter(Phase::Connecting, now_ns);
+    }
+
+    /// Goes on to `phase`.
+    pub fn enter(&mut self, phase: Phase, now_ns: u64) {
+        (self.phase, self.since_ns) = (phase, now_ns);
+    }
+
+    /// Closes; it may be opened again at `again_ns`.
+    pub fn close(&mut self, again_ns: u64) {
+        self.stream = None;
+        self.phase = Phase::Closed(again_ns);
+        self.asked_ns = None;
+    }
+
+    /// Whether the socket has connected; `false` while the SYN is unanswered.
+    pub fn has_connected(&self) -> Result<bool, Failure> {
+        let Some(stream) = &self.stream else { return Ok(false) };
+        match stream.socket.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => return Err(Failure::connect(&error)),
+        }
+        match stream.socket.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(Failure::connect(&error)),
+        }
+    }
+
+    /// Writes what is left of the request.
+    pub fn write(&mut self, request: &[u8]) -> Result<(), Failure> {
+        let failed = |error| Failure::new(FailureKind::Write, error);
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        if !stream.flush().map_err(failed)? {
+            return Ok(());
+        }
+        while self.written < request.len() {
+            match stream.write(&request[self.written..]).map_err(failed)? {
+                0 => break,
+                taken => self.written += taken,
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on the TLS handshake; whether it is over.
+    pub fn shake_hands(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Tls, error);
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        stream.flush().map_err(|error| failed(&error))?;
+        loop {
+            let found = stream.read(buffer, |_| {
+                Err(Failure::new(FailureKind::BadResponse, "bytes came before the request"))
+            });
+            match found.map_err(|it| Failure { kind: of_handshake(it.kind), ..it })? {
+                Found::More => {}
+                Found::Drained => return Ok(!stream.is_handshaking()),
+                Found::Closed => return Err(failed(&"closed during the TLS handshake")),
+            }
+        }
+    }
+
+    /// Reads once.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Step, Failure> {
+        let mut step = Step::default();
+        let Some(stream) = &mut self.stream else { return Ok(step) };
+        let (reader, has_begun, is_busy) =
+            (&mut self.reader, &mut self.has_begun, self.phase == Phase::Busy);
+        let found = stream.read(buffer, |bytes| {
+            if !is_busy || step.answer.is_some() {
+                return Err(unasked());
+            }
+            step.first_byte |= !std::mem::replace(has_begun, true);
+            if let Progress::Complete { used, response } = reader.push(bytes)? {
+                step.answer = Some(response);
+                if used < bytes.len() {
+                    return Err(unasked());
+                }
+            }
+            Ok(())
+        })?;
+        match found {
+            Found::More => step.more = true,
+            // The end came with the last bytes, in one event.
+            Found::Drained => step.more = self.is_ending,
+            // An answer that ends with the connection is complete only now.
+            Found::Closed => match self.reader.close()? {
+                Some(response) => step.answer = Some(response),
+                None => return Err(Failure::new(FailureKind::Read, "closed by the server")),
+            },
+        }
+        Ok(step)
+    }
+}
+
+fn unasked() -> Failure {
+    Failure::new(FailureKind::BadResponse, "bytes came behind the end of the answer")
+}
+
+/// What fails before the handshake is over has to do with TLS, but for a lost connection.
+fn of_handshake(kind: FailureKind) -> FailureKind {
+    if kind == FailureKind::Read { kind } else { FailureKind::Tls }
+}

@@ -1,0 +1,103 @@
+//! Why a request or a connection failed.
+
+use std::io;
+
+use crate::http::ResponseError;
+
+/// A kind of failure; its name stands in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// A RST answered the SYN.
+    ConnectRefused,
+    /// No answer to the SYN within the timeout.
+    ConnectTimeout,
+    /// Any other failure to connect: no route, an unreachable host.
+    Connect,
+    /// No local port is free.
+    PortExhaustion,
+    /// The TLS handshake failed, or what came is no TLS.
+    Tls,
+    /// The request could not be written.
+    Write,
+    /// The connection was reset or closed before the answer was complete.
+    Read,
+    /// No whole answer within the timeout.
+    Timeout,
+    /// What came is no HTTP/1.1 response.
+    BadResponse,
+    /// An answer with a status of 400 to 499.
+    #[serde(rename = "http_4xx")]
+    Http4xx,
+    /// An answer with a status of 500 or more.
+    #[serde(rename = "http_5xx")]
+    Http5xx,
+}
+
+impl FailureKind {
+    /// What it is in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            FailureKind::ConnectRefused => "connect refused",
+            FailureKind::ConnectTimeout => "connect timed out",
+            FailureKind::Connect => "connect failed",
+            FailureKind::PortExhaustion => "no local port free",
+            FailureKind::Tls => "TLS failed",
+            FailureKind::Write => "request not written",
+            FailureKind::Read => "connection lost",
+            FailureKind::Timeout => "timed out",
+            FailureKind::BadResponse => "no HTTP response",
+            FailureKind::Http4xx => "status 4xx",
+            FailureKind::Http5xx => "status 5xx",
+        }
+    }
+
+    /// Whether the server answered with a status all the same.
+    pub fn is_status(self) -> bool {
+        matches!(self, FailureKind::Http4xx | FailureKind::Http5xx)
+    }
+}
+
+/// A failure.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub kind: FailureKind,
+    pub words: String,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, words: impl ToString) -> Failure {
+        Failure { kind, words: words.to_string() }
+    }
+
+    /// Of a connect.
+    pub fn connect(error: &io::Error) -> Failure {
+        let kind = match error.kind() {
+            io::ErrorKind::ConnectionRefused => FailureKind::ConnectRefused,
+            io::ErrorKind::TimedOut => FailureKind::ConnectTimeout,
+            io::ErrorKind::AddrNotAvailable => FailureKind::PortExhaustion,
+            _ => FailureKind::Connect,
+        };
+        Failure::new(kind, error)
+    }
+
+    /// Of a status code, where it is one.
+    pub fn status(status: u16) -> Option<Failure> {
+        let kind = match status {
+            400..500 => FailureKind::Http4xx,
+            500.. => FailureKind::Http5xx,
+            _ => return None,
+        };
+        Some(Failure::new(kind, format!("status {status}")))
+    }
+}
+
+impl From<ResponseError> for Failure {
+    fn from(error: ResponseError) -> Failure {
+        let kind = match error {
+            ResponseError::Truncated => FailureKind::Read,
+            _ => FailureKind::BadResponse,
+        };
+        Failure::new(kind, error)
+    }
+}

@@ -1,0 +1,104 @@
+//! A load generator for HTTP/1.1, plain and over TLS, in a closed or an open loop.
+//!
+//! ```text
+//! Plan ─► Worker (one a thread: event loop, connections, schedule) ─► Outcome, merged
+//! ```
+//!
+//! In an open loop latency counts from the time at which a request was *planned* to be sent, so a server
+//! that stalls cannot hide the requests that it kept from being sent (coordinated omission).
+
+mod alarm;
+mod connection;
+mod failure;
+mod outcome;
+mod plan;
+mod schedule;
+mod stream;
+mod worker;
+
+pub use failure::FailureKind;
+pub use outcome::{Outcome, Second, Times};
+pub use plan::{Pace, Plan, PlanError};
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::target::Scheme;
+use crate::tls;
+use worker::{Shared, Worker};
+
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Running {
+    /// Since it began.
+    pub elapsed: Duration,
+    /// Requests answered.
+    pub answered: u64,
+    /// Failures.
+    pub failed: u64,
+}
+
+/// Runs a load to its end, or until `stop` is set; `progress` is called on the calling thread ten times a
+/// second. Failures of requests and connections are part of the outcome.
+///
+/// # Errors
+/// It cannot begin as planned.
+pub fn run(
+    plan: &Plan,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(&Running),
+) -> Result<Outcome, PlanError> {
+    plan.check()?;
+    let tls = match plan.target.scheme {
+        Scheme::Https => {
+            Some((tls::client_config(plan.tls)?, tls::server_name(&plan.target.host)?))
+        }
+        _ => None,
+    };
+    let shared = Shared {
+        plan,
+        request: plan.bytes(),
+        tls,
+        stop,
+        address: AtomicUsize::new(0),
+        has_connected: AtomicBool::new(false),
+        answered: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        began: Instant::now(),
+    };
+    let threads = plan.threads();
+    let workers: Vec<Worker<'_>> =
+        (0..threads).map(|index| Worker::new(&shared, index, threads)).collect::<Result<_, _>>()?;
+    let caller = thread::current();
+    let work = |worker: Worker<'_>| {
+        let done = worker.run();
+        caller.unpark();
+        done
+    };
+    let parts: Vec<Result<Outcome, PlanError>> = thread::scope(|scope| {
+        let work = &work;
+        let spawned: Vec<_> =
+            workers.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
+        while spawned.iter().any(|it| !it.is_finished()) {
+            thread::park_timeout(PROGRESS);
+            progress(&Running {
+                elapsed: shared.began.elapsed(),
+                answered: shared.answered.load(Ordering::Relaxed),
+                failed: shared.failed.load(Ordering::Relaxed),
+            });
+        }
+        let joined = spawned.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let mut outcome = Outcome { threads, ..Outcome::default() };
+    for part in parts {
+        outcome.merge(part?);
+    }
+    let index = shared.address.load(Ordering::Relaxed).min(plan.addresses.len() - 1);
+    outcome.address = Some(plan.addresses[index]);
+    Ok(outcome)
+}

@@ -1,0 +1,197 @@
+//! What a load measured.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use hdrhistogram::Histogram as Hdr;
+use tcpwhy_core::histogram::Histogram;
+
+use super::failure::{Failure, FailureKind};
+
+/// Longest time that is told apart, ns; longer ones count as this.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Significant digits of a time.
+const DIGITS: u8 = 3;
+
+/// A distribution of times: each to within 0.1 %.
+#[derive(Clone, Debug)]
+pub struct Times(Hdr<u64>);
+
+impl Default for Times {
+    fn default() -> Times {
+        // These bounds are valid, and without bounds a histogram grows as needed.
+        let bounded = Hdr::new_with_bounds(1, LONGEST_NS, DIGITS);
+        Times(bounded.unwrap_or_else(|_| Hdr::new(DIGITS).expect("three digits are valid")))
+    }
+}
+
+impl Times {
+    pub(super) fn record(&mut self, ns: u64) {
+        self.0.saturating_record(ns.max(1));
+    }
+
+    fn merge(&mut self, other: &Times) {
+        // Both have the same bounds.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time that a share `q` of them does not exceed, ns; 0 where there is none.
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        self.0.value_at_quantile(q).min(self.0.max())
+    }
+
+    /// The longest, ns.
+    pub fn max_ns(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// The shortest, ns.
+    pub fn min_ns(&self) -> u64 {
+        if self.0.is_empty() { 0 } else { self.0.min() }
+    }
+
+    /// The mean, ns.
+    pub fn mean_ns(&self) -> u64 {
+        self.0.mean() as u64
+    }
+}
+
+/// What happened in one second of a load.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Failures in it.
+    pub errors: u64,
+    /// Latency of these requests.
+    pub latency: Histogram,
+}
+
+/// What a load measured.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The address that was used; `None` where no connection was tried.
+    pub address: Option<SocketAddr>,
+    /// Threads that drove it.
+    pub threads: usize,
+    /// Time measured, after the warm-up and up to the end or the last answer, ns.
+    pub elapsed_ns: u64,
+    /// Open loop: requests that were planned up to the end. Closed loop: those sent.
+    pub planned: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests with a whole answer, whatever its status.
+    pub requests: u64,
+    /// Requests that were under way when the load ended.
+    pub unanswered: u64,
+    /// Bytes of the answers, headers included.
+    pub bytes: u64,
+    /// Request to the whole answer. Counts from the planned time in an open loop, and from the connect where
+    /// each request has its own connection.
+    pub latency: Times,
+    /// From the same time to the answer's first byte.
+    pub first_byte: Times,
+    /// Connects: SYN to SYN-ACK, as this process sees it.
+    pub connect: Times,
+    /// TLS handshakes.
+    pub tls: Times,
+    /// TLS handshakes that resumed a session.
+    pub tls_resumed: u64,
+    /// Failures by kind.
+    pub errors: BTreeMap<FailureKind, u64>,
+    /// The first failure of each kind, in words.
+    pub samples: BTreeMap<FailureKind, String>,
+    /// Answers by status code.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Second by second.
+    pub seconds: Vec<Second>,
+    /// What the server says it is, where it does.
+    pub server: Option<String>,
+    /// Where the first redirect leads; it is not followed.
+    pub location: Option<String>,
+    /// The load was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl Outcome {
+    /// Requests answered a second.
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
+    }
+
+    /// Planned requests that were never sent: the server, or this machine, was too slow for the rate.
+    pub fn not_sent(&self) -> u64 {
+        self.planned.saturating_sub(self.sent)
+    }
+
+    /// Failures of all kinds.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Counts a failure in the second at `at_ns` since measuring began.
+    pub(super) fn fail(&mut self, failure: &Failure, at_ns: u64) {
+        *self.errors.entry(failure.kind).or_default() += 1;
+        self.second(at_ns).errors += 1;
+        self.samples.entry(failure.kind).or_insert_with(|| failure.words.clone());
+    }
+
+    /// Counts an answer.
+    pub(super) fn answer(&mut self, latency_ns: u64, status: u16, bytes: u64, at_ns: u64) {
+        self.requests += 1;
+        self.bytes += bytes;
+        self.latency.record(latency_ns);
+        *self.statuses.entry(status).or_default() += 1;
+        let second = self.second(at_ns);
+        second.requests += 1;
+        second.latency.record(latency_ns);
+    }
+
+    fn second(&mut self, at_ns: u64) -> &mut Second {
+        let index = (at_ns / 1_000_000_000) as usize;
+        if index >= self.seconds.len() {
+            self.seconds.resize_with(index + 1, Second::default);
+        }
+        &mut self.seconds[index]
+    }
+
+    /// Adds what another thread measured at the same time.
+    pub(super) fn merge(&mut self, other: Outcome) {
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.planned += other.planned;
+        self.sent += other.sent;
+        self.requests += other.requests;
+        self.unanswered += other.unanswered;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+        self.first_byte.merge(&other.first_byte);
+        self.connect.merge(&other.connect);
+        self.tls.merge(&other.tls);
+        self.tls_resumed += other.tls_resumed;
+        for (kind, count) in other.errors {
+            *self.errors.entry(kind).or_default() += count;
+        }
+        for (kind, words) in other.samples {
+            self.samples.entry(kind).or_insert(words);
+        }
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        if other.seconds.len() > self.seconds.len() {
+            self.seconds.resize_with(other.seconds.len(), Second::default);
+        }
+        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
+            mine.requests += theirs.requests;
+            mine.errors += theirs.errors;
+            mine.latency.merge(&theirs.latency);
+        }
+        self.server = self.server.take().or(other.server);
+        self.location = self.location.take().or(other.location);
+        self.interrupted |= other.interrupted;
+    }
+}

@@ -1,0 +1,173 @@
+//! What load is asked for.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::http::Request;
+use crate::target::{Scheme, Target};
+use crate::tls::{TlsError, TlsOptions};
+
+/// Most connections and threads that can be asked for.
+const CONNECTIONS_MAX: usize = 1_000_000;
+/// One thread drives so many connections before another one is of use.
+const CONNECTIONS_PER_THREAD: usize = 32;
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Closed loop: a connection sends its next request when it has the answer to the last one.
+    Closed,
+    /// Open loop: so many requests a second over all connections, whatever the server does. Latency counts
+    /// from the time at which a request was planned to be sent.
+    PerSecond(f64),
+}
+
+/// A load: what is sent, how often, for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is asked for.
+    pub target: Target,
+    /// Addresses of the target, of which the first that takes a connection is used.
+    pub addresses: Vec<SocketAddr>,
+    /// The request; all are alike.
+    pub request: Request,
+    /// Connections, each with one request at a time.
+    pub connections: usize,
+    /// Threads; `None` for as many as are of use.
+    pub threads: Option<usize>,
+    /// How long requests are begun, after the warm-up; `None` for no limit but `requests`.
+    pub duration: Option<Duration>,
+    /// Ends after this many requests.
+    pub requests: Option<u64>,
+    /// Requests of the first while are sent and not counted.
+    pub warmup: Duration,
+    /// A request without its whole answer after this time has failed, and its connection is closed.
+    pub timeout: Duration,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// Opens a connection for each request, whose latency then begins with it.
+    pub new_connections: bool,
+    /// How TLS is spoken, where the target's scheme is HTTPS.
+    pub tls: TlsOptions,
+}
+
+/// Why a load cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Not HTTP.
+    #[error("`{0}` has no scheme; load speaks HTTP: write http://{0}/ or https://{0}/")]
+    NotHttp(String),
+    /// Nothing to connect to.
+    #[error("no address to connect to")]
+    NoAddress,
+    /// A number that makes no load.
+    #[error("{0}")]
+    Number(&'static str),
+    /// More connections than descriptors.
+    #[error(
+        "{connections} connections need {needed} file descriptors, and this process may open {limit}; \
+         raise the limit: ulimit -n {needed}"
+    )]
+    Descriptors {
+        /// Connections asked for.
+        connections: usize,
+        /// Descriptors that they need.
+        needed: u64,
+        /// Descriptors that may be open.
+        limit: u64,
+    },
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system refuses what the event loop needs.
+    #[error("the event loop cannot be set up")]
+    Loop(#[source] std::io::Error),
+}
+
+impl Plan {
+    /// Ten connections for ten seconds in a closed loop, as a start for others.
+    pub fn new(target: Target, addresses: Vec<SocketAddr>) -> Plan {
+        Plan {
+            target,
+            addresses,
+            request: Request::get(),
+            connections: 10,
+            threads: None,
+            duration: Some(Duration::from_secs(10)),
+            requests: None,
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(10),
+            pace: Pace::Closed,
+            new_connections: false,
+            tls: TlsOptions::default(),
+        }
+    }
+
+    /// The bytes of each request.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut request = self.request.clone();
+        let has = |(name, _): &(String, String)| name.eq_ignore_ascii_case("connection");
+        if self.new_connections && !request.headers.iter().any(has) {
+            // The side that closes first keeps the port (TIME-WAIT, RFC 9293 §3.6): let it be the server.
+            request.headers.push(("Connection".into(), "close".into()));
+        }
+        request.bytes(&self.target)
+    }
+
+    /// Threads that drive it.
+    pub fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let useful = self.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cores);
+        self.threads.unwrap_or(useful).clamp(1, self.connections.max(1))
+    }
+
+    /// # Errors
+    /// It cannot be done as asked for.
+    pub(super) fn check(&self) -> Result<(), PlanError> {
+        if self.target.scheme == Scheme::Tcp {
+            return Err(PlanError::NotHttp(self.target.endpoint()));
+        }
+        if self.addresses.is_empty() {
+            return Err(PlanError::NoAddress);
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            return Err(PlanError::Number("connections are 1 to 1,000,000"));
+        }
+        if self.duration.is_none() && self.requests.is_none() {
+            return Err(PlanError::Number(
+                "a load needs an end: a duration or a number of requests",
+            ));
+        }
+        if let Pace::PerSecond(rate) = self.pace
+            && !(rate.is_finite() && rate > 0.0 && rate <= 1e9)
+        {
+            return Err(PlanError::Number("a rate is above 0 and at most 1,000,000,000 a second"));
+        }
+        self.check_descriptors()
+    }
+
+    /// Raises this process's limit as far as it may, and refuses what still does not fit.
+    #[cfg(unix)]
+    fn check_descriptors(&self) -> Result<(), PlanError> {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        /// Descriptors for all but the connections.
+        const BESIDE: u64 = 64;
+        let needed = self.connections as u64 + 4 * self.threads() as u64 + BESIDE;
+        let now = getrlimit(Resource::Nofile);
+        if now.current.is_none_or(|limit| limit >= needed) {
+            return Ok(());
+        }
+        let is_allowed = now.maximum.is_none_or(|most| most >= needed);
+        let raised = Rlimit { current: Some(needed), maximum: now.maximum };
+        if is_allowed && setrlimit(Resource::Nofile, raised).is_ok() {
+            return Ok(());
+        }
+        let limit = now.maximum.unwrap_or(0);
+        Err(PlanError::Descriptors { connections: self.connections, needed, limit })
+    }
+
+    #[cfg(not(unix))]
+    fn check_descriptors(&self) -> Result<(), PlanError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The planned times of an open loop.
+
+/// The requests of one thread: every `stride`th of the plan, from `next` on. Times are since the plan
+/// began, ns.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    per_second: f64,
+    stride: u64,
+    next: u64,
+    /// Requests beyond this index are not planned.
+    until: u64,
+}
+
+impl Schedule {
+    /// Of thread `index` of `threads`; the plan ends after `end_ns` or `requests`.
+    pub fn new(
+        per_second: f64,
+        index: u64,
+        threads: u64,
+        end_ns: u64,
+        requests: Option<u64>,
+    ) -> Self {
+        let in_time = (end_ns as f64 * per_second / 1e9).ceil();
+        let until = (in_time as u64).min(requests.unwrap_or(u64::MAX));
+        Schedule { per_second, stride: threads, next: index, until }
+    }
+
+    /// When the next request is to be sent; `None` where the plan is over.
+    pub fn next_ns(&self) -> Option<u64> {
+        (self.next < self.until).then(|| (self.next as f64 * 1e9 / self.per_second) as u64)
+    }
+
+    /// It was sent, or given up.
+    pub fn advance(&mut self) {
+        self.next += self.stride;
+    }
+
+    /// Requests that were planned up to `now_ns` and have not been taken.
+    pub fn due(&self, now_ns: u64) -> u64 {
+        // Request `k` is due from `k / per_second` on.
+        let all =
+            ((now_ns as f64 * self.per_second / 1e9) as u64).saturating_add(1).min(self.until);
+        all.saturating_sub(self.next).div_ceil(self.stride)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_the_plan_evenly() {
+        let mut times: Vec<u64> = Vec::new();
+        for index in 0..3 {
+            let mut schedule = Schedule::new(1000.0, index, 3, 10_000_000, None);
+            while let Some(at_ns) = schedule.next_ns() {
+                times.push(at_ns);
+                schedule.advance();
+            }
+        }
+        times.sort_unstable();
+        assert_eq!(times, (0..10).map(|ms| ms * 1_000_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_due_and_not_taken_is_counted() {
+        let mut schedule = Schedule::new(1000.0, 0, 2, 10_000_000, None);
+        assert_eq!(schedule.due(0), 1);
+        assert_eq!(schedule.due(4_000_000), 3);
+        schedule.advance();
+        assert_eq!(schedule.due(4_000_000), 2);
+        assert_eq!(schedule.due(60_000_000), 4);
+        assert_eq!(Schedule::new(1000.0, 0, 1, u64::MAX / 2, Some(3)).due(60_000_000), 3);
+    }
+}

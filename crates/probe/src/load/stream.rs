@@ -1,0 +1,130 @@
+//! The bytes of a connection: plain, or within TLS.
+
+use std::io::{self, BufRead, Read, Write};
+use std::net::SocketAddr;
+
+use mio::net::TcpStream;
+use rustls::{ClientConnection, HandshakeKind};
+
+use super::failure::{Failure, FailureKind};
+
+/// A socket, and TLS where it is spoken.
+pub(super) struct Stream {
+    pub socket: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+}
+
+/// What a read found.
+pub(super) enum Found {
+    /// There may be more.
+    More,
+    /// All that had come was taken.
+    Drained,
+    /// The peer has closed.
+    Closed,
+}
+
+impl Stream {
+    /// Begins to connect.
+    pub fn connect(address: SocketAddr, tls: Option<ClientConnection>) -> io::Result<Stream> {
+        let socket = TcpStream::connect(address)?;
+        // A platform that cannot do it sends small segments later; the load goes on.
+        let _ = socket.set_nodelay(true);
+        Ok(Stream { socket, tls: tls.map(Box::new) })
+    }
+
+    /// Whether the TLS handshake is under way.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the handshake resumed a session.
+    pub fn is_resumed(&self) -> bool {
+        let kind = self.tls.as_ref().and_then(|tls| tls.handshake_kind());
+        kind == Some(HandshakeKind::Resumed)
+    }
+
+    /// Writes what it can of `bytes`; answers how many were taken.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            return match self.socket.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            };
+        };
+        let taken = tls.writer().write(bytes)?;
+        self.flush()?;
+        Ok(taken)
+    }
+
+    /// Writes what TLS holds; `false` where the socket takes no more for now.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        while tls.wants_write() {
+            match tls.write_tls(&mut self.socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads once from the socket and hands the plain bytes to `take`, in pieces.
+    pub fn read(
+        &mut self,
+        buffer: &mut [u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<Found, Failure> {
+        let length = match self.socket.read(buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Found::Drained),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Found::More),
+            Err(error) => return Err(Failure::new(FailureKind::Read, error)),
+        };
+        if length == 0 {
+            return Ok(Found::Closed);
+        }
+        // A short read has emptied the socket; what comes later is a new event (epoll(7), question 9).
+        let found = if length < buffer.len() { Found::Drained } else { Found::More };
+        match &mut self.tls {
+            None => take(&buffer[..length])?,
+            Some(tls) => {
+                decrypt(tls, &buffer[..length], take)?;
+                // Alerts, and answers to updates of keys.
+                self.flush().map_err(|error| Failure::new(FailureKind::Write, error))?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn decrypt(
+    tls: &mut ClientConnection,
+    mut wire: &[u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Tls, error);
+    while !wire.is_empty() {
+        tls.read_tls(&mut wire).map_err(|error| failed(&error))?;
+        let state = match tls.process_new_packets() {
+            Ok(state) => state,
+            Err(error) => return Err(failed(&error)),
+        };
+        let mut left = state.plaintext_bytes_to_read();
+        while left > 0 {
+            let mut reader = tls.reader();
+            let chunk = reader.fill_buf().map_err(|error| failed(&error))?;
+            let length = chunk.len();
+            take(chunk)?;
+            reader.consume(length);
+            left = left.saturating_sub(length.max(1));
+        }
+    }
+    Ok(())
+}
