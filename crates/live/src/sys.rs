@@ -1,6 +1,7 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
 pub mod clock;
+pub mod datagram;
 pub mod ethtool;
 pub mod mount;
 pub mod options;
@@ -56,6 +57,29 @@ pub fn int_option(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result
         )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Reads what the kernel says of a connection of this process (`TCP_INFO`).
+///
+/// # Errors
+/// The descriptor is no TCP socket.
+pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<crate::tcp_info::TcpInfo> {
+    let mut bytes = [0_u8; 256];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: `bytes` and `length` describe the same local array.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(crate::tcp_info::TcpInfo::parse(&bytes[..length as usize]))
 }
 
 /// Reads the kernel's number for a socket (`SO_COOKIE`); no two sockets share one while the system

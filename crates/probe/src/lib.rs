@@ -4,7 +4,17 @@
 //! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
 //! ```
 
+#[cfg(target_os = "linux")]
+pub mod dns;
 pub mod http;
+#[cfg(target_os = "linux")]
+pub mod path;
 pub mod target;
+pub mod tls;
 
 pub use target::{Scheme, Target, TargetError};
+
+/// Nanoseconds of a duration.
+pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
