@@ -90,6 +90,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::treat::EXAMPLES)]
     Treat(Box<crate::treat::Treat>),
+    /// Resolves a name as programs do, server by server, and says what was slow
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::dns::EXAMPLES, arg_required_else_help = true)]
+    Dns(Box<crate::dns::Dns>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

@@ -145,6 +145,14 @@ pub enum Error {
         "{address}: metrics cannot be served there; name an address of this machine and a free port"
     )]
     Metrics { address: std::net::SocketAddr, source: io::Error },
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    DnsConfig(#[from] tcpwhy_probe::dns::ConfigError),
+    #[cfg(target_os = "linux")]
+    #[error(
+        "no query can be sent to {server}: {why}; name a server that can be reached: --server ADDR"
+    )]
+    DnsUnsent { server: std::net::SocketAddr, why: String },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -162,6 +170,7 @@ const COMMANDS: [&str; 11] = [
     "drops",
     "host",
     "treat",
+    "dns",
     "help",
     "completions",
 ];

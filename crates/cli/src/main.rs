@@ -4,6 +4,8 @@ mod analysis;
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
+mod dns;
+#[cfg(target_os = "linux")]
 mod doctor;
 #[cfg(target_os = "linux")]
 mod drops;
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         Some(Command::Drops(arguments)) => drops::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Treat(arguments)) => treat::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Dns(arguments)) => dns::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -1,6 +1,7 @@
 //! The system calls that the standard library lacks; all `unsafe` of the crate is here.
 
 pub mod clock;
+pub mod datagram;
 pub mod ethtool;
 pub mod mount;
 pub mod options;

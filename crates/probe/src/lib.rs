@@ -4,11 +4,19 @@
 //! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
 //! ```
 
+pub mod dns;
 #[cfg(target_os = "linux")]
 pub mod experiment;
 pub mod http;
 pub mod load;
+#[cfg(target_os = "linux")]
+pub mod path;
 pub mod target;
 pub mod tls;
 
 pub use target::{Scheme, Target, TargetError};
+
+/// Nanoseconds of a duration.
+pub(crate) fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

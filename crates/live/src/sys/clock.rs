@@ -11,6 +11,11 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
 }
 
+/// `CLOCK_REALTIME` now, ns since the Unix epoch: the clock of the stamps of packets.
+pub fn realtime_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_REALTIME)).unwrap_or(0)
+}
+
 fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a local variable that the call fills in; both clocks always exist.

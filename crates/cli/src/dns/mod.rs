@@ -1,0 +1,150 @@
+//! `tcpwhy dns`: what resolving a name costs, server by server, and why.
+
+mod args;
+pub mod findings;
+mod text;
+
+pub use args::{Dns, EXAMPLES};
+
+use crate::error::Error;
+use crate::progress::Waiting;
+use crate::{output, terminal};
+use serde::Serialize;
+use serde_json::json;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tcpwhy_probe::dns::{self, Config, Hosts, Judged, Lookup, Survey, Trace};
+
+/// Exit status where faults were found.
+const EXIT_FAULTS: u8 = 1;
+
+/// All that was measured.
+struct Measured {
+    config: Config,
+    types: Vec<String>,
+    survey: Survey,
+    /// The addresses that /etc/hosts has.
+    in_hosts: Vec<IpAddr>,
+    /// What getaddrinfo would have waited, by the first answers and by the last.
+    expected: Lookup,
+    expected_again: Lookup,
+    system: Option<System>,
+    trace: Option<Trace>,
+    findings: Vec<Judged>,
+}
+
+/// What getaddrinfo of this system did.
+#[derive(Debug, Serialize)]
+struct System {
+    took_ns: u64,
+    /// What the repeated answers let expect; `None` where /etc/hosts has the name.
+    expected_ns: Option<u64>,
+    addresses: Vec<IpAddr>,
+    error: Option<String>,
+}
+
+/// Asks, measures, and prints what was found.
+///
+/// # Errors
+/// resolv.conf cannot be read, or no query can be sent to any server.
+pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
+    let mut config = match &arguments.resolv_conf {
+        Some(path) => Config::read(path)?,
+        None => Config::system()?,
+    };
+    if !arguments.servers.is_empty() {
+        config = config.with_servers(arguments.servers.clone());
+    }
+    let waiting = Waiting::new(!arguments.json && !arguments.display.no_progress);
+    let measured = measure(arguments, config, &waiting);
+    drop(waiting);
+    if let Some(why) = unsent(&measured.survey) {
+        return Err(Error::DnsUnsent { server: measured.survey.servers[0].server, why });
+    }
+    if arguments.json {
+        output::print_json(&document(&measured))?;
+    } else {
+        let look = terminal::look(&arguments.display, arguments.all);
+        output::print(&text::render(&measured, &look))?;
+    }
+    let faulty = findings::any_fault(&measured.findings);
+    Ok(if faulty { ExitCode::from(EXIT_FAULTS) } else { ExitCode::SUCCESS })
+}
+
+fn measure(arguments: &Dns, config: Config, waiting: &Waiting) -> Measured {
+    let (name, types) = (&arguments.name, arguments.types());
+    waiting.tell("asking the name servers");
+    let survey = dns::survey(name, &types, &config, arguments.count);
+    let expected = dns::expect(name, &types, &config, &survey.first());
+    let expected_again = dns::expect(name, &types, &config, &survey.repeated());
+    let in_hosts = Hosts::system().addresses(name);
+    let asks_system = config.is_system && arguments.types.is_empty();
+    let system = (asks_system && name.parse::<IpAddr>().is_err()).then(|| {
+        waiting.tell("asking getaddrinfo of this system");
+        let expected_ns = in_hosts.is_empty().then_some(expected_again.took_ns);
+        system(name, expected_ns)
+    });
+    let trace = arguments.trace.then(|| {
+        waiting.tell("following the name from the root down");
+        dns::trace(name, types[0], &arguments.roots, Duration::from_secs(config.resolver.timeout_s))
+    });
+    let findings = dns::judge(&config, &survey, &expected);
+    let types = types.iter().map(ToString::to_string).collect();
+    Measured { config, types, survey, in_hosts, expected, expected_again, system, trace, findings }
+}
+
+fn system(name: &str, expected_ns: Option<u64>) -> System {
+    let began = Instant::now();
+    let answer = (name, 0).to_socket_addrs();
+    let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let (mut addresses, error) = match answer {
+        Ok(answer) => (answer.map(|it| it.ip()).collect::<Vec<_>>(), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    addresses.dedup();
+    System { took_ns, expected_ns, addresses, error }
+}
+
+/// Why no query left this host, where none did.
+fn unsent(survey: &Survey) -> Option<String> {
+    let mut queries =
+        survey.servers.iter().flat_map(|it| &it.rounds).flat_map(|it| &it.queries).peekable();
+    let why = |query: &dns::Query| match &query.outcome {
+        dns::Outcome::Unreachable { error } => Some(error.clone()),
+        _ => None,
+    };
+    let first = why(queries.peek()?)?;
+    queries.all(|it| why(it).is_some()).then_some(first)
+}
+
+fn document(measured: &Measured) -> serde_json::Value {
+    let resolver = &measured.config.resolver;
+    json!({
+        "schema_version": 1,
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "name": measured.survey.name,
+        "types": measured.types,
+        "config": {
+            "file": resolver.file,
+            "servers": measured.config.servers,
+            "search": resolver.search,
+            "ndots": resolver.ndots,
+            "timeout_s": resolver.timeout_s,
+            "attempts": resolver.attempts,
+            "options": resolver.options,
+            "nsswitch_hosts": resolver.hosts,
+        },
+        "candidates": measured.survey.candidates,
+        "in_hosts_file": measured.in_hosts,
+        "queries_sent": measured.survey.sent(),
+        "servers": measured.survey.servers,
+        "expected": measured.expected,
+        "expected_again": measured.expected_again,
+        "getaddrinfo": measured.system,
+        "trace": measured.trace,
+        "findings": measured.findings.iter().map(|it| {
+            findings::document(it, &format!("tcpwhy dns {}", measured.survey.name))
+        }).collect::<Vec<_>>(),
+    })
+}

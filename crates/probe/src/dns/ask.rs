@@ -1,0 +1,349 @@
+//! One question to one server, timed: over UDP, two at once as glibc sends A and AAAA, or over TCP.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::message::{self, Record, RecordType, Referral, Reply, is_nxdomain, rcode_name};
+use crate::nanoseconds as ns;
+
+/// Largest datagram.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+/// Datagrams that are no answer and are passed over, for one question.
+const STRAYS_MAX: u32 = 64;
+
+/// How a question travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A datagram.
+    Udp,
+    /// A connection of its own (RFC 7766).
+    Tcp,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// Records.
+    Answered,
+    /// The name exists and has no records of this type (RFC 2308 §2.2).
+    NoData,
+    /// There is no such name.
+    NxDomain,
+    /// SERVFAIL, REFUSED or another failure.
+    Failure {
+        /// Its mnemonic.
+        rcode: String,
+    },
+    /// Other servers are to be asked.
+    Referred,
+    /// The answer does not fit into a datagram: it has to be asked for over TCP.
+    Truncated,
+    /// Nothing came within the wait.
+    Timeout,
+    /// The host said that nothing listens at the port.
+    PortClosed,
+    /// No packet can be sent there.
+    Unreachable {
+        /// The kernel's words.
+        error: String,
+    },
+    /// What came is no answer to the question, or the connection ended before it.
+    Malformed,
+}
+
+/// A question to a server and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Query {
+    /// Who was asked.
+    pub server: SocketAddr,
+    /// For which name.
+    pub name: String,
+    /// For records of which type.
+    #[serde(serialize_with = "message::type_name")]
+    pub record_type: RecordType,
+    /// How.
+    pub transport: Transport,
+    /// When it was sent: after the start of what it is part of, ns.
+    pub sent_ns: u64,
+    /// How long the answer took, or was waited for; over TCP with the connection's set-up, ns.
+    pub took_ns: u64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The records of the answer.
+    pub records: Vec<Record>,
+    /// The server answers for the zone itself (the AA bit).
+    pub is_authoritative: bool,
+    /// Where it refers to.
+    #[serde(skip)]
+    pub referral: Option<Referral>,
+}
+
+impl Query {
+    /// Whether it was answered: also with the word that there are no such records.
+    pub fn is_usable(&self) -> bool {
+        matches!(self.outcome, Outcome::Answered | Outcome::NoData | Outcome::NxDomain)
+    }
+
+    /// Whether nothing came back.
+    pub fn is_silent(&self) -> bool {
+        self.outcome == Outcome::Timeout
+    }
+
+    /// Whether anything came back from the name server.
+    pub fn is_heard(&self) -> bool {
+        !matches!(
+            self.outcome,
+            Outcome::Timeout | Outcome::PortClosed | Outcome::Unreachable { .. }
+        )
+    }
+
+    /// The addresses among its records.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.records.iter().filter_map(|record| record.address)
+    }
+
+    /// When it was over: after the start of what it is part of, ns.
+    pub fn end_ns(&self) -> u64 {
+        self.sent_ns + self.took_ns
+    }
+
+    fn new(asking: &Asking<'_>, record_type: RecordType, transport: Transport) -> Query {
+        Query {
+            server: asking.server,
+            name: asking.name.to_owned(),
+            record_type,
+            transport,
+            sent_ns: 0,
+            took_ns: 0,
+            outcome: Outcome::Timeout,
+            records: Vec::new(),
+            is_authoritative: false,
+            referral: None,
+        }
+    }
+
+    fn answer(&mut self, reply: Reply) {
+        self.outcome = match reply.rcode {
+            _ if reply.is_truncated => Outcome::Truncated,
+            rcode if is_nxdomain(rcode) => Outcome::NxDomain,
+            0 if !reply.answers.is_empty() => Outcome::Answered,
+            0 if reply.referral.is_some() && !reply.is_authoritative => Outcome::Referred,
+            0 => Outcome::NoData,
+            rcode => Outcome::Failure { rcode: rcode_name(rcode) },
+        };
+        self.records = reply.answers;
+        self.is_authoritative = reply.is_authoritative;
+        self.referral = reply.referral;
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.outcome = match error.kind() {
+            ErrorKind::ConnectionRefused => Outcome::PortClosed,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Timeout,
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::InvalidData => {
+                Outcome::Malformed
+            }
+            _ => Outcome::Unreachable { error: error.to_string() },
+        };
+    }
+}
+
+/// Whom to ask for what, and how long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    pub server: SocketAddr,
+    pub name: &'a str,
+    /// How long to wait for all answers together.
+    pub wait: Duration,
+    pub edns_bytes: Option<u16>,
+    /// Asks the server to find the answer itself (RD).
+    pub recurses: bool,
+    /// What `sent_ns` counts from.
+    pub start: Instant,
+}
+
+/// Asks `server` one question over UDP and waits for the answer.
+pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
+    let start = Instant::now();
+    let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start };
+    asking.at_once(&[record_type]).remove(0)
+}
+
+/// The same over TCP.
+pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
+    let start = Instant::now();
+    Asking { server, name, wait, edns_bytes: None, recurses: true, start }.over_tcp(record_type)
+}
+
+impl Asking<'_> {
+    /// Sends the questions one right after the other from one port, and waits for all answers.
+    pub fn at_once(&self, types: &[RecordType]) -> Vec<Query> {
+        let new = |&record_type: &RecordType| Query::new(self, record_type, Transport::Udp);
+        let mut queries: Vec<Query> = types.iter().map(new).collect();
+        let began = self.start.elapsed();
+        if let Err(error) = self.exchange(&mut queries) {
+            for query in queries.iter_mut().filter(|it| it.outcome == Outcome::Timeout) {
+                query.sent_ns = query.sent_ns.max(ns(began));
+                query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
+                query.fail(&error);
+            }
+        }
+        queries
+    }
+
+    /// Sends the second question only once the first is answered (`options single-request`), from
+    /// another port where `reopens`.
+    pub fn in_turn(&self, types: &[RecordType], reopens: bool) -> Vec<Query> {
+        let mut queries = Vec::new();
+        let until = Instant::now() + self.wait;
+        let socket = if reopens { None } else { self.socket().ok() };
+        for &record_type in types {
+            let wait = until.saturating_duration_since(Instant::now());
+            let asking = Asking { wait: wait.max(Duration::from_millis(1)), ..*self };
+            let mut query = Query::new(&asking, record_type, Transport::Udp);
+            let asked = match &socket {
+                Some(socket) => asking.exchange_on(socket, std::slice::from_mut(&mut query)),
+                None => asking.exchange(std::slice::from_mut(&mut query)),
+            };
+            if let Err(error) = asked {
+                query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
+                query.fail(&error);
+            }
+            let goes_on = query.is_heard();
+            queries.push(query);
+            if !goes_on {
+                break;
+            }
+        }
+        queries
+    }
+
+    fn socket(&self) -> io::Result<UdpSocket> {
+        let any: IpAddr = match self.server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        // Connected, so that a port where nobody listens is an error at once.
+        socket.connect(self.server)?;
+        Ok(socket)
+    }
+
+    fn exchange(&self, queries: &mut [Query]) -> io::Result<()> {
+        let socket = self.socket()?;
+        self.exchange_on(&socket, queries)
+    }
+
+    fn exchange_on(&self, socket: &UdpSocket, queries: &mut [Query]) -> io::Result<()> {
+        let mut waiting = Vec::new();
+        for (index, query) in queries.iter_mut().enumerate() {
+            let bytes =
+                message::question(self.name, query.record_type, self.edns_bytes, self.recurses);
+            let (id, bytes) = bytes.ok_or(ErrorKind::InvalidInput)?;
+            query.sent_ns = ns(self.start.elapsed());
+            socket.send(&bytes)?;
+            waiting.push((index, id));
+        }
+        let until = Instant::now() + self.wait;
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        let mut strays = 0;
+        while !waiting.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let received = if left.is_zero() || strays > STRAYS_MAX {
+                Err(ErrorKind::TimedOut.into())
+            } else {
+                socket.set_read_timeout(Some(left))?;
+                socket.recv(&mut buffer)
+            };
+            let at_ns = ns(self.start.elapsed());
+            let length = match received {
+                Ok(length) => length,
+                Err(error) if is_timeout(&error) => {
+                    waiting.iter().for_each(|&(index, _)| {
+                        queries[index].took_ns = at_ns.saturating_sub(queries[index].sent_ns);
+                    });
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let reply = message::reply(&buffer[..length]);
+            let of = reply.as_ref().and_then(|reply| {
+                waiting.iter().position(|&(index, id)| answers(reply, &queries[index], id))
+            });
+            match (reply, of) {
+                (Some(reply), Some(place)) => {
+                    let (index, _) = waiting.swap_remove(place);
+                    let query = &mut queries[index];
+                    query.took_ns = at_ns.saturating_sub(query.sent_ns);
+                    query.answer(reply);
+                }
+                _ => strays += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks over a connection of its own.
+    pub fn over_tcp(&self, record_type: RecordType) -> Query {
+        let mut query = Query::new(self, record_type, Transport::Tcp);
+        query.sent_ns = ns(self.start.elapsed());
+        let reply = self.connection(&query);
+        query.took_ns = ns(self.start.elapsed()).saturating_sub(query.sent_ns);
+        match reply {
+            Ok(reply) => query.answer(reply),
+            Err(error) => query.fail(&error),
+        }
+        query
+    }
+
+    /// A message over TCP has its length before it (RFC 1035 §4.2.2).
+    fn connection(&self, query: &Query) -> io::Result<Reply> {
+        let until = Instant::now() + self.wait;
+        let left = || {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(Some(left)) }
+        };
+        let message =
+            message::question(self.name, query.record_type, self.edns_bytes, self.recurses);
+        let (id, message) = message.ok_or(ErrorKind::InvalidInput)?;
+        let mut stream = TcpStream::connect_timeout(&self.server, self.wait)?;
+        let length = u16::try_from(message.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        // In one write: no small segment waits for an ACK.
+        stream.write_all(&[&length.to_be_bytes()[..], &message].concat())?;
+        let mut read = |bytes: &mut [u8]| -> io::Result<()> {
+            let mut filled = 0;
+            while filled < bytes.len() {
+                stream.set_read_timeout(left()?)?;
+                match stream.read(&mut bytes[filled..])? {
+                    0 => return Err(ErrorKind::UnexpectedEof.into()),
+                    length => filled += length,
+                }
+            }
+            Ok(())
+        };
+        let mut length = [0; 2];
+        read(&mut length)?;
+        let mut bytes = vec![0; usize::from(u16::from_be_bytes(length))];
+        read(&mut bytes)?;
+        let reply = message::reply(&bytes).filter(|reply| answers(reply, query, id));
+        reply.ok_or_else(|| ErrorKind::InvalidData.into())
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Whether a reply is to this query: its id, and the question where it repeats one.
+fn answers(reply: &Reply, query: &Query, id: u16) -> bool {
+    let same = |(name, record_type): &(String, RecordType)| {
+        *record_type == query.record_type && name.eq_ignore_ascii_case(&query.name)
+    };
+    reply.id == id && reply.question.as_ref().is_none_or(same)
+}

@@ -1,0 +1,181 @@
+//! Which servers are asked, and how: resolv.conf(5).
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use tcpwhy_live::host::resolver::{Resolver, hosts, parse};
+
+/// The system's own file.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const NSSWITCH_CONF: &str = "/etc/nsswitch.conf";
+/// Port of DNS over UDP and TCP.
+const PORT: u16 = 53;
+
+/// How names are resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What resolv.conf says.
+    pub resolver: Resolver,
+    /// The servers that are asked, in order.
+    pub servers: Vec<SocketAddr>,
+    /// These are the servers and options that programs of this system use.
+    pub is_system: bool,
+}
+
+/// Why a resolv.conf cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: cannot be read; name a file in the form of resolv.conf(5)")]
+pub struct ConfigError {
+    /// The file.
+    pub path: String,
+    /// The kernel's refusal.
+    pub source: io::Error,
+}
+
+impl Config {
+    /// What the programs of this system use. Without a resolv.conf glibc asks 127.0.0.1.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn system() -> Result<Config, ConfigError> {
+        match Config::read(Path::new(RESOLV_CONF)) {
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => {
+                Ok(Config { is_system: true, ..Config::of("") })
+            }
+            read => read.map(|config| Config { is_system: true, ..config }),
+        }
+    }
+
+    /// What this file says.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let named = || path.display().to_string();
+        let text =
+            fs::read_to_string(path).map_err(|source| ConfigError { path: named(), source })?;
+        let mut config = Config::of(&text);
+        config.resolver.file = Some(named());
+        config.resolver.hosts =
+            fs::read_to_string(NSSWITCH_CONF).ok().and_then(|text| hosts(&text));
+        Ok(config)
+    }
+
+    /// What this text in the form of resolv.conf says; glibc's defaults for the rest.
+    pub fn of(text: &str) -> Config {
+        let resolver = parse(text);
+        let mut servers: Vec<_> =
+            resolver.nameservers.iter().map(|&address| SocketAddr::new(address, PORT)).collect();
+        if servers.is_empty() {
+            servers.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), PORT));
+        }
+        Config { resolver, servers, is_system: false }
+    }
+
+    /// The same options with other servers.
+    #[must_use]
+    pub fn with_servers(mut self, servers: Vec<SocketAddr>) -> Config {
+        self.servers = servers;
+        self.is_system = false;
+        self
+    }
+
+    /// A server as it is written on a command line: `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT`.
+    pub fn parse_server(words: &str) -> Option<SocketAddr> {
+        let bare = words.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, PORT));
+        address.or_else(|_| words.parse()).ok().filter(|server| server.port() > 0)
+    }
+
+    /// How long glibc waits for the server at this place of the list, in any round: the timeout,
+    /// doubled with each place and divided by the number of servers (`send_dg` of res_send.c).
+    pub fn wait(&self, place: usize) -> Duration {
+        let timeout_s = self.resolver.timeout_s.max(1);
+        let seconds = match place {
+            0 => timeout_s,
+            place => (timeout_s << place.min(16)) / self.servers.len().max(1) as u64,
+        };
+        Duration::from_secs(seconds.max(1))
+    }
+
+    /// Rounds over the servers.
+    pub fn attempts(&self) -> u64 {
+        self.resolver.attempts.max(1)
+    }
+
+    /// UDP payload that an answer may have, where resolv.conf asks for EDNS (`options edns0`), bytes.
+    pub fn edns_bytes(&self) -> Option<u16> {
+        // glibc's own, RESOLV_EDNS_BUFFER_SIZE.
+        self.resolver.has("edns0").then_some(1_200)
+    }
+
+    /// The names that are asked for in turn until one exists (`res_search`): with the search list
+    /// before or after the name itself, as its dots say.
+    pub fn candidates(&self, name: &str) -> Vec<String> {
+        if let Some(whole) = name.strip_suffix('.') {
+            return vec![whole.to_owned()];
+        }
+        let dots = name.bytes().filter(|&byte| byte == b'.').count() as u64;
+        let searched = self.resolver.search.iter().map(|domain| match domain.trim_matches('.') {
+            "" => name.to_owned(),
+            domain => format!("{name}.{domain}"),
+        });
+        let mut names: Vec<String> = searched.collect();
+        if dots >= self.resolver.ndots {
+            names.retain(|it| it != name);
+            names.insert(0, name.to_owned());
+        } else if !names.iter().any(|it| it == name) {
+            names.push(name.to_owned());
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ndots_decides_whether_the_search_list_comes_first() {
+        let config = Config::of("search a.example b.example\noptions ndots:2");
+        let names = |name| config.candidates(name);
+        assert_eq!(names("db"), ["db.a.example", "db.b.example", "db"]);
+        assert_eq!(names("db.x"), ["db.x.a.example", "db.x.b.example", "db.x"]);
+        assert_eq!(names("db.x.y"), ["db.x.y", "db.x.y.a.example", "db.x.y.b.example"]);
+        assert_eq!(names("db."), ["db"], "a final dot ends the name");
+        let root = Config::of("search a.example .");
+        assert_eq!(root.candidates("db"), ["db.a.example", "db"], "the root is the name itself");
+    }
+
+    #[test]
+    fn waits_are_glibcs() {
+        let waits = |text: &str| {
+            let config = Config::of(text);
+            (0..config.servers.len()).map(|it| config.wait(it).as_secs()).collect::<Vec<_>>()
+        };
+        assert_eq!(waits("nameserver 192.0.2.1"), [5]);
+        assert_eq!(waits("nameserver 192.0.2.1\nnameserver 192.0.2.2"), [5, 5]);
+        let three = "nameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3\n";
+        assert_eq!(waits(three), [5, 3, 6]);
+        assert_eq!(waits(&format!("{three}options timeout:1")), [1, 1, 1]);
+        assert_eq!(Config::of("").servers, ["127.0.0.1:53".parse().unwrap()]);
+    }
+
+    #[test]
+    fn servers_have_port_53_unless_another_is_named() {
+        for (words, server) in [
+            ("192.0.2.1", "192.0.2.1:53"),
+            ("192.0.2.1:5353", "192.0.2.1:5353"),
+            ("2001:db8::1", "[2001:db8::1]:53"),
+            ("[2001:db8::1]", "[2001:db8::1]:53"),
+            ("[2001:db8::1]:54", "[2001:db8::1]:54"),
+        ] {
+            assert_eq!(Config::parse_server(words), server.parse().ok(), "{words}");
+        }
+        assert_eq!(Config::parse_server("dns.example"), None);
+        assert_eq!(Config::parse_server("192.0.2.1:0"), None);
+    }
+}

@@ -1,0 +1,345 @@
+//! What the answers of the servers say is wrong: the DNS causes of the core, with the measurements that
+//! show them.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::dns::{SLOW_MIN_NS, UNCACHED_NS};
+use tcpwhy_core::report::units::{counted, duration};
+use tcpwhy_core::report::{Culprit, Fact, Finding, RuledOut};
+
+use super::ask::{Outcome, Query};
+use super::survey::{ServerSurvey, Survey};
+use super::walk::{Ended, Lookup};
+use super::{Config, RecordType};
+use crate::nanoseconds as ns;
+
+/// Search domains that cost less are no finding, ns.
+const SEARCH_NS_MIN: u64 = 1_000_000;
+/// A slow answer takes at least so many times the way to its server.
+const SLOW_FACTOR: u64 = 3;
+
+/// What a measurement says for or against a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// `measurement`: timed, nothing changed; `experiment`: the same question under two conditions.
+    pub kind: &'static str,
+    /// It speaks for the finding; else against it.
+    pub agrees: bool,
+    /// What was measured, in a sentence.
+    pub what: String,
+    /// How often.
+    pub trials: u64,
+}
+
+/// A finding with its measurements.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The cause, its culprit, and values for its words.
+    pub finding: Finding,
+    /// What shows it.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Names what is wrong with the servers, what costs most first. `expected` is the look-up of
+/// [`super::expect`] over the first round.
+pub fn judge(config: &Config, survey: &Survey, expected: &Lookup) -> Vec<Judged> {
+    let case = Case { config, survey, expected };
+    let mut all: Vec<Judged> = Vec::new();
+    for server in &survey.servers {
+        all.extend(case.silent(server));
+        all.extend(case.failing(server));
+        all.extend(case.slow(server));
+    }
+    all.extend(case.searched());
+    all.extend(case.reverse());
+    all.sort_by_key(|it| std::cmp::Reverse(it.finding.lost_ns));
+    all
+}
+
+struct Case<'a> {
+    config: &'a Config,
+    survey: &'a Survey,
+    expected: &'a Lookup,
+}
+
+impl Case<'_> {
+    fn new(&self, cause: Cause, server: SocketAddr, role: Role, lost_ns: u64) -> Finding {
+        let mut finding = Finding::of_cause(cause, Culprit { role, endpoint: server.into() });
+        let took_ns = self.expected.took_ns.max(lost_ns).max(1);
+        finding.lost_ns = lost_ns;
+        finding.share = lost_ns as f64 / took_ns as f64;
+        finding.affected.exchanges = 1;
+        finding.affected.of_exchanges = 1;
+        finding.confidence = 0.9;
+        finding.facts.push(("resolver", text(server.ip())));
+        finding
+    }
+
+    /// The time of the look-up in which it waited for this server in vain, ns.
+    fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
+        let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
+        // Two questions that are sent at once wait at the same time.
+        let mut waits: Vec<(u64, u64)> = queries.map(|it| (it.sent_ns, it.end_ns())).collect();
+        waits.sort_unstable();
+        let mut until_ns = 0;
+        let mut sum_ns = 0;
+        for (from_ns, to_ns) in waits {
+            sum_ns += to_ns.saturating_sub(from_ns.max(until_ns));
+            until_ns = until_ns.max(to_ns);
+        }
+        sum_ns
+    }
+
+    /// Another server that answers, and how fast.
+    fn other(&self, server: SocketAddr) -> Option<(SocketAddr, u64)> {
+        let others = self.survey.servers.iter().filter(|it| it.server != server);
+        let answers = others.filter_map(|it| Some((it.server, it.answer_ns(0)?)));
+        answers.min_by_key(|(_, answer_ns)| *answer_ns)
+    }
+
+    /// `dns_timeout`: no answer at all, to one type, or to one of a pair.
+    fn silent(&self, at: &ServerSurvey) -> Option<Judged> {
+        let queries = || at.rounds.iter().flat_map(|round| &round.queries);
+        let unheard = |it: &&Query| !it.is_heard();
+        let silent = queries().filter(unheard).count() as u64;
+        let heard = queries().count() as u64 - silent;
+        if silent == 0 || (self.is_reverse() && heard == 0) {
+            return None;
+        }
+        let types: BTreeSet<String> =
+            queries().filter(unheard).map(|it| it.record_type.to_string()).collect();
+        let only = match types.first() {
+            Some(only) if types.len() == 1 && heard > 0 => Some(only.clone()),
+            _ => None,
+        };
+        let always = only.is_some()
+            && queries().all(|it| it.is_heard() || Some(it.record_type.to_string()) == only)
+            && !queries().any(|it| it.is_heard() && Some(it.record_type.to_string()) == only);
+        let alone_answers = at.alone.iter().any(Query::is_heard);
+        let local = at.server.ip().is_loopback();
+        let role = match (heard > 0 && !(always && !alone_answers), local) {
+            (true, false) => Role::Network,
+            _ => Role::Resolver,
+        };
+        let lost_ns = self.waited_ns(at.server, |it| !it.is_heard());
+        let mut finding = self.new(Cause::DnsTimeout, at.server, role, lost_ns);
+        finding.confidence = if silent > 1 { 0.95 } else { 0.6 };
+        let fact = |finding: &mut Finding, name, value| finding.facts.push((name, value));
+        fact(&mut finding, "silent", Fact::Count(silent));
+        if let Some(wait_ns) = queries().filter(|it| it.is_silent()).map(|it| it.took_ns).min() {
+            fact(&mut finding, "timeout_ns", Fact::Ns(wait_ns));
+        }
+        let mut evidence = vec![self.tried(at, silent, heard)];
+        match &only {
+            Some(_) if always && alone_answers => fact(&mut finding, "pairs", Fact::Count(1)),
+            Some(only) if always => {
+                fact(&mut finding, "others", Fact::Count(heard));
+                fact(&mut finding, "silent_type", Fact::Text(only.clone()));
+                not(&mut finding, Cause::ConntrackRace, "alone");
+            }
+            _ => {}
+        }
+        for query in &at.alone {
+            let what = match query.is_heard() {
+                true => "answered when it is sent alone, not beside another question",
+                false => "not answered either when it is sent alone",
+            };
+            let what = format!("{} {}: {what}", query.record_type, at.server);
+            evidence.push(Evidence { kind: "experiment", agrees: true, what, trials: 1 });
+        }
+        if let Some((other, answer_ns)) = self.other(at.server) {
+            fact(&mut finding, "next_resolver", text(other.ip()));
+            fact(&mut finding, "answer_p50_ns", Fact::Ns(answer_ns));
+            evidence.push(compared(other, answer_ns));
+        }
+        let silent = queries().any(Query::is_silent);
+        if silent {
+            not(&mut finding, Cause::DnsSlow, "never");
+        }
+        if !self.is_reverse() {
+            not(&mut finding, Cause::ReverseDnsTimeout, "forward");
+        }
+        Some(Judged { finding, evidence })
+    }
+
+    fn tried(&self, at: &ServerSurvey, silent: u64, heard: u64) -> Evidence {
+        let first = at.rounds.iter().flat_map(|it| &it.queries).find(|it| !it.is_heard());
+        let why = match first.map(|it| &it.outcome) {
+            Some(Outcome::PortClosed) => "refused by its host: nothing listens at the port".into(),
+            Some(Outcome::Unreachable { error }) => format!("not sent: {error}"),
+            _ => format!("not answered within {}", duration(ns(self.config.wait(0)))),
+        };
+        let queries = counted(silent + heard, "query", "queries");
+        let what = format!("{silent} of {queries} to {}: {why}", at.server);
+        Evidence { kind: "measurement", agrees: true, what, trials: silent + heard }
+    }
+
+    /// `dns_failure`: SERVFAIL, REFUSED and the like in each round.
+    fn failing(&self, at: &ServerSurvey) -> Option<Judged> {
+        let failure = |query: &Query| match &query.outcome {
+            Outcome::Failure { rcode } => Some(rcode.clone()),
+            _ => None,
+        };
+        let queries: Vec<&Query> = at.rounds.iter().flat_map(|it| &it.queries).collect();
+        let failures: Vec<&&Query> = queries.iter().filter(|it| failure(it).is_some()).collect();
+        let rcode = failure(failures.first()?)?;
+        let fails = |it: &Query| failure(it).is_some();
+        let lost_ns = self.waited_ns(at.server, fails);
+        let mut finding = self.new(Cause::DnsFailure, at.server, Role::Resolver, lost_ns);
+        finding.facts.push(("count", Fact::Count(failures.len() as u64)));
+        finding.facts.push(("rcode", Fact::Text(rcode.clone())));
+        let mut times: Vec<u64> = failures.iter().map(|it| it.took_ns).collect();
+        times.sort_unstable();
+        finding.facts.push(("answer_p50_ns", Fact::Ns(times[times.len() / 2])));
+        not(&mut finding, Cause::DnsTimeout, "answered");
+        not(&mut finding, Cause::DnsSearch, "not_nxdomain");
+        let number = failures.len() as u64;
+        let asked = counted(queries.len() as u64, "query", "queries");
+        let what = format!("{number} of {asked} to {}: answered with {rcode}", at.server);
+        let mut evidence =
+            vec![Evidence { kind: "measurement", agrees: true, what, trials: number }];
+        evidence.extend(self.other(at.server).map(|(other, answer_ns)| compared(other, answer_ns)));
+        Some(Judged { finding, evidence })
+    }
+
+    /// `dns_slow`: of the server whose answer counts, late beyond the way to it.
+    fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
+        let counts = |it: &&Query| it.server == at.server && it.is_usable();
+        let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;
+        let taken_ns = slowest.took_ns;
+        let rtt_ns = at.rtt_ns.unwrap_or(0);
+        if taken_ns < SLOW_MIN_NS || taken_ns < SLOW_FACTOR * rtt_ns {
+            return None;
+        }
+        let again_ns = at.repeated_ns();
+        // Once, a resolver may have to ask others: that is its work, and its cache saves the rest.
+        let is_cached = again_ns.is_some_and(|again_ns| again_ns * SLOW_FACTOR <= taken_ns);
+        if is_cached && taken_ns < UNCACHED_NS {
+            return None;
+        }
+        let lost_ns = taken_ns - rtt_ns.min(taken_ns);
+        let mut finding = self.new(Cause::DnsSlow, at.server, Role::Resolver, lost_ns);
+        finding.facts.push(("answer_p50_ns", Fact::Ns(taken_ns)));
+        finding.facts.push(("count", Fact::Count(1)));
+        if at.rtt_ns.is_some() {
+            finding.facts.push(("rtt_ns", Fact::Ns(rtt_ns)));
+        }
+        not(&mut finding, Cause::DnsTimeout, "answered");
+        if self.expected.queries.iter().all(|it| it.outcome != Outcome::NxDomain) {
+            not(&mut finding, Cause::DnsSearch, "first_name");
+        }
+        let mut what = format!(
+            "{} {} of {}: answered after {}",
+            slowest.record_type,
+            slowest.name,
+            at.server,
+            duration(taken_ns)
+        );
+        if let Some(again_ns) = again_ns {
+            what += &format!(", {} when it was asked again", duration(again_ns));
+        }
+        let trials = at.rounds.len() as u64;
+        let mut evidence = vec![Evidence { kind: "measurement", agrees: true, what, trials }];
+        let other = self.other(at.server).filter(|(_, other_ns)| *other_ns < taken_ns);
+        evidence.extend(other.map(|(other, answer_ns)| compared(other, answer_ns)));
+        Some(Judged { finding, evidence })
+    }
+
+    /// `dns_search`: names that do not exist before the one that does.
+    fn searched(&self) -> Option<Judged> {
+        let found = self.expected.found.as_deref()?;
+        let in_vain = self.expected.queries.iter().filter(|it| it.name != found);
+        let names: BTreeSet<&str> = in_vain
+            .filter(|it| matches!(it.outcome, Outcome::NxDomain | Outcome::NoData))
+            .map(|it| it.name.as_str())
+            .collect();
+        let hit = self.expected.queries.iter().find(|it| it.name == found)?;
+        let lost_ns = hit.sent_ns.saturating_sub(
+            self.config.servers.iter().map(|&it| self.waited_ns(it, |it| !it.is_usable())).sum(),
+        );
+        if names.is_empty() || lost_ns < SEARCH_NS_MIN {
+            return None;
+        }
+        let local = SocketAddr::new(local_address(hit.server)?, 0);
+        let mut finding = self.new(Cause::DnsSearch, local, Role::Client, lost_ns);
+        finding.facts.push(("tries_per_name", Fact::Count(names.len() as u64)));
+        finding.facts.push(("extra_ns", Fact::Ns(lost_ns)));
+        not(&mut finding, Cause::DnsFailure, "nxdomain");
+        let what = format!(
+            "{} do not exist; {found} does, and is asked for after {}",
+            Vec::from_iter(names.iter().copied()).join(", "),
+            duration(lost_ns)
+        );
+        let trials = names.len() as u64;
+        let evidence = vec![Evidence { kind: "measurement", agrees: true, what, trials }];
+        Some(Judged { finding, evidence })
+    }
+
+    /// `reverse_dns_timeout`: the address has a name for nobody, and nobody says so.
+    fn reverse(&self) -> Option<Judged> {
+        let of_server = |it: &ServerSurvey| {
+            let forward = it.reverse.clone();
+            let asked = it.rounds.iter().flat_map(|it| &it.queries).cloned();
+            let reverse = asked.filter(|it| it.record_type == RecordType::PTR).chain(forward);
+            reverse.collect::<Vec<_>>()
+        };
+        let asked: Vec<Query> = self.survey.servers.iter().flat_map(of_server).collect();
+        let first = asked.iter().find(|it| it.is_silent())?;
+        if asked.iter().any(Query::is_usable) {
+            return None;
+        }
+        let wait_ns = self.config.resolver.longest_wait_s() * 1_000_000_000;
+        let lost_ns = if self.is_reverse() { self.expected.took_ns } else { wait_ns };
+        let mut finding = self.new(Cause::ReverseDnsTimeout, first.server, Role::Resolver, lost_ns);
+        let silent = asked.iter().filter(|it| it.is_silent()).count() as u64;
+        finding.facts.push(("count", Fact::Count(silent)));
+        finding.facts.push(("timeout_ns", Fact::Ns(first.took_ns)));
+        finding.confidence = if self.is_reverse() { 0.7 } else { 0.9 };
+        if !self.is_reverse() {
+            not(&mut finding, Cause::DnsTimeout, "ptr_only");
+        }
+        let what = format!(
+            "PTR {}: no answer within {}; a program that asks for it waits up to {}",
+            first.name,
+            duration(first.took_ns),
+            duration(wait_ns)
+        );
+        let evidence = vec![Evidence { kind: "measurement", agrees: true, what, trials: silent }];
+        Some(Judged { finding, evidence })
+    }
+
+    fn is_reverse(&self) -> bool {
+        self.survey.name.parse::<std::net::IpAddr>().is_ok()
+    }
+}
+
+impl Lookup {
+    /// Whether programs get an answer, also that there is none.
+    pub fn is_conclusive(&self) -> bool {
+        self.ended != Ended::TryAgain
+    }
+}
+
+fn text(value: impl ToString) -> Fact {
+    Fact::Text(value.to_string())
+}
+
+fn not(finding: &mut Finding, cause: Cause, why: &'static str) {
+    finding.ruled_out.push(RuledOut { cause, why });
+}
+
+fn compared(other: SocketAddr, answer_ns: u64) -> Evidence {
+    let what = format!("the same question to {other}: answered after {}", duration(answer_ns));
+    Evidence { kind: "experiment", agrees: true, what, trials: 1 }
+}
+
+/// The address from which this host speaks to a server; no packet is sent.
+fn local_address(server: SocketAddr) -> Option<std::net::IpAddr> {
+    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = std::net::UdpSocket::bind(any).ok()?;
+    socket.connect(server).ok()?;
+    socket.local_addr().ok().map(|it| it.ip())
+}

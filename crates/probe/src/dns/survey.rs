@@ -1,0 +1,261 @@
+//! Every server on its own: asked the same at the same time, and asked again.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Config;
+use super::ask::{Asking, Outcome, Query};
+use super::message::{RecordType, reverse_name};
+use super::walk::asked_name;
+use crate::nanoseconds as ns;
+
+/// How long after the first question the last one is sent: a TTL counts whole seconds down.
+const TTL_STEP: Duration = Duration::from_millis(1_100);
+/// A repeated answer that takes at most this share of the first came from a cache.
+const CACHED_SHARE: f64 = 0.5;
+/// A difference below this is not told from chance, ns.
+const CACHED_NS_MIN: u64 = 1_000_000;
+/// How long a TCP connection is waited for that shows the round trip.
+const RTT_WAIT: Duration = Duration::from_secs(1);
+
+/// One pass through the names that are tried until one exists, at one server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Round {
+    /// Its queries, in the order sent; `sent_ns` counts from the start of the survey.
+    pub queries: Vec<Query>,
+}
+
+/// What the answers of a server show of its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cache {
+    /// It had no answer, or was asked once.
+    Unknown,
+    /// It answers for the zone itself (AA), with the whole TTL each time.
+    Authoritative,
+    /// The TTL counts down and the first answer was as fast as the later ones: it was cached before.
+    Held,
+    /// The TTL counts down and later answers are faster: the first one was fetched.
+    Filled,
+    /// The TTL is whole each time and no answer is faster than the first: it asks others each time, or
+    /// sets the TTL anew.
+    NotShown,
+}
+
+/// What one server did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerSurvey {
+    /// The server.
+    pub server: SocketAddr,
+    /// The first round, and the repeated ones.
+    pub rounds: Vec<Round>,
+    /// What they show of its cache.
+    pub cache: Cache,
+    /// Questions of a type to which it was silent each time beside another, sent alone.
+    pub alone: Vec<Query>,
+    /// The name of the first address that it answered with.
+    pub reverse: Option<Query>,
+    /// The way to its host and back: by the set-up or the refusal of a TCP connection, ns.
+    pub rtt_ns: Option<u64>,
+}
+
+/// What all servers did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Survey {
+    /// What was asked for.
+    pub name: String,
+    /// The names that are tried in turn.
+    pub candidates: Vec<String>,
+    /// Each server, in the order of the configuration.
+    pub servers: Vec<ServerSurvey>,
+}
+
+/// Asks each server of `config` for `name`, `count` times, all servers at the same time: with the
+/// search list, A and AAAA together as glibc sends them, over TCP where an answer is cut short, and for
+/// the name of the address. An address is asked for by its reverse name.
+///
+/// Each server gets at most `count` × names × (types + those over TCP) questions, one more for each type
+/// that it is silent to, one for the reverse name, and a TCP connection.
+pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> Survey {
+    let start = Instant::now();
+    let (asked, is_reverse) = asked_name(name);
+    let candidates = config.candidates(&asked);
+    let of_server = |server: SocketAddr| {
+        let asking = Asking {
+            server,
+            name: "",
+            wait: config.wait(0),
+            edns_bytes: config.edns_bytes(),
+            recurses: true,
+            start,
+        };
+        one_server(&asking, &candidates, types, count, !is_reverse)
+    };
+    let servers = thread::scope(|scope| {
+        let of_server = &of_server;
+        let spawn = |&server: &SocketAddr| scope.spawn(move || of_server(server));
+        let threads: Vec<_> = config.servers.iter().map(spawn).collect();
+        threads
+            .into_iter()
+            .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    Survey { name: name.to_owned(), candidates, servers }
+}
+
+fn one_server(
+    asking: &Asking<'_>,
+    candidates: &[String],
+    types: &[RecordType],
+    count: u32,
+    asks_reverse: bool,
+) -> ServerSurvey {
+    let began = Instant::now();
+    let mut rounds: Vec<Round> = Vec::new();
+    let rtt_ns = round_trip(asking);
+    for number in 0..count {
+        if number > 0 && number + 1 == count {
+            thread::sleep(TTL_STEP.saturating_sub(began.elapsed()));
+        }
+        let round = round(asking, candidates, types);
+        let heard = round.queries.iter().any(Query::is_heard);
+        rounds.push(round);
+        // A server that is silent twice is silent.
+        if !heard && number > 0 {
+            break;
+        }
+    }
+    let address = rounds.iter().flat_map(|it| &it.queries).flat_map(Query::addresses).next();
+    let reverse = address.filter(|_| asks_reverse).map(|address| reverse(asking, address));
+    let alone = alone(asking, &rounds, types);
+    ServerSurvey { server: asking.server, cache: cache(&rounds), rounds, alone, reverse, rtt_ns }
+}
+
+/// Asks alone what is never answered beside another question that is.
+fn alone(asking: &Asking<'_>, rounds: &[Round], types: &[RecordType]) -> Vec<Query> {
+    let queries = || rounds.iter().flat_map(|round| &round.queries);
+    let silent = |it: &RecordType| {
+        let mut of_type = queries().filter(|query| query.record_type == *it);
+        of_type.all(Query::is_silent)
+    };
+    let types: Vec<_> = types.iter().filter(|it| silent(it)).collect();
+    let Some(name) = queries().next().map(|it| it.name.clone()) else { return Vec::new() };
+    if !queries().any(Query::is_heard) {
+        return Vec::new();
+    }
+    let asking = Asking { name: &name, ..*asking };
+    types.into_iter().flat_map(|&it| asking.at_once(&[it])).collect()
+}
+
+/// The set-up of a connection, or its refusal, takes one round trip.
+fn round_trip(asking: &Asking<'_>) -> Option<u64> {
+    let began = Instant::now();
+    let connected = TcpStream::connect_timeout(&asking.server, asking.wait.min(RTT_WAIT));
+    let took_ns = ns(began.elapsed());
+    let answered = connected.map_or_else(|it| it.kind() == ErrorKind::ConnectionRefused, |_| true);
+    answered.then_some(took_ns)
+}
+
+fn round(asking: &Asking<'_>, candidates: &[String], types: &[RecordType]) -> Round {
+    let mut queries = Vec::new();
+    for name in candidates {
+        let asking = Asking { name, ..*asking };
+        let mut asked = asking.at_once(types);
+        let cut = asked.iter().filter(|it| it.outcome == Outcome::Truncated);
+        let again: Vec<_> = cut.map(|it| it.record_type).collect();
+        // Once one answer is cut short glibc asks for both over TCP.
+        let again = if again.is_empty() { &[] } else { types };
+        asked.extend(again.iter().map(|&it| asking.over_tcp(it)));
+        let exists = asked.iter().any(|it| !it.records.is_empty());
+        let heard = asked.iter().any(Query::is_heard);
+        queries.extend(asked);
+        if exists || !heard {
+            break;
+        }
+    }
+    Round { queries }
+}
+
+fn reverse(asking: &Asking<'_>, address: IpAddr) -> Query {
+    let name = reverse_name(address);
+    let asking = Asking { name: &name, ..*asking };
+    asking.at_once(&[RecordType::PTR]).remove(0)
+}
+
+impl ServerSurvey {
+    /// The time of the whole round to the answer that counts, ns; `None` where it has none. The time of
+    /// a pair is that of its later answer.
+    pub fn answer_ns(&self, round: usize) -> Option<u64> {
+        let queries = &self.rounds.get(round)?.queries;
+        let usable = queries.iter().filter(|it| it.is_usable());
+        usable.map(|it| it.took_ns).max()
+    }
+
+    /// The fastest of the repeated answers, ns.
+    pub fn repeated_ns(&self) -> Option<u64> {
+        (1..self.rounds.len()).filter_map(|round| self.answer_ns(round)).min()
+    }
+}
+
+/// What TTLs and times say of the cache.
+fn cache(rounds: &[Round]) -> Cache {
+    let answered = |round: &Round| {
+        let with_records = round.queries.iter().filter(|it| !it.records.is_empty());
+        with_records.max_by_key(|it| it.took_ns).cloned()
+    };
+    let answers: Vec<Query> = rounds.iter().filter_map(answered).collect();
+    let [first, again @ ..] = &answers[..] else { return Cache::Unknown };
+    let Some(last) = again.last() else { return Cache::Unknown };
+    let ttl = |query: &Query| {
+        query
+            .records
+            .iter()
+            .map(|it| (it.record_type, it.data.clone(), it.ttl_s))
+            .min_by(|one, other| one.2.cmp(&other.2).then_with(|| one.1.cmp(&other.1)))
+    };
+    let fell = match (ttl(first), ttl(last)) {
+        (Some((.., before)), Some((.., after))) => after < before,
+        _ => false,
+    };
+    let fastest_ns = again.iter().map(|it| it.took_ns).min().unwrap_or(u64::MAX);
+    let is_faster = fastest_ns as f64 <= first.took_ns as f64 * CACHED_SHARE
+        && first.took_ns - fastest_ns >= CACHED_NS_MIN;
+    match (fell, is_faster) {
+        _ if first.is_authoritative && last.is_authoritative && !fell => Cache::Authoritative,
+        (true, false) => Cache::Held,
+        (_, true) => Cache::Filled,
+        (false, false) => Cache::NotShown,
+    }
+}
+
+impl Survey {
+    /// The first round of each server, as [`expect`](super::expect) takes it.
+    pub fn first(&self) -> Vec<Round> {
+        self.servers.iter().filter_map(|it| it.rounds.first().cloned()).collect()
+    }
+
+    /// The last round of each server.
+    pub fn repeated(&self) -> Vec<Round> {
+        self.servers.iter().filter_map(|it| it.rounds.last().cloned()).collect()
+    }
+
+    /// Questions that were sent.
+    pub fn sent(&self) -> u64 {
+        let of_server = |it: &ServerSurvey| {
+            it.rounds.iter().map(|round| round.queries.len()).sum::<usize>()
+                + it.alone.len()
+                + usize::from(it.reverse.is_some())
+        };
+        self.servers.iter().map(of_server).sum::<usize>() as u64
+    }
+
+    /// How long it took from the first question to the last answer, ns.
+    pub fn took_ns(&self) -> u64 {
+        let rounds = self.servers.iter().flat_map(|it| &it.rounds);
+        rounds.flat_map(|it| &it.queries).map(Query::end_ns).max().unwrap_or(ns(Duration::ZERO))
+    }
+}

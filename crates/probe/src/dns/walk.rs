@@ -1,0 +1,361 @@
+//! A look-up as glibc makes it: which question goes to which server, in which order, and how long each
+//! is waited for (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of
+//! res_send.c). The same walk is made over sockets ([`look_up`]) and over answers that are known
+//! already ([`expect`]).
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::ask::{Asking, Outcome, Query, Transport};
+use super::message::{RecordType, reverse_name};
+use super::survey::Round;
+use super::{Config, Hosts};
+
+/// How the questions of a pair are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// One right after the other.
+    AtOnce,
+    /// The second once the first is answered (`options single-request`).
+    InTurn,
+    /// The same, from another port (`options single-request-reopen`).
+    InTurnReopened,
+}
+
+/// How a look-up ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// With records.
+    Found,
+    /// The name exists, without records of these types.
+    NoData,
+    /// There is no such name.
+    NotFound,
+    /// No server had an answer.
+    TryAgain,
+}
+
+/// A look-up and what it took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lookup {
+    /// The name as it was asked for.
+    pub name: String,
+    /// The name that exists: with its search domain.
+    pub found: Option<String>,
+    /// How it ended.
+    pub ended: Ended,
+    /// The addresses, in the order of the answers.
+    pub addresses: Vec<IpAddr>,
+    /// All of it, ns.
+    pub took_ns: u64,
+    /// Each query, in the order sent; none where /etc/hosts has the name.
+    pub queries: Vec<Query>,
+}
+
+/// What answers the questions of a walk.
+trait Asked {
+    /// The questions to a server, sent at `now_ns` of the walk.
+    fn ask(&mut self, asking: &Step<'_>, now_ns: u64) -> Vec<Query>;
+}
+
+struct Step<'a> {
+    server: SocketAddr,
+    name: &'a str,
+    types: &'a [RecordType],
+    wait: Duration,
+    mode: Mode,
+    transport: Transport,
+}
+
+/// Resolves `name` to addresses as getaddrinfo does where nsswitch.conf has `hosts: files dns`: the
+/// table of this host first, then the servers of `config`. An address is its own answer.
+pub fn look_up(name: &str, config: &Config) -> Lookup {
+    let known = match name.parse() {
+        Ok(address) => vec![address],
+        Err(_) => Hosts::system().addresses(name),
+    };
+    if !known.is_empty() {
+        return Lookup {
+            name: name.to_owned(),
+            found: Some(name.to_owned()),
+            ended: Ended::Found,
+            addresses: known,
+            took_ns: 0,
+            queries: Vec::new(),
+        };
+    }
+    let mut sockets = Sockets { start: Instant::now(), edns_bytes: config.edns_bytes() };
+    Walk::new(config, &[RecordType::A, RecordType::AAAA]).run(name, &mut sockets)
+}
+
+/// What the same look-up would have taken had each server answered as it did in `rounds`, one for
+/// each server of `config`.
+pub fn expect(name: &str, types: &[RecordType], config: &Config, rounds: &[Round]) -> Lookup {
+    Walk::new(config, types).run(name, &mut Known { rounds })
+}
+
+/// Real servers.
+struct Sockets {
+    start: Instant,
+    edns_bytes: Option<u16>,
+}
+
+impl Asked for Sockets {
+    fn ask(&mut self, step: &Step<'_>, _: u64) -> Vec<Query> {
+        let asking = Asking {
+            server: step.server,
+            name: step.name,
+            wait: step.wait,
+            edns_bytes: self.edns_bytes,
+            recurses: true,
+            start: self.start,
+        };
+        match (step.transport, step.mode) {
+            (Transport::Tcp, _) => step.types.iter().map(|&it| asking.over_tcp(it)).collect(),
+            (_, Mode::AtOnce) => asking.at_once(step.types),
+            (_, mode) => asking.in_turn(step.types, mode == Mode::InTurnReopened),
+        }
+    }
+}
+
+/// Answers that are known already.
+struct Known<'a> {
+    rounds: &'a [Round],
+}
+
+impl Asked for Known<'_> {
+    fn ask(&mut self, step: &Step<'_>, now_ns: u64) -> Vec<Query> {
+        let wait_ns = crate::nanoseconds(step.wait);
+        let mut queries: Vec<Query> = Vec::new();
+        let mut sent_ns = now_ns;
+        for &record_type in step.types {
+            let Some(known) = self.answer(step, record_type) else { continue };
+            let mut query = Query { sent_ns, ..known };
+            let left_ns = wait_ns.saturating_sub(sent_ns - now_ns);
+            if query.is_silent() || query.took_ns > left_ns {
+                (query.outcome, query.took_ns) = (Outcome::Timeout, left_ns);
+                query.records.clear();
+            }
+            if step.mode != Mode::AtOnce || step.transport == Transport::Tcp {
+                sent_ns = query.end_ns();
+            }
+            let goes_on = query.is_heard() || step.mode == Mode::AtOnce;
+            queries.push(query);
+            if !goes_on {
+                break;
+            }
+        }
+        queries
+    }
+}
+
+impl Known<'_> {
+    /// What the server answered; one that answers nothing was not asked for each name.
+    fn answer(&self, step: &Step<'_>, record_type: RecordType) -> Option<Query> {
+        let queries = self.rounds.iter().flat_map(|round| &round.queries);
+        let of_type = queries.filter(|it| {
+            it.server == step.server
+                && it.record_type == record_type
+                && it.transport == step.transport
+        });
+        let same = of_type.clone().find(|it| it.name == step.name);
+        let silent = of_type.clone().all(|it| !it.is_heard()).then(|| of_type.clone().next());
+        let known = same.or(silent.flatten())?;
+        Some(Query { name: step.name.to_owned(), ..known.clone() })
+    }
+}
+
+struct Walk<'a> {
+    config: &'a Config,
+    types: &'a [RecordType],
+    mode: Mode,
+    now_ns: u64,
+    queries: Vec<Query>,
+}
+
+/// What the servers said of one name.
+enum Said {
+    Found,
+    NoData,
+    NxDomain,
+    /// All of them failed; the last with SERVFAIL, or a silent or closed port.
+    Failed {
+        is_servfail: bool,
+        is_closed: bool,
+    },
+}
+
+/// What one server said of one name.
+enum Server {
+    Replied,
+    OverTcp,
+    Next { was_closed: bool },
+}
+
+impl<'a> Walk<'a> {
+    fn new(config: &'a Config, types: &'a [RecordType]) -> Walk<'a> {
+        let has = |option| config.resolver.has(option);
+        let mode = match (has("single-request"), has("single-request-reopen")) {
+            (_, true) => Mode::InTurnReopened,
+            (true, false) => Mode::InTurn,
+            _ => Mode::AtOnce,
+        };
+        Walk { config, types, mode, now_ns: 0, queries: Vec::new() }
+    }
+
+    /// Names in turn (`__res_context_search`).
+    fn run(mut self, name: &str, asked: &mut impl Asked) -> Lookup {
+        let (mut found, mut ended) = (None, Ended::NotFound);
+        let candidates = self.config.candidates(name);
+        for (place, candidate) in candidates.iter().enumerate() {
+            let before = self.queries.len();
+            match self.name(candidate, asked) {
+                Said::Found => {
+                    (found, ended) = (Some((candidate.clone(), before)), Ended::Found);
+                    break;
+                }
+                Said::NoData => ended = Ended::NoData,
+                Said::NxDomain => {}
+                Said::Failed { is_servfail, is_closed } => {
+                    // Only a name that was tried as it is first, or SERVFAIL, lets the list go on.
+                    let as_is_first = place == 0 && candidate.len() <= name.len();
+                    ended = Ended::TryAgain;
+                    if is_closed || !(is_servfail || as_is_first) {
+                        break;
+                    }
+                }
+            }
+        }
+        let answers = found.as_ref().map_or(&[][..], |(_, first)| &self.queries[*first..]);
+        let mut addresses = Vec::new();
+        for address in answers.iter().flat_map(Query::addresses) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        Lookup {
+            name: name.to_owned(),
+            found: found.map(|(name, _)| name),
+            ended,
+            addresses,
+            took_ns: self.now_ns,
+            queries: self.queries,
+        }
+    }
+
+    /// One name, in rounds over the servers (`__res_context_send`).
+    fn name(&mut self, name: &str, asked: &mut impl Asked) -> Said {
+        let (mut is_servfail, mut is_closed) = (false, true);
+        let mut over_tcp = false;
+        for _ in 0..self.config.attempts() {
+            for (place, &server) in self.config.servers.iter().enumerate() {
+                let before = self.queries.len();
+                let mut said = Server::OverTcp;
+                if !over_tcp {
+                    said = self.datagrams(name, (place, server), asked);
+                }
+                if matches!(said, Server::OverTcp) {
+                    over_tcp = true;
+                    said = self.stream(name, (place, server), asked);
+                }
+                match said {
+                    Server::Replied => return self.sum_up(before),
+                    Server::Next { was_closed } => is_closed &= was_closed,
+                    Server::OverTcp => {}
+                }
+                let last = self.queries.last().map(|query| &query.outcome);
+                if let Some(Outcome::Failure { rcode }) = last {
+                    is_servfail = rcode == "SERVFAIL";
+                }
+            }
+            // Once it asks over TCP glibc goes round the servers no more.
+            if over_tcp {
+                break;
+            }
+        }
+        Said::Failed { is_servfail, is_closed }
+    }
+
+    fn sum_up(&self, from: usize) -> Said {
+        let queries = &self.queries[from..];
+        if queries.iter().any(|it| !it.records.is_empty()) {
+            Said::Found
+        } else if queries.iter().any(|it| it.outcome == Outcome::NxDomain) {
+            Said::NxDomain
+        } else {
+            Said::NoData
+        }
+    }
+
+    /// One server over UDP (`send_dg`). After a wait in which one of two questions was answered it
+    /// asks the same server again, the second question after the first, and then from another port:
+    /// some servers and filters drop the second of two questions from one port.
+    fn datagrams(
+        &mut self,
+        name: &str,
+        (place, server): (usize, SocketAddr),
+        asked: &mut impl Asked,
+    ) -> Server {
+        loop {
+            let wait = self.config.wait(place);
+            let (types, mode, transport) = (self.types, self.mode, Transport::Udp);
+            let step = Step { server, name, types, wait, mode, transport };
+            let queries = self.step(&step, asked);
+            let is = |of: fn(&Query) -> bool| queries.iter().filter(|it| of(it)).count();
+            if queries.iter().any(|it| it.outcome == Outcome::Truncated) {
+                return Server::OverTcp;
+            }
+            let closed = is(|it| !it.is_heard() && !it.is_silent());
+            let (silent, usable) = (is(Query::is_silent), is(Query::is_usable));
+            let failed = queries.len() - closed - silent - usable;
+            if closed > 0 || queries.is_empty() {
+                return Server::Next { was_closed: true };
+            }
+            if silent > 0 && usable + failed > 0 {
+                self.mode = match self.mode {
+                    Mode::AtOnce => Mode::InTurn,
+                    Mode::InTurn => Mode::InTurnReopened,
+                    Mode::InTurnReopened if usable > 0 => return Server::Replied,
+                    Mode::InTurnReopened => return Server::Next { was_closed: false },
+                };
+                continue;
+            }
+            let replied = silent == 0 && usable > 0;
+            return if replied { Server::Replied } else { Server::Next { was_closed: false } };
+        }
+    }
+
+    /// One server over TCP (`send_vc`).
+    fn stream(
+        &mut self,
+        name: &str,
+        (place, server): (usize, SocketAddr),
+        asked: &mut impl Asked,
+    ) -> Server {
+        let wait = self.config.wait(place);
+        let (types, mode, transport) = (self.types, self.mode, Transport::Tcp);
+        let step = Step { server, name, types, wait, mode, transport };
+        let queries = self.step(&step, asked);
+        let usable = queries.iter().any(Query::is_usable);
+        if usable { Server::Replied } else { Server::Next { was_closed: false } }
+    }
+
+    fn step(&mut self, step: &Step<'_>, asked: &mut impl Asked) -> Vec<Query> {
+        let queries = asked.ask(step, self.now_ns);
+        let end_ns = queries.iter().map(Query::end_ns).max().unwrap_or(0);
+        self.now_ns = self.now_ns.max(end_ns);
+        self.queries.extend(queries.iter().cloned());
+        queries
+    }
+}
+
+/// What is asked for by this name: an address stands for its name in the reverse tree.
+pub(super) fn asked_name(name: &str) -> (String, bool) {
+    match name.parse() {
+        Ok(address) => (reverse_name(address) + ".", true),
+        Err(_) => (name.to_owned(), false),
+    }
+}

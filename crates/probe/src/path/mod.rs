@@ -1,0 +1,281 @@
+//! The way to a target, measured from here: round trips, hops, path MTU, and what one request waits for.
+//!
+//! ```text
+//! target ─► dns::look_up ─► address ─┬─► sender (SYN, datagram, echo) ─► rtt, hops, mtu
+//!                                    └─► request (connect, TLS, HTTP phases)
+//! hops ─► steps: where latency is added          all ─► judge ─► Finding
+//! ```
+//!
+//! Read first: ip(7) (`IP_RECVERR`, `IP_MTU_DISCOVER`), RFC 792 and RFC 4443 (ICMP), RFC 8899 (path MTU
+//! by probes), and B. Augustin et al., "Avoiding traceroute anomalies with Paris traceroute" (2006):
+//! routers choose among equal paths by addresses and ports, so all probes of a path share them.
+
+mod connecting;
+mod hops;
+mod judge;
+mod mtu;
+mod packet;
+mod request;
+mod rtt;
+mod sender;
+mod steps;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::dns::{self, Config, ConfigError, Lookup};
+use crate::target::{Scheme, Target};
+use crate::tls::TlsOptions;
+
+pub use hops::{Hop, HopAddress, Path, PathEnd};
+pub use judge::judge;
+pub use mtu::{Mtu, MtuEnd};
+pub use request::{Phases, RequestError};
+pub use rtt::{Connected, Refusal, RoundTrips};
+pub use steps::{Step, added};
+
+/// What carries a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// A SYN to the target's port.
+    Tcp,
+    /// A datagram to a port where nothing should listen.
+    Udp,
+    /// An echo request.
+    Icmp,
+}
+
+impl Method {
+    /// Its name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Tcp => "TCP",
+            Method::Udp => "UDP",
+            Method::Icmp => "ICMP",
+        }
+    }
+}
+
+/// What is measured, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Round trips of each kind, and probes of each hop.
+    pub count: u32,
+    /// Between two probes of one kind.
+    pub interval: Duration,
+    /// How long an answer is waited for.
+    pub wait: Duration,
+    /// What carries the probes of hops; `None`: SYN where that is permitted, else datagrams.
+    pub method: Option<Method>,
+    /// Hops that are asked at most.
+    pub hops_max: u8,
+    /// Finds the hops.
+    pub hops: bool,
+    /// Finds the path MTU.
+    pub mtu: bool,
+    /// Sends one request, where the target is a URL.
+    pub request: bool,
+    /// How TLS is spoken.
+    pub tls: TlsOptions,
+    /// Only addresses of this family.
+    pub family: Option<Family>,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Something that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// `echo`, `syn`, `hops`, `mtu`, `request`.
+    pub what: &'static str,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The target as it was asked for.
+    pub target: String,
+    /// Its name's look-up.
+    pub lookup: Option<Lookup>,
+    /// The address that was measured.
+    pub address: Option<SocketAddr>,
+    /// ICMP echo.
+    pub echo: Option<RoundTrips>,
+    /// SYN and the answer to it.
+    pub syn: Option<RoundTrips>,
+    /// A connection of the kernel's.
+    pub connect: Option<Connected>,
+    /// Hop by hop.
+    pub path: Option<Path>,
+    /// The hop that adds most of the latency.
+    pub step: Option<Step>,
+    /// The largest packet that passes.
+    pub mtu: Option<Mtu>,
+    /// One request.
+    pub request: Option<Phases>,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+    /// Packets and requests that were sent, the kernel's own not counted.
+    pub packets_sent: u64,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// resolv.conf cannot be read.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// The name leads to no address.
+    #[error("{name} does not resolve: {why}; `tcpwhy dns {name}` shows what each server says")]
+    Unresolved {
+        /// The host.
+        name: String,
+        /// What its look-up came to.
+        why: &'static str,
+    },
+    /// The name has no address of the family asked for.
+    #[error("{name} has no {family} address")]
+    Family {
+        /// The host.
+        name: String,
+        /// `IPv4` or `IPv6`.
+        family: &'static str,
+    },
+    /// No packet can be sent there.
+    #[error("{address} cannot be reached from here: {source}; `ip route get {address}` shows why")]
+    NoRoute {
+        /// The address.
+        address: IpAddr,
+        /// The kernel's refusal.
+        source: std::io::Error,
+    },
+}
+
+/// Measures the way to `target`. `tell` sees the report as it grows; where `stop` is set, what is known
+/// by then comes back.
+///
+/// Packets: at most `count` echo requests, SYNs and connections, `hops_max` × `count` to find hops, 40
+/// for the path MTU, and one request.
+///
+/// # Errors
+/// The name does not resolve, or no packet can be sent to its address.
+pub fn probe(
+    target: &Target,
+    plan: &Plan,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&'static str, &Report),
+) -> Result<Report, ProbeError> {
+    let mut report = Report { target: target.to_string(), ..Report::default() };
+    tell("resolving the name", &report);
+    let address = resolve(target, plan, &mut report)?;
+    let address = SocketAddr::new(address, target.port);
+    sender::source_of(address)
+        .map_err(|source| ProbeError::NoRoute { address: address.ip(), source })?;
+    report.address = Some(address);
+    let stopped = || stop.load(Ordering::Relaxed);
+    let steps: [(&'static str, Measure); 6] = [
+        ("measuring round trips by ICMP echo", rtt::echo),
+        ("measuring round trips by SYN", rtt::syn),
+        ("connecting", rtt::connect),
+        ("finding the hops", hops::find),
+        ("finding the path MTU", mtu::find),
+        ("sending one request", request::send),
+    ];
+    for (words, step) in steps {
+        if stopped() {
+            break;
+        }
+        tell(words, &report);
+        let asked = Asked { target, plan, address, stop };
+        step(&asked, &mut report, &mut |report| tell(words, report));
+    }
+    Ok(report)
+}
+
+/// One thing that is measured, into its place in the report.
+type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
+
+/// What a measurement needs to know.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    target: &'a Target,
+    plan: &'a Plan,
+    address: SocketAddr,
+    stop: &'a AtomicBool,
+}
+
+impl Asked<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until the next probe is due, `interval` after `since`.
+    fn pause(&self, since: Instant) {
+        const STEP: Duration = Duration::from_millis(20);
+        while !self.is_stopped() {
+            let left = self.plan.interval.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(STEP));
+        }
+    }
+}
+
+impl Report {
+    fn skip(&mut self, what: &'static str, why: impl Into<String>) {
+        self.skipped.push(Skipped { what, why: why.into() });
+    }
+}
+
+/// The address that is measured: the first of the look-up, as most clients take it.
+fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, ProbeError> {
+    let name = || target.host.clone();
+    let fits = |it: &&IpAddr| match plan.family {
+        Some(Family::V4) => it.is_ipv4(),
+        Some(Family::V6) => it.is_ipv6(),
+        None => true,
+    };
+    let addresses = match target.address() {
+        Some(address) => vec![address],
+        None => {
+            let lookup = dns::look_up(&target.host, &Config::system()?);
+            let addresses = lookup.addresses.clone();
+            let why = match lookup.ended {
+                dns::Ended::Found => "its records hold no address",
+                dns::Ended::NoData => "it exists and has no address",
+                dns::Ended::NotFound => "there is no such name",
+                dns::Ended::TryAgain => "no name server has an answer",
+            };
+            report.lookup = Some(lookup);
+            if addresses.is_empty() {
+                return Err(ProbeError::Unresolved { name: name(), why });
+            }
+            addresses
+        }
+    };
+    let family = if plan.family == Some(Family::V6) { "IPv6" } else { "IPv4" };
+    let mut fitting = addresses.iter().filter(fits);
+    let reachable =
+        fitting.clone().find(|it| sender::source_of(SocketAddr::new(**it, target.port)).is_ok());
+    let address = reachable.or_else(|| fitting.next()).copied();
+    address.ok_or_else(|| ProbeError::Family { name: name(), family })
+}
+
+/// Whether one request can be sent: a port of which nothing else is known is left alone.
+fn speaks_http(target: &Target) -> bool {
+    target.scheme != Scheme::Tcp
+}

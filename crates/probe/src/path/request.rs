@@ -1,0 +1,248 @@
+//! One request on a connection of its own, and what each part of it took.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConnection;
+use serde::Serialize;
+use tcpwhy_live::sys;
+
+use super::{Asked, Report, speaks_http};
+use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
+use crate::nanoseconds;
+use crate::target::Scheme;
+use crate::tls::{TlsError, client_config, server_name};
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// How long all of it may take.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The parts of a request, in their order; each begins where the one before it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Phases {
+    /// connect(2), ns.
+    pub connect_ns: u64,
+    /// The kernel's round trip of that handshake (`tcpi_rtt`), µs.
+    pub tcpi_rtt_us: Option<u64>,
+    /// The TLS handshake, ns; `None`: plain HTTP, or it was not reached.
+    pub tls_ns: Option<u64>,
+    /// Of it, from the ClientHello to the server's first bytes, ns.
+    pub tls_first_byte_ns: Option<u64>,
+    /// `TLSv1_3` and the like.
+    pub tls_version: Option<String>,
+    /// The cipher suite.
+    pub tls_cipher: Option<String>,
+    /// Handing the request to the kernel, ns.
+    pub sent_ns: Option<u64>,
+    /// From then to the first byte of the answer, ns.
+    pub first_byte_ns: Option<u64>,
+    /// From the first byte to the last, ns.
+    pub rest_ns: Option<u64>,
+    /// All of it, ns.
+    pub total_ns: u64,
+    /// Status code of the answer.
+    pub status: Option<u16>,
+    /// Bytes of the answer, without those of TLS.
+    pub answer_bytes: u64,
+    /// Where a redirect leads; it is not followed.
+    pub location: Option<String>,
+    /// What the server says it is.
+    pub server: Option<String>,
+    /// What went wrong, in a sentence; the parts before it were measured.
+    pub error: Option<String>,
+}
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No connection.
+    #[error("no connection: {0}")]
+    Connect(io::Error),
+    /// TLS cannot be spoken from here.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    /// The handshake failed.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(String),
+    /// The server closed the connection during the handshake.
+    #[error("the server closed the connection during the TLS handshake")]
+    HandshakeClosed,
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Connection(io::Error),
+    /// The answer is none.
+    #[error("{0}")]
+    Answer(#[from] ResponseError),
+    /// Nothing came in time.
+    #[error("{0} within {1} s")]
+    Late(&'static str, u64),
+    /// An answer without end.
+    #[error("the answer is longer than 64 MiB; the rest was not read")]
+    Endless,
+}
+
+/// Sends one GET, into the report.
+pub(super) fn send(asked: &Asked<'_>, report: &mut Report, _: &mut dyn FnMut(&Report)) {
+    if !asked.plan.request || !speaks_http(asked.target) {
+        return;
+    }
+    if report.connect.as_ref().is_some_and(|it| it.established == 0) {
+        return report.skip("request", "no connection could be established");
+    }
+    let mut exchange = Exchange { asked, began: Instant::now(), phases: Phases::default() };
+    if let Err(error) = exchange.run() {
+        exchange.phases.error = Some(error.to_string());
+    }
+    exchange.phases.total_ns = nanoseconds(exchange.began.elapsed());
+    report.packets_sent += 1;
+    report.request = Some(exchange.phases);
+}
+
+struct Exchange<'a> {
+    asked: &'a Asked<'a>,
+    began: Instant,
+    phases: Phases,
+}
+
+impl Exchange<'_> {
+    fn run(&mut self) -> Result<(), RequestError> {
+        let stream = TcpStream::connect_timeout(&self.asked.address, self.asked.plan.wait)
+            .map_err(RequestError::Connect)?;
+        self.phases.connect_ns = nanoseconds(self.began.elapsed());
+        self.phases.tcpi_rtt_us = sys::tcp_info(stream.as_fd()).ok().map(|it| it.tcpi_rtt_us);
+        stream.set_nodelay(true).map_err(RequestError::Connection)?;
+        if self.asked.target.scheme != Scheme::Https {
+            return self.exchange(stream);
+        }
+        let tls = self.handshake(&stream)?;
+        self.exchange(rustls::StreamOwned::new(tls, stream))
+    }
+
+    /// How long may still be waited.
+    fn left(&self, waited_for: &'static str) -> Result<Duration, RequestError> {
+        let left = TIME_MAX.saturating_sub(self.began.elapsed());
+        let late = RequestError::Late(waited_for, TIME_MAX.as_secs());
+        if left.is_zero() { Err(late) } else { Ok(left) }
+    }
+
+    fn handshake(&mut self, mut stream: &TcpStream) -> Result<ClientConnection, RequestError> {
+        let config = client_config(self.asked.plan.tls)?;
+        let name = server_name(&self.asked.target.host)?;
+        let failed = |error: rustls::Error| RequestError::Handshake(error.to_string());
+        let mut tls = ClientConnection::new(config, name).map_err(failed)?;
+        let began = Instant::now();
+        while tls.is_handshaking() {
+            while tls.wants_write() {
+                tls.write_tls(&mut stream).map_err(RequestError::Connection)?;
+            }
+            if !tls.is_handshaking() {
+                break;
+            }
+            let left = self.left("no end of the TLS handshake")?;
+            stream.set_read_timeout(Some(left)).map_err(RequestError::Connection)?;
+            match tls.read_tls(&mut stream) {
+                Ok(0) => return Err(RequestError::HandshakeClosed),
+                Ok(_) => {
+                    let at_ns = nanoseconds(began.elapsed());
+                    self.phases.tls_first_byte_ns.get_or_insert(at_ns);
+                }
+                Err(error) if is_late(&error) => {}
+                Err(error) => return Err(RequestError::Connection(error)),
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The alert that says why is still to be sent.
+                let _ = tls.write_tls(&mut stream);
+                return Err(failed(error));
+            }
+        }
+        while tls.wants_write() {
+            tls.write_tls(&mut stream).map_err(RequestError::Connection)?;
+        }
+        self.phases.tls_ns = Some(nanoseconds(began.elapsed()));
+        self.phases.tls_version = tls.protocol_version().map(|it| format!("{it:?}"));
+        let cipher = tls.negotiated_cipher_suite().map(|it| format!("{:?}", it.suite()));
+        self.phases.tls_cipher = cipher;
+        Ok(tls)
+    }
+
+    fn exchange(&mut self, mut stream: impl Connection) -> Result<(), RequestError> {
+        let mut request = Request::get();
+        request.headers.push(("Connection".into(), "close".into()));
+        let began = Instant::now();
+        let bytes = request.bytes(self.asked.target);
+        stream.write_all(&bytes).and_then(|()| stream.flush()).map_err(RequestError::Connection)?;
+        let sent = Instant::now();
+        self.phases.sent_ns = Some(nanoseconds(sent - began));
+        let mut reader = ResponseReader::new(false);
+        let mut buffer = vec![0; 64 * 1024];
+        let mut first: Option<Instant> = None;
+        let ended = loop {
+            let waited_for =
+                if first.is_some() { "no end of the answer" } else { "no answer to the request" };
+            let left = self.left(waited_for);
+            if first.is_some() && left.is_err() {
+                break left.map(|_| None);
+            }
+            stream.set_timeout(left?).map_err(RequestError::Connection)?;
+            let length = match stream.read(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if is_late(&error) => continue,
+                // TLS without its own end: the bytes decide whether the answer is whole.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
+                Err(error) => break Err(RequestError::Connection(error)),
+            };
+            if length > 0 && first.is_none() {
+                let now = Instant::now();
+                self.phases.first_byte_ns = Some(nanoseconds(now - sent));
+                first = Some(now);
+            }
+            self.phases.answer_bytes += length as u64;
+            if length == 0 {
+                break reader.close().map_err(Into::into);
+            }
+            match reader.push(&buffer[..length]) {
+                Ok(Progress::Complete { response, .. }) => break Ok(Some(response)),
+                Ok(Progress::Incomplete) if self.phases.answer_bytes > ANSWER_BYTES_MAX => {
+                    break Err(RequestError::Endless);
+                }
+                Ok(Progress::Incomplete) => {}
+                Err(error) => break Err(error.into()),
+            }
+        };
+        self.phases.rest_ns = first.map(|first| nanoseconds(first.elapsed()));
+        if let Some(response) = ended? {
+            self.answered(response);
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, response: Response) {
+        self.phases.status = Some(response.status);
+        self.phases.location = response.location;
+        self.phases.server = response.server;
+    }
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// A connection whose reads end in time.
+trait Connection: Read + Write {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(timeout))
+    }
+}
+
+impl Connection for rustls::StreamOwned<ClientConnection, TcpStream> {
+    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.sock.set_read_timeout(Some(timeout))
+    }
+}

@@ -1,0 +1,316 @@
+//! Sends probes with a hop limit, and takes what comes back: answers of the target, and errors of
+//! routers, which Linux queues at the socket that they are about (`IP_RECVERR`). All probes of a sender
+//! have the same addresses and ports.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tcpwhy_live::sys::clock::realtime_ns;
+use tcpwhy_live::sys::datagram::{QueuedError, receive, wait};
+use tcpwhy_live::sys::options::set_int_option;
+
+use super::Method;
+use super::packet::{self, PAYLOAD_BYTES, SynAnswer};
+
+// Options of linux/in.h and linux/in6.h.
+const IPPROTO_IP: i32 = 0;
+const IPPROTO_IPV6: i32 = 41;
+const IP_TTL: i32 = 2;
+const IP_MTU_DISCOVER: i32 = 10;
+const IP_RECVERR: i32 = 11;
+const IPV6_UNICAST_HOPS: i32 = 16;
+const IPV6_MTU_DISCOVER: i32 = 23;
+const IPV6_RECVERR: i32 = 25;
+const IPV6_DONTFRAG: i32 = 62;
+/// Sets the DF bit, and takes no notice of the path MTU that the kernel knows.
+const PMTUDISC_PROBE: i32 = 3;
+const SOL_SOCKET: i32 = 1;
+const SO_TIMESTAMPNS: i32 = 35;
+/// The first port of traceroute(8): where nothing should listen.
+const UDP_PORT: u16 = 33_434;
+const BUFFER_BYTES: usize = 65_536;
+/// Errors about earlier probes that a send may be met with.
+const SEND_TRIES: u32 = 4;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The target accepts connections at the port.
+    Accepted,
+    /// The target refuses them.
+    Refused,
+    /// The target answered an echo request.
+    Echo,
+    /// Nothing listens at the port of the datagram: the target has it.
+    PortClosed,
+    /// The hop limit was used up at this router.
+    Expired,
+    /// The packet is larger than the next link carries; its MTU where the router says so, bytes.
+    TooLarge(u32),
+    /// A router or the target refuses to pass it on.
+    Unreachable {
+        /// Code of the ICMP error.
+        code: u8,
+    },
+}
+
+/// An answer to a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// Which probe; `None` where what came back does not say.
+    pub number: Option<u16>,
+    /// When it came, `CLOCK_REALTIME`, ns.
+    pub at_ns: u64,
+    /// Who sent it; `None`: this host itself.
+    pub from: Option<IpAddr>,
+    /// What it is.
+    pub what: What,
+}
+
+/// A socket that sends probes to one target.
+#[derive(Debug)]
+pub(super) struct Sender {
+    method: Method,
+    socket: Socket,
+    source: SocketAddr,
+    target: SocketAddr,
+    /// Holds the port of SYNs, so that no connection of this host takes it. Nobody listens there: the
+    /// kernel answers each SYN-ACK with a RST, which closes what a SYN has opened.
+    _port: Option<Socket>,
+    /// Of echo requests; `None`: the kernel sets it and passes on what is ours.
+    id: Option<u16>,
+    is_raw: bool,
+    /// The high half of sequence numbers, so that those of another run are not taken for ours.
+    key: u16,
+}
+
+/// The address and port from which this host speaks to `target`; no packet is sent.
+pub(super) fn source_of(target: SocketAddr) -> io::Result<SocketAddr> {
+    let socket = UdpSocket::bind((any(target), 0))?;
+    socket.connect(SocketAddr::new(target.ip(), target.port().max(1)))?;
+    socket.local_addr()
+}
+
+fn any(target: SocketAddr) -> IpAddr {
+    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+impl Sender {
+    /// A sender of this kind.
+    ///
+    /// # Errors
+    /// `PermissionDenied` where the system does not let this user send such packets.
+    pub fn open(method: Method, target: SocketAddr) -> io::Result<Sender> {
+        let domain = Domain::for_address(target);
+        let source = source_of(target)?;
+        let key = (realtime_ns() >> 12) as u16;
+        let sender = match method {
+            Method::Tcp => {
+                let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))?;
+                let port = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+                port.bind(&SocketAddr::new(source.ip(), 0).into())?;
+                let source = port.local_addr()?.as_socket().ok_or(ErrorKind::Unsupported)?;
+                let _port = Some(port);
+                Sender { method, socket, source, target, _port, id: None, is_raw: true, key }
+            }
+            Method::Udp => {
+                let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+                let target = SocketAddr::new(target.ip(), UDP_PORT);
+                Sender { method, socket, source, target, _port: None, id: None, is_raw: false, key }
+            }
+            Method::Icmp => {
+                let protocol = if target.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+                let (socket, is_raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+                    Ok(socket) => (socket, false),
+                    // Outside of net.ipv4.ping_group_range only root may.
+                    Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
+                };
+                let id = is_raw.then_some(key);
+                Sender { method, socket, source, target, _port: None, id, is_raw, key }
+            }
+        };
+        sender.configure()?;
+        Ok(sender)
+    }
+
+    fn configure(&self) -> io::Result<()> {
+        self.socket.set_nonblocking(true)?;
+        let (level, errors) = match self.target {
+            SocketAddr::V4(_) => (IPPROTO_IP, IP_RECVERR),
+            SocketAddr::V6(_) => (IPPROTO_IPV6, IPV6_RECVERR),
+        };
+        set_int_option(self.socket.as_fd(), level, errors, 1)?;
+        set_int_option(self.socket.as_fd(), SOL_SOCKET, SO_TIMESTAMPNS, 1)?;
+        // Raw sockets and those of ICMP have no port of their own.
+        let port = if self.method == Method::Udp { UDP_PORT } else { 0 };
+        self.socket.connect(&SocketAddr::new(self.target.ip(), port).into())
+    }
+
+    /// Has packets sent whole or not at all, whatever path MTU the kernel knows.
+    pub fn forbid_fragments(&self) -> io::Result<()> {
+        match self.target {
+            SocketAddr::V4(_) => self.set(IPPROTO_IP, IP_MTU_DISCOVER, PMTUDISC_PROBE),
+            SocketAddr::V6(_) => {
+                self.set(IPPROTO_IPV6, IPV6_MTU_DISCOVER, PMTUDISC_PROBE)?;
+                self.set(IPPROTO_IPV6, IPV6_DONTFRAG, 1)
+            }
+        }
+    }
+
+    fn set(&self, level: i32, option: i32, value: i32) -> io::Result<()> {
+        set_int_option(self.socket.as_fd(), level, option, value)
+    }
+
+    /// Sends probe `number`, which lives for `hops` hops, or as long as any packet, and says when, by
+    /// `CLOCK_REALTIME`, ns.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` where it is larger than the link of this host; the kernel's other refusals.
+    pub fn send(&self, number: u16, hops: Option<u8>, payload_bytes: usize) -> io::Result<u64> {
+        let (level, limit) = match self.target {
+            SocketAddr::V4(_) => (IPPROTO_IP, IP_TTL),
+            SocketAddr::V6(_) => (IPPROTO_IPV6, IPV6_UNICAST_HOPS),
+        };
+        // -1 is the system's own limit.
+        self.set(level, limit, hops.map_or(-1, i32::from))?;
+        let bytes = match self.method {
+            Method::Tcp => packet::syn(self.source, self.target, self.seq(number)),
+            Method::Udp => packet::datagram(number, payload_bytes),
+            Method::Icmp => {
+                let id = self.id.unwrap_or(0);
+                packet::echo_request(self.target.ip(), id, number, payload_bytes)
+            }
+        };
+        let mut tries = 0;
+        loop {
+            let at_ns = realtime_ns();
+            match self.socket.send(&bytes) {
+                Ok(_) => return Ok(at_ns),
+                // An error about an earlier probe is handed over at the next call.
+                Err(error) if is_earlier(&error) && tries < SEND_TRIES => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The same with the usual payload.
+    pub fn probe(&self, number: u16, hops: Option<u8>) -> io::Result<u64> {
+        self.send(number, hops, PAYLOAD_BYTES)
+    }
+
+    fn seq(&self, number: u16) -> u32 {
+        u32::from(self.key) << 16 | u32::from(number)
+    }
+
+    /// Waits at most `timeout` for something to arrive.
+    pub fn wait(&self, timeout: Duration) {
+        let timeout_ms = timeout.as_nanos().div_ceil(1_000_000).min(60_000) as i32;
+        // A signal ends the wait, as an arrival does.
+        let _ = wait(self.socket.as_fd(), timeout_ms);
+    }
+
+    /// All that has arrived.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        let mut all = Vec::new();
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let socket = self.socket.as_fd();
+        while let Ok(received) = receive(socket, &mut buffer, true) {
+            let at_ns = received.stamp_ns.unwrap_or_else(realtime_ns);
+            let quoted = &buffer[..received.length];
+            all.extend(received.error.and_then(|error| self.error(&error, quoted, at_ns)));
+        }
+        loop {
+            match receive(socket, &mut buffer, false) {
+                Ok(received) => {
+                    let at_ns = received.stamp_ns.unwrap_or_else(realtime_ns);
+                    all.extend(self.answer(&buffer[..received.length], at_ns));
+                }
+                Err(error) if is_earlier(&error) => {}
+                Err(_) => return all,
+            }
+        }
+    }
+
+    fn answer(&self, packet: &[u8], at_ns: u64) -> Option<Arrival> {
+        let from = Some(self.target.ip());
+        let (number, what) = match self.method {
+            Method::Tcp => {
+                let ends = (self.source, self.target);
+                let (seq, answer) = packet::syn_answer(packet, ends)?;
+                let what = match answer {
+                    SynAnswer::Accepted => What::Accepted,
+                    SynAnswer::Refused => What::Refused,
+                };
+                (Some(self.number(seq)?), what)
+            }
+            // Something listens there after all.
+            Method::Udp => (packet::quoted_datagram(packet), What::PortClosed),
+            Method::Icmp => {
+                let is_whole = self.is_raw && self.target.is_ipv4();
+                let message = if is_whole { packet::behind_ipv4(packet)? } else { packet };
+                let (id, number) = packet::echo_reply(message, self.target.ip())?;
+                if self.id.is_some_and(|own| own != id) {
+                    return None;
+                }
+                (Some(number), What::Echo)
+            }
+        };
+        Some(Arrival { number, at_ns, from, what })
+    }
+
+    fn number(&self, seq: u32) -> Option<u16> {
+        ((seq >> 16) as u16 == self.key).then_some(seq as u16)
+    }
+
+    fn error(&self, error: &QueuedError, quoted: &[u8], at_ns: u64) -> Option<Arrival> {
+        let number = match self.method {
+            Method::Tcp => Some(packet::quoted_seq(quoted).and_then(|seq| self.number(seq))?),
+            Method::Udp => packet::quoted_datagram(quoted),
+            Method::Icmp => {
+                let (id, number) = packet::quoted_echo(quoted)?;
+                if self.id.is_some_and(|own| own != id) {
+                    return None;
+                }
+                Some(number)
+            }
+        };
+        let what = what(error, self.target.is_ipv4());
+        Some(Arrival { number, at_ns, from: error.offender, what })
+    }
+
+    /// The address and port of the probes.
+    pub fn source(&self) -> SocketAddr {
+        self.source
+    }
+}
+
+/// What an ICMP error says (RFC 792, RFC 4443 §3).
+pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
+    const EMSGSIZE: i32 = 90;
+    let (expired, unreachable, port) = if is_v4 { (11, 3, 3) } else { (3, 1, 4) };
+    if error.errno == EMSGSIZE {
+        What::TooLarge(error.info)
+    } else if error.kind == expired {
+        What::Expired
+    } else if error.kind == unreachable && error.code == port {
+        What::PortClosed
+    } else {
+        What::Unreachable { code: error.code }
+    }
+}
+
+/// Errors that an ICMP message about an earlier probe leaves at the socket.
+fn is_earlier(error: &io::Error) -> bool {
+    const EPROTO: i32 = 71;
+    const EMSGSIZE: i32 = 90;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::PermissionDenied
+    ) || matches!(error.raw_os_error(), Some(EPROTO | EMSGSIZE))
+}

@@ -1,0 +1,85 @@
+//! Where latency is added: the hop at which the least round trip steps up and stays.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::hops::Path;
+
+/// A step below this is not told from chance, ns.
+const STEP_NS_MIN: u64 = 200_000;
+/// A step that is a smaller share of the whole round trip is none that matters.
+const STEP_SHARE_MIN: f64 = 0.2;
+
+/// A hop behind which everything takes longer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// The hop, from 1.
+    pub hop: u8,
+    /// Its address.
+    pub address: Option<IpAddr>,
+    /// The last hop before it that answered; 0 is this host.
+    pub after_hop: u8,
+    /// By how much, ns.
+    pub added_ns: u64,
+    /// That over the round trip to the last hop that answers.
+    pub share: f64,
+}
+
+/// The largest step of the least round trips; `None`: they rise evenly, or hardly at all. A router may
+/// answer late, because it answers when it has time; only what stays behind it is the path's.
+pub fn added(path: &Path) -> Option<Step> {
+    let answered: Vec<(u8, Option<IpAddr>, u64)> = path
+        .hops
+        .iter()
+        .filter_map(|hop| Some((hop.hop, hop.addresses.first().map(|it| it.address), hop.min_ns?)))
+        .collect();
+    let stays = |from: usize| answered[from..].iter().map(|(.., min_ns)| *min_ns).min();
+    let whole_ns = answered.last()?.2.max(1);
+    let mut largest: Option<Step> = None;
+    let (mut before_ns, mut after_hop) = (0, 0);
+    for (index, &(hop, address, _)) in answered.iter().enumerate() {
+        let ns = stays(index)?;
+        let added_ns = ns.saturating_sub(before_ns);
+        if largest.is_none_or(|it| added_ns > it.added_ns) {
+            let share = (added_ns as f64 / whole_ns as f64).min(1.0);
+            largest = Some(Step { hop, address, after_hop, added_ns, share });
+        }
+        (before_ns, after_hop) = (ns, hop);
+    }
+    largest.filter(|it| it.added_ns >= STEP_NS_MIN && it.share >= STEP_SHARE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hops::{Hop, Path};
+    use super::*;
+
+    fn path(mins_us: &[Option<u64>]) -> Path {
+        let hop = |(index, us): (usize, &Option<u64>)| Hop {
+            hop: index as u8 + 1,
+            min_ns: us.map(|us| us * 1_000),
+            ..Hop::default()
+        };
+        Path { hops: mins_us.iter().enumerate().map(hop).collect(), ..Path::default() }
+    }
+
+    #[test]
+    fn a_step_that_stays_is_found() {
+        let step = added(&path(&[Some(300), Some(400), None, Some(9_000), Some(9_100)])).unwrap();
+        assert_eq!((step.hop, step.after_hop, step.added_ns), (4, 2, 8_600_000));
+    }
+
+    #[test]
+    fn a_router_that_answers_late_adds_nothing() {
+        let step = added(&path(&[Some(300), Some(20_000), Some(400), Some(5_000)])).unwrap();
+        assert_eq!((step.hop, step.added_ns), (4, 4_600_000));
+    }
+
+    #[test]
+    fn short_paths_have_no_step() {
+        assert_eq!(added(&path(&[Some(30), Some(50), Some(80)])), None);
+        assert_eq!(added(&path(&[None, None])), None);
+        assert_eq!(added(&path(&[])), None);
+    }
+}
