@@ -160,7 +160,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "explain",
     "doctor",
     "lab",

@@ -4,6 +4,7 @@
 //! target ─► http (requests, responses) ─► measurements ─► tcpwhy-core (evidence)
 //! ```
 
+#[cfg(target_os = "linux")]
 pub mod dns;
 #[cfg(target_os = "linux")]
 pub mod experiment;

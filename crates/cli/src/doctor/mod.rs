@@ -8,7 +8,9 @@
 mod args;
 mod asked;
 mod error;
+mod loads;
 mod local;
+mod names;
 mod steps;
 mod tap;
 mod text;
@@ -19,6 +21,7 @@ pub use error::DoctorError;
 use crate::error::Error;
 use crate::{output, terminal};
 use asked::{Asked, CONNECTIONS, Layers, REQUESTS};
+use loads::Loaded;
 use serde::Serialize;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -30,7 +33,7 @@ use steps::{Step, Steps};
 use tap::{Tap, Tapped};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::{Experiment, sentence, weigh};
-use tcpwhy_core::report::{Report, json, units::duration};
+use tcpwhy_core::report::{Finding, Report, json, units::duration};
 use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
@@ -63,6 +66,7 @@ struct Walk<'a> {
     address: String,
     requests: u64,
     layers: Layers,
+    loads: Vec<Loaded>,
     verdict: String,
     steps: &'a [Step],
 }
@@ -74,18 +78,21 @@ struct Walk<'a> {
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
-    let (addresses, lookup_ns) = resolve(&target, &mut steps)?;
+    let (addresses, lookup_ns, named) = resolve(&target, &mut steps)?;
     let subject = subject(asked_for, target, addresses[0])?;
     let kinds = asked_for.experiments();
-    steps.announce(&announcement(&subject, &kinds));
+    steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
     let began = Instant::now();
     let asked = Asked::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
+    let loads = loads::run(asked_for, &asked, &subject, &mut steps);
     let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
-    let requests = asked.sent + experiments.iter().map(|it| it.requests).sum::<u64>();
-    let (report, packets) = diagnose(&asked, experiments, tapped, &subject, &mut steps);
+    let loaded = loads.iter().map(|it| it.requests).sum::<u64>();
+    let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
+    let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject, &mut steps);
+    names::add(&mut report, named);
     let verdict = text::verdict(&report, &asked, &subject);
     let beside = Beside {
         doctor: Walk {
@@ -93,6 +100,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
             address: subject.server.to_string(),
             requests,
             layers: asked.layers(),
+            loads,
             verdict: verdict.clone(),
             steps: steps.taken(),
         },
@@ -111,11 +119,15 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     })
 }
 
-/// The target's addresses, those that the system prefers first, and how long that took, ns.
-fn resolve(target: &Target, steps: &mut Steps) -> Result<(Vec<SocketAddr>, u64), DoctorError> {
+/// The target's addresses, those that the system prefers first, how long that took, ns, and what is wrong
+/// with its name servers.
+fn resolve(
+    target: &Target,
+    steps: &mut Steps,
+) -> Result<(Vec<SocketAddr>, u64, Vec<Finding>), DoctorError> {
     if let Some(address) = target.address() {
         steps.skipped("name", format!("{address} is an address"));
-        return Ok((vec![SocketAddr::new(address, target.port)], 0));
+        return Ok((vec![SocketAddr::new(address, target.port)], 0, Vec::new()));
     }
     let began = Instant::now();
     let unresolved = |source| DoctorError::Unresolved { host: target.host.clone(), source };
@@ -127,7 +139,7 @@ fn resolve(target: &Target, steps: &mut Steps) -> Result<(Vec<SocketAddr>, u64),
     }
     let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
     steps.done("name", began, format!("{} is {}", target.host, shown.join(", ")));
-    Ok((addresses, lookup_ns))
+    Ok((addresses, lookup_ns, names::examine(&target.host, lookup_ns, steps)))
 }
 
 fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject, DoctorError> {
@@ -149,7 +161,7 @@ fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject
 }
 
 /// What is going to be sent, at most.
-fn announcement(subject: &Subject, kinds: &[Kind]) -> String {
+fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
     let at = subject.server;
     if subject.target.scheme == Scheme::Tcp {
         return format!("{at} is connected to {CONNECTIONS} times; no request is known to ask it");
@@ -157,7 +169,8 @@ fn announcement(subject: &Subject, kinds: &[Kind]) -> String {
     let alone = (CONNECTIONS * REQUESTS) as u64;
     let more: u64 = kinds.iter().map(|it| 1 + PAIRS_MAX * it.requests_of_pair()).sum();
     let method = &subject.request.method;
-    format!("{at} is sent up to {alone} {method} requests alone, and up to {more} in experiments")
+    let load = if loads { loads::announcement() } else { String::new() };
+    format!("{at} is sent up to {alone} {method} requests alone, up to {more} in experiments{load}")
 }
 
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {

@@ -2,6 +2,7 @@
 
 use super::Walk;
 use super::asked::{Asked, Layers};
+use super::loads;
 use std::io::ErrorKind;
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::sentence;
@@ -43,6 +44,11 @@ fn rest(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String 
     if asked.is_answered() {
         page.line(&look.paint(Paint::Bold, "where the time of a request goes, medians"));
         layers(&mut page, &walk.layers);
+    }
+    if !walk.loads.is_empty() {
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "many requests at a time"));
+        walk.loads.iter().for_each(|it| page.item(&loads::words(it)));
     }
     if !report.experiments.is_empty() {
         page.gap();

@@ -9,7 +9,6 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::process::{ExitCode, Stdio};
 use tcpwhy_core::cause::Cause;
-use tcpwhy_lab::params::Params;
 use tcpwhy_lab::run::visited;
 use tcpwhy_lab::verify::params_of;
 use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
@@ -141,10 +140,7 @@ fn visit(
     variant: Variant,
 ) -> Result<Vec<Judged>, Error> {
     let params = params_of(task, task.seed)?;
-    let visitor = {
-        let params = params.clone();
-        move |stage: &Stage| [true, false].map(|is_root| ask(stage, active, &params, is_root))
-    };
+    let visitor = move |stage: &Stage| [true, false].map(|is_root| ask(stage, active, is_root));
     let said = visited(task.case, &params, task.seed, variant, visitor)?;
     let mut judged = Vec::new();
     for (report, user) in said.into_iter().zip(["root", "nobody"]) {
@@ -175,7 +171,7 @@ fn is_fault(id: &str) -> bool {
 }
 
 /// The report of `tcpwhy URL` in the client's namespace.
-fn ask(stage: &Stage, active: &Active, params: &Params, is_root: bool) -> Result<Value, Error> {
+fn ask(stage: &Stage, active: &Active, is_root: bool) -> Result<Value, Error> {
     let own = std::env::current_exe().map_err(Error::Keep)?;
     let mut command = match is_root {
         true => stage.client.command(&own.to_string_lossy()),
@@ -187,9 +183,14 @@ fn ask(stage: &Stage, active: &Active, params: &Params, is_root: bool) -> Result
     };
     let (path, options) = active.words.split_first().unwrap_or((&"/", &[]));
     let server = std::net::SocketAddr::new(stage.server_addr, 8080);
-    command.args(["doctor", &format!("http://{server}{path}"), "--json", "--no-progress"]);
+    command.args([
+        "doctor",
+        &format!("http://{server}{path}"),
+        "--json",
+        "--no-load",
+        "--no-progress",
+    ]);
     command.args(options).current_dir("/");
-    let _ = params;
     let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
     let said = String::from_utf8_lossy(&output.stderr);
     serde_json::from_slice(&output.stdout).map_err(|_| {
