@@ -45,6 +45,10 @@ const EXIT_UNEXAMINED: u8 = 2;
 const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
 /// Most pairs of one experiment: eight that agree suffice, twenty with three exceptions.
 const PAIRS_MAX: u64 = 24;
+/// Where requests take this long, ns, so many pairs wait at the same time: four clients disturb nobody who
+/// answers that slowly.
+const LONG_NS: u64 = 20_000_000;
+const PAIRS_AT_ONCE: usize = 4;
 /// The least effect that counts, ns, and as a part of a request: what is smaller nobody notices.
 const FLOOR_NS: u64 = 1_000_000;
 const FLOOR_PART: u64 = 10;
@@ -246,7 +250,9 @@ fn experiments(
         let began = Instant::now();
         let floor_ns = FLOOR_NS.max(asked.layers().request_ns / FLOOR_PART);
         let until = began + EXPERIMENT_LASTS;
-        let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns };
+        let is_long = asked.layers().request_ns >= LONG_NS;
+        let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
+        let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns, at_once };
         match make(kind, subject, other, &bounds, &mut coin) {
             Ok(experiment) => {
                 steps.done(kind.name(), began, sentence(&experiment));

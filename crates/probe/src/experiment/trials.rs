@@ -1,5 +1,6 @@
 //! Pairs of trials in random order, until they show something or may not go on.
 
+use std::thread;
 use std::time::Instant;
 
 use super::connection::{Connection, ExchangeError, Settings, Subject};
@@ -14,6 +15,8 @@ pub struct Bounds {
     pub until: Instant,
     /// The least effect that counts, ns.
     pub floor_ns: u64,
+    /// Pairs under way at the same time; more than one where requests take long, so that they wait together.
+    pub at_once: usize,
 }
 
 /// Which side of the comparison a trial is on.
@@ -55,31 +58,53 @@ impl Pairs {
     pub fn make(
         bounds: &Bounds,
         coin: &mut Coin,
-        mut trial: impl FnMut(Arm) -> Result<Trial, ExchangeError>,
+        trial: impl Fn(Arm) -> Result<Trial, ExchangeError> + Sync,
     ) -> Result<Pairs, ExchangeError> {
         let mut pairs = Pairs::default();
-        while pairs.differences.count() < bounds.pairs_max && Instant::now() < bounds.until {
-            let order = match coin.toss() {
-                true => [Arm::Usual, Arm::Changed],
-                false => [Arm::Changed, Arm::Usual],
-            };
-            for arm in order {
-                let done = trial(arm)?;
-                pairs.requests += done.requests;
-                match arm {
-                    Arm::Usual => pairs.usual_ns.push(done.ns),
-                    Arm::Changed => pairs.changed_ns.push(done.ns),
-                }
-            }
-            let last = |of: &[u64]| of.last().map_or(0, |&it| it.min(i64::MAX as u64) as i64);
-            pairs.differences.push(last(&pairs.usual_ns) - last(&pairs.changed_ns));
-            let floor_ns = i64::try_from(bounds.floor_ns).unwrap_or(i64::MAX);
-            if pairs.differences.shown(floor_ns) != Shown::NotYet {
-                break;
+        let floor_ns = i64::try_from(bounds.floor_ns).unwrap_or(i64::MAX);
+        while pairs.differences.shown(floor_ns) == Shown::NotYet
+            && pairs.differences.count() < bounds.pairs_max
+            && Instant::now() < bounds.until
+        {
+            let tosses: Vec<bool> = (0..bounds.at_once.max(1)).map(|_| coin.toss()).collect();
+            let both = |usual_first| pair(usual_first, &trial);
+            let made: Vec<_> = thread::scope(|scope| {
+                let both = &both;
+                let running: Vec<_> =
+                    tosses.into_iter().map(|toss| scope.spawn(move || both(toss))).collect();
+                let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
+                joined
+                    .map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                    .collect()
+            });
+            for pair in made {
+                let [usual, changed] = pair?;
+                pairs.add(usual, changed);
             }
         }
         Ok(pairs)
     }
+
+    /// Takes the next pair.
+    pub fn add(&mut self, usual: Trial, changed: Trial) {
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        self.requests += usual.requests + changed.requests;
+        self.usual_ns.push(usual.ns);
+        self.changed_ns.push(changed.ns);
+        self.differences.push(signed(usual.ns) - signed(changed.ns));
+    }
+}
+
+/// Both trials of a pair, one after the other; the one without the change first in the result.
+fn pair(
+    usual_first: bool,
+    trial: &impl Fn(Arm) -> Result<Trial, ExchangeError>,
+) -> Result<[Trial; 2], ExchangeError> {
+    if usual_first {
+        return Ok([trial(Arm::Usual)?, trial(Arm::Changed)?]);
+    }
+    let changed = trial(Arm::Changed)?;
+    Ok([trial(Arm::Usual)?, changed])
 }
 
 /// Asks `requests` times on a new connection: the median latency of all but the first `skipped`, ns.
