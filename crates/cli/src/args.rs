@@ -84,6 +84,9 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::treat::EXAMPLES)]
     Treat(Box<crate::treat::Treat>),
+    /// Sends HTTP requests, measures, and says what made the slow ones slow
+    #[command(after_help = crate::load::EXAMPLES, arg_required_else_help = true)]
+    Load(Box<crate::load::Load>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

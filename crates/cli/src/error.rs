@@ -142,6 +142,14 @@ pub enum Error {
         "{address}: metrics cannot be served there; name an address of this machine and a free port"
     )]
     Metrics { address: std::net::SocketAddr, source: io::Error },
+    #[error("{0}")]
+    Load(#[source] tcpwhy_probe::load::PlanError),
+    #[error(
+        "{host} cannot be resolved; check the name, or say where it is: --resolve {host}:ADDRESS"
+    )]
+    Resolve { host: String, source: io::Error },
+    #[error("{host} has no {version} address; try without -4 and -6")]
+    NoAddress { host: String, version: &'static str },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -149,7 +157,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "explain",
     "lab",
     "compare",
@@ -158,6 +166,7 @@ const COMMANDS: [&str; 10] = [
     "drops",
     "host",
     "treat",
+    "load",
     "help",
     "completions",
 ];

@@ -11,6 +11,7 @@ mod explain;
 mod host;
 #[cfg(target_os = "linux")]
 mod lab;
+mod load;
 mod nothing_left;
 mod one_of;
 mod output;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Some(Command::Drops(arguments)) => drops::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Treat(arguments)) => treat::run(&arguments),
+        Some(Command::Load(arguments)) => load::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),
