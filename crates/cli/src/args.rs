@@ -94,6 +94,9 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::dns::EXAMPLES, arg_required_else_help = true)]
     Dns(Box<crate::dns::Dns>),
+    /// Sends HTTP requests, measures, and says what made the slow ones slow
+    #[command(after_help = crate::load::EXAMPLES, arg_required_else_help = true)]
+    Load(Box<crate::load::Load>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

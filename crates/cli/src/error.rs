@@ -153,6 +153,14 @@ pub enum Error {
         "no query can be sent to {server}: {why}; name a server that can be reached: --server ADDR"
     )]
     DnsUnsent { server: std::net::SocketAddr, why: String },
+    #[error("{0}")]
+    Load(#[source] tcpwhy_probe::load::PlanError),
+    #[error(
+        "{host} cannot be resolved; check the name, or say where it is: --resolve {host}:ADDRESS"
+    )]
+    Resolve { host: String, source: io::Error },
+    #[error("{host} has no {version} address; try without -4 and -6")]
+    NoAddress { host: String, version: &'static str },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -160,7 +168,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "explain",
     "doctor",
     "lab",
@@ -171,6 +179,7 @@ const COMMANDS: [&str; 12] = [
     "host",
     "treat",
     "dns",
+    "load",
     "help",
     "completions",
 ];

@@ -15,6 +15,7 @@ mod explain;
 mod host;
 #[cfg(target_os = "linux")]
 mod lab;
+mod load;
 mod nothing_left;
 mod one_of;
 mod output;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Some(Command::Treat(arguments)) => treat::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Dns(arguments)) => dns::run(&arguments),
+        Some(Command::Load(arguments)) => load::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -1,0 +1,211 @@
+//! `tcpwhy load`: sends requests, measures, and says what made the slow ones slow.
+
+mod args;
+#[cfg(target_os = "linux")]
+mod explain;
+mod json;
+#[cfg(target_os = "linux")]
+mod own_sockets;
+mod text;
+
+pub use args::{EXAMPLES, Load};
+
+use crate::error::Error;
+use crate::{output, terminal};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::report::Report;
+use tcpwhy_probe::load::{self, Outcome, Pace, Plan, PlanError};
+use tcpwhy_probe::tls::TlsOptions;
+
+/// Nothing was answered.
+const EXIT_FAILED: u8 = 2;
+
+/// What is known beside the measurement.
+#[derive(Default)]
+pub struct Explained {
+    /// The diagnosis of the load's own packets; `None` where none were captured.
+    pub report: Option<Report>,
+    /// Packets that the capture lost.
+    pub dropped_packets: u64,
+    /// What the kernel says of the load's own sockets, where packets could not be captured.
+    pub sockets: Option<Sockets>,
+    /// What could not be told, and what it takes to be told.
+    pub note: Option<String>,
+}
+
+/// The kernel's view of the load's sockets (`TCP_INFO`), over all readings.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Sockets {
+    /// Readings of a socket.
+    pub samples: u64,
+    /// Least round trip, ns.
+    pub rtt_min_ns: u64,
+    /// Mean of the smoothed round trips, ns.
+    pub rtt_ns: u64,
+    /// Segments that this side sent again, of the sockets that were read last.
+    pub total_retrans: u64,
+    /// Share of the time with data to send in which the server's window held it back.
+    pub rwnd_limited_share: f64,
+    /// The same of the own send buffer.
+    pub sndbuf_limited_share: f64,
+}
+
+/// Sends the load and prints what it measured; the exit status says whether there are faults.
+///
+/// # Errors
+/// The target does not resolve, or the load cannot begin.
+pub fn run(asked: &Load) -> Result<ExitCode, Error> {
+    let plan = plan(asked)?;
+    let stop = terminal::interruptible();
+    let explaining = Explaining::begin(asked, &plan);
+    let mut bar = Bar::new(asked);
+    let outcome = load::run(&plan, stop, |running| bar.tell(running));
+    drop(bar);
+    let explained = explaining.end();
+    let outcome = outcome?;
+    if asked.json {
+        output::print(&json::render(&plan, &outcome, &explained)?)?;
+    } else {
+        let look = terminal::look(&asked.display, asked.all);
+        output::print(&text::render(&plan, &outcome, &explained, &look))?;
+    }
+    Ok(exit(&outcome, &explained))
+}
+
+fn exit(outcome: &Outcome, explained: &Explained) -> ExitCode {
+    if outcome.requests == 0 {
+        return ExitCode::from(EXIT_FAILED);
+    }
+    let findings = explained.report.iter().flat_map(|it| &it.findings);
+    let has_faults = findings.map(|it| it.cause.class()).any(|it| it == Class::Fault);
+    ExitCode::from(u8::from(has_faults))
+}
+
+fn plan(asked: &Load) -> Result<Plan, Error> {
+    let body = match asked.body.as_deref() {
+        None => Vec::new(),
+        Some(words) => match words.strip_prefix('@') {
+            None => words.as_bytes().to_vec(),
+            Some(path) => std::fs::read(path)
+                .map_err(|source| Error::Open { path: path.to_owned(), source })?,
+        },
+    };
+    let addresses = addresses(asked)?;
+    Ok(Plan {
+        request: asked.request(body),
+        connections: asked.connections as usize,
+        threads: asked.threads.map(usize::from),
+        duration: asked.duration(),
+        requests: asked.requests,
+        warmup: Duration::from_nanos(asked.warmup),
+        timeout: Duration::from_nanos(asked.timeout),
+        pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
+        new_connections: asked.new_connections,
+        tls: TlsOptions { insecure: asked.insecure, resume: true },
+        ..Plan::new(asked.url.clone(), addresses)
+    })
+}
+
+/// Where to connect to, of the IP version that was asked for.
+fn addresses(asked: &Load) -> Result<Vec<SocketAddr>, Error> {
+    let url = &asked.url;
+    let named = asked.resolve.iter().find(|(host, _)| host.eq_ignore_ascii_case(&url.host));
+    let found: Vec<SocketAddr> = match named {
+        Some((_, address)) => vec![SocketAddr::new(*address, url.port)],
+        None => (url.host.as_str(), url.port)
+            .to_socket_addrs()
+            .map_err(|source| Error::Resolve { host: url.host.clone(), source })?
+            .collect(),
+    };
+    let is_wanted = |it: &SocketAddr| match it {
+        SocketAddr::V4(_) => !asked.ipv6,
+        SocketAddr::V6(_) => !asked.ipv4,
+    };
+    let wanted: Vec<SocketAddr> = found.into_iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        let version = if asked.ipv6 { "IPv6" } else { "IPv4" };
+        return Err(Error::NoAddress { host: url.host.clone(), version });
+    }
+    Ok(wanted)
+}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Error {
+        Error::Load(error)
+    }
+}
+
+/// Looks for causes while the load runs.
+struct Explaining {
+    #[cfg(target_os = "linux")]
+    by: Option<explain::Explainer>,
+    note: Option<String>,
+}
+
+impl Explaining {
+    #[cfg(target_os = "linux")]
+    fn begin(asked: &Load, plan: &Plan) -> Explaining {
+        if asked.no_explain {
+            return Explaining { by: None, note: None };
+        }
+        let (by, note) = explain::Explainer::begin(&plan.addresses);
+        Explaining { by: Some(by), note }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn end(self) -> Explained {
+        let explained = self.by.map(explain::Explainer::end).unwrap_or_default();
+        Explained { note: explained.note.or(self.note), ..explained }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn begin(asked: &Load, _: &Plan) -> Explaining {
+        let note = "causes are named on Linux only, where packets can be captured meanwhile";
+        Explaining { note: (!asked.no_explain).then(|| note.to_owned()) }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn end(self) -> Explained {
+        Explained { note: self.note, ..Explained::default() }
+    }
+}
+
+/// How far it is, on standard error, for people who wait at a terminal.
+#[cfg(target_os = "linux")]
+struct Bar(crate::progress::Waiting);
+
+#[cfg(target_os = "linux")]
+impl Bar {
+    fn new(asked: &Load) -> Bar {
+        Bar(crate::progress::Waiting::new(!asked.display.no_progress))
+    }
+
+    fn tell(&mut self, running: &load::Running) {
+        use tcpwhy_core::report::units::{count, counted};
+        let per_second = running.answered as f64 / running.elapsed.as_secs_f64().max(1e-3);
+        let mut text = format!(
+            "{}, {}/s",
+            counted(running.answered, "request", "requests"),
+            count(per_second as u64)
+        );
+        if running.failed > 0 {
+            text += &format!(", {}", counted(running.failed, "failure", "failures"));
+        }
+        self.0.tell(&format!("{text} (Ctrl-C: what is known)"));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Bar;
+
+#[cfg(not(target_os = "linux"))]
+impl Bar {
+    fn new(_: &Load) -> Bar {
+        Bar
+    }
+
+    fn tell(&mut self, _: &load::Running) {}
+}

@@ -1,0 +1,280 @@
+//! A load as text: why the slow requests were slow, then the numbers, then the proof.
+
+use super::{Explained, Sockets};
+use tcpwhy_core::cause::Class;
+use tcpwhy_core::report::units::{bytes, count, counted, duration, printable, share};
+use tcpwhy_core::report::{Finding, Glyphs, Look, Page, Paint, Phrases, Report, text};
+use tcpwhy_probe::load::{Outcome, Pace, Plan, Times};
+
+/// Findings shown in full.
+const FINDINGS_MAX: usize = 3;
+/// Seconds that the time series shows; of a longer load several share a column.
+const COLUMNS_MAX: usize = 60;
+/// A finding explains the slow requests where they would take so much less without it.
+const EXPLAINS: f64 = 0.5;
+
+/// All of it.
+pub fn render(plan: &Plan, outcome: &Outcome, explained: &Explained, look: &Look) -> String {
+    let mut page = Page::new(look);
+    verdict(&mut page, plan, outcome, explained);
+    page.gap();
+    header(&mut page, plan, outcome);
+    if outcome.requests > 0 {
+        numbers(&mut page, outcome);
+    }
+    errors(&mut page, outcome);
+    beside(&mut page, plan, outcome);
+    if let Some(sockets) = &explained.sockets {
+        page.labelled("sockets", &of_sockets(sockets));
+    }
+    if let Some(note) = &explained.note {
+        page.warning(note);
+    }
+    let mut text = page.finish();
+    if let Some(report) = explained.report.as_ref().filter(|it| !it.findings.is_empty()) {
+        text.push('\n');
+        text += &text::diagnosis(report, look, if look.all { usize::MAX } else { FINDINGS_MAX });
+        text += &sample(report, explained, look);
+    }
+    text
+}
+
+/// The answer: why the slow requests were slow, and what to do.
+fn verdict(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome, explained: &Explained) {
+    if outcome.requests == 0 {
+        return page.paragraph(Some(Paint::Fault), &nothing(plan, outcome), 0);
+    }
+    let p99_ns = outcome.latency.quantile_ns(0.99);
+    let p99 = format!("p99 is {}", duration(p99_ns));
+    let report = explained.report.as_ref();
+    if let Some((finding, part)) = report.and_then(explains) {
+        let phrases = Phrases::of(finding);
+        let (headline, part) = (&phrases.headline, share(part));
+        let text = format!("{p99}. {headline}: {part} of the time of the slow requests.");
+        page.paragraph(Some(paint(finding)), &text, 0);
+        if let Some(fix) = phrases.fixes.first() {
+            page.labelled("do", &format!("{}: {}", fix.place, fix.change));
+        }
+    } else {
+        let faults = report.into_iter().flat_map(|it| &it.findings).map(|it| it.cause.class());
+        let text = match (report, faults.into_iter().find(|it| *it == Class::Fault)) {
+            (None, _) => format!("{p99}."),
+            (Some(_), Some(_)) => {
+                format!("{p99}; no single cause explains it, the faults are below.")
+            }
+            (Some(report), None) if report.totals.exchanges == 0 => {
+                format!("{p99}; no whole exchange was captured.")
+            }
+            (Some(report), None) => format!("{p99}, and no fault was found{}.", owners(report)),
+        };
+        page.paragraph(Some(Paint::Bold), &text, 0);
+    }
+    if outcome.not_sent() > 0 {
+        page.warning(&format!(
+            "{} of {} planned requests could not be sent, because all connections were waiting for \
+             answers: the rate is more than is answered",
+            count(outcome.not_sent()),
+            count(outcome.planned)
+        ));
+    }
+}
+
+/// Why there is no answer at all.
+fn nothing(plan: &Plan, outcome: &Outcome) -> String {
+    let first = outcome.errors.iter().max_by_key(|(_, count)| **count).map(|(kind, _)| kind);
+    let address = outcome.address.map_or_else(String::new, |it| format!(" ({it})"));
+    match first {
+        None => format!("{}{address} answered no request.", plan.target),
+        Some(kind) => {
+            let sample = outcome.samples.get(kind).map_or("", String::as_str);
+            let words = kind.words();
+            format!("{}{address} answered no request: {words}: {}.", plan.target, printable(sample))
+        }
+    }
+}
+
+/// The finding that has most of the slow requests' time, and the part that it has: what p99 would lose
+/// without it.
+fn explains(report: &Report) -> Option<(&Finding, f64)> {
+    let part = |finding: &Finding| {
+        let (now, then) = (finding.latency.p99_ns, finding.counterfactual.p99_ns);
+        if finding.lost_ns == 0 { 0.0 } else { 1.0 - then as f64 / now.max(1) as f64 }
+    };
+    let parts = report.findings.iter().map(|it| (it, part(it)));
+    parts.filter(|(_, part)| *part >= EXPLAINS).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn paint(finding: &Finding) -> Paint {
+    if finding.cause.class() == Class::Fault { Paint::Fault } else { Paint::Cost }
+}
+
+/// Who had the time, where nothing is wrong.
+fn owners(report: &Report) -> String {
+    let mut owners: Vec<_> = report.ledger.iter().collect();
+    owners.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let wall_ns = report.totals.wall_ns.max(1);
+    let parts = owners
+        .iter()
+        .take(2)
+        .map(|(owner, ns)| format!("{} {}", owner.id(), share(*ns as f64 / wall_ns as f64)));
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() { String::new() } else { format!("; time by owner: {}", parts.join(", ")) }
+}
+
+fn header(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
+    let pace = match plan.pace {
+        Pace::Closed => "closed loop".to_owned(),
+        Pace::PerSecond(rate) => format!("open loop, {rate}/s"),
+    };
+    let mut facts = vec![
+        counted(plan.connections as u64, "connection", "connections"),
+        counted(outcome.threads as u64, "thread", "threads"),
+        duration(outcome.elapsed_ns),
+        pace,
+    ];
+    if plan.new_connections {
+        facts.push("a connection for each request".into());
+    }
+    if outcome.interrupted {
+        facts.push("interrupted".into());
+    }
+    page.line(&page.look.paint(Paint::Bold, &printable(&plan.target.to_string())));
+    page.paragraph(None, &facts.join(" · "), 2);
+}
+
+fn numbers(page: &mut Page<'_>, outcome: &Outcome) {
+    let seconds = outcome.elapsed_ns.max(1) as f64 / 1e9;
+    let per_second = outcome.requests_per_second();
+    let shown =
+        if per_second < 100.0 { format!("{per_second:.1}") } else { count(per_second as u64) };
+    page.labelled(
+        "requests",
+        &format!(
+            "{} · {shown}/s · {}/s",
+            count(outcome.requests),
+            bytes((outcome.bytes as f64 / seconds) as u64)
+        ),
+    );
+    let latency = &outcome.latency;
+    let quantiles = [
+        ("p50", 0.5),
+        ("p75", 0.75),
+        ("p90", 0.9),
+        ("p99", 0.99),
+        ("p99.9", 0.999),
+        ("p99.99", 0.9999),
+    ];
+    let mut items: Vec<String> = quantiles
+        .iter()
+        .map(|(name, q)| format!("{name} {}", duration(latency.quantile_ns(*q))))
+        .collect();
+    items.push(format!("max {}", duration(latency.max_ns())));
+    page.listed("latency", &items);
+    brief(page, "first byte", &outcome.first_byte, None);
+    brief(page, "connect", &outcome.connect, None);
+    let resumed = format!("{} resumed", count(outcome.tls_resumed));
+    brief(page, "TLS", &outcome.tls, Some(resumed));
+    page.labelled("by second", &series(outcome, page.look));
+}
+
+fn brief(page: &mut Page<'_>, label: &str, times: &Times, more: Option<String>) {
+    if times.count() == 0 {
+        return;
+    }
+    let mut items = vec![
+        format!("p50 {}", duration(times.quantile_ns(0.5))),
+        format!("p99 {}", duration(times.quantile_ns(0.99))),
+        format!("max {}", duration(times.max_ns())),
+        format!("{} of them", count(times.count())),
+    ];
+    items.extend(more);
+    page.listed(label, &items);
+}
+
+/// Requests by second as bars, and the least and the most.
+fn series(outcome: &Outcome, look: &Look) -> String {
+    // The last second is rarely a whole one.
+    let whole = (outcome.elapsed_ns / 1_000_000_000).max(1) as usize;
+    let seconds = &outcome.seconds[..outcome.seconds.len().min(whole)];
+    let group = seconds.len().div_ceil(COLUMNS_MAX).max(1);
+    let mean = |part: &[tcpwhy_probe::load::Second]| {
+        part.iter().map(|it| it.requests).sum::<u64>() / part.len().max(1) as u64
+    };
+    let columns: Vec<u64> = seconds.chunks(group).map(mean).collect();
+    let (least, most) = (columns.iter().min(), columns.iter().max());
+    let (least, most) = (least.copied().unwrap_or(0), most.copied().unwrap_or(0));
+    let bars: Vec<char> = match look.glyphs {
+        Glyphs::Unicode => "▁▂▃▄▅▆▇█".chars().collect(),
+        Glyphs::Ascii => "_.-:=+*#".chars().collect(),
+    };
+    let bar = |it: &u64| bars[(it * (bars.len() as u64 - 1)).div_ceil(most.max(1)) as usize];
+    let line: String = columns.iter().map(bar).collect();
+    let from = if least == most { String::new() } else { format!("{} to ", count(least)) };
+    format!("{line} {from}{}/s", count(most))
+}
+
+fn errors(page: &mut Page<'_>, outcome: &Outcome) {
+    for (index, (kind, number)) in outcome.errors.iter().enumerate() {
+        let sample = outcome.samples.get(kind).map_or("", String::as_str);
+        let why = if kind.is_status() { String::new() } else { format!(": {}", printable(sample)) };
+        let text = format!("{} {}{why}", count(*number), kind.words());
+        page.labelled(if index == 0 { "errors" } else { "" }, &text);
+    }
+}
+
+/// What a reader has to know of the answers.
+fn beside(page: &mut Page<'_>, plan: &Plan, outcome: &Outcome) {
+    let redirects: u64 = outcome.statuses.range(300..400).map(|(_, count)| count).sum();
+    if redirects > 0 {
+        let to = outcome.location.as_deref().map(printable);
+        let to = to.map_or_else(String::new, |to| format!(" to {to}"));
+        let all = counted(redirects, "answer redirects", "answers redirect");
+        page.warning(&format!("{all}{to}; redirects are not followed"));
+    }
+    if outcome.unanswered > 0 && plan.pace != Pace::Closed {
+        let waiting = counted(outcome.unanswered, "request was", "requests were");
+        page.warning(&format!("{waiting} still unanswered at the end, and not counted as latency"));
+    }
+}
+
+fn of_sockets(sockets: &Sockets) -> String {
+    let mut text = format!(
+        "round trip {} on average, {} at least; {}",
+        duration(sockets.rtt_ns),
+        duration(sockets.rtt_min_ns),
+        counted(sockets.total_retrans, "segment sent again", "segments sent again")
+    );
+    for (part, by) in [
+        (sockets.rwnd_limited_share, "the server's receive window"),
+        (sockets.sndbuf_limited_share, "the own send buffer"),
+    ] {
+        if part >= 0.01 {
+            text += &format!("; {} of the sending time held back by {by}", share(part));
+        }
+    }
+    text
+}
+
+/// What the findings stand on, where that is not all of the load.
+fn sample(report: &Report, explained: &Explained, look: &Look) -> String {
+    let sampled = report.watched.map_or(1.0, |it| it.sampled_share);
+    let mut page = Page::new(look);
+    page.gap();
+    let mut text = String::new();
+    if sampled < 0.995 {
+        let exchanges = counted(report.totals.exchanges, "exchange", "exchanges");
+        text = format!(
+            "The causes are of {exchanges}, {} of the load: capturing less takes less of it.",
+            share(sampled)
+        );
+    }
+    if explained.dropped_packets > 0 {
+        let packets = counted(explained.dropped_packets, "packet was", "packets were");
+        text += &format!(" {packets} lost by the capture.");
+    }
+    if !text.is_empty() {
+        page.line("");
+        page.paragraph(Some(Paint::Dim), text.trim_start(), 0);
+    }
+    page.finish()
+}
