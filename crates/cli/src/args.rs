@@ -88,6 +88,10 @@ pub enum Command {
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::dns::EXAMPLES, arg_required_else_help = true)]
     Dns(Box<crate::dns::Dns>),
+    /// Measures the way to a server: round trips, hops, path MTU, TLS and HTTP phases
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::probe::EXAMPLES, arg_required_else_help = true)]
+    Probe(Box<crate::probe::Probe>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

@@ -150,6 +150,9 @@ pub enum Error {
         "no query can be sent to {server}: {why}; name a server that can be reached: --server ADDR"
     )]
     DnsUnsent { server: std::net::SocketAddr, why: String },
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    Probe(#[from] tcpwhy_probe::path::ProbeError),
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -157,7 +160,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "explain",
     "lab",
     "compare",
@@ -167,6 +170,7 @@ const COMMANDS: [&str; 11] = [
     "host",
     "treat",
     "dns",
+    "probe",
     "help",
     "completions",
 ];

@@ -16,6 +16,8 @@ mod lab;
 mod nothing_left;
 mod one_of;
 mod output;
+#[cfg(target_os = "linux")]
+mod probe;
 mod progress;
 mod sandbox;
 #[cfg(target_os = "linux")]
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         Some(Command::Treat(arguments)) => treat::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Dns(arguments)) => dns::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),
