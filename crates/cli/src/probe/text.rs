@@ -165,10 +165,13 @@ fn hops(path: &Path, page: &mut Page<'_>) {
     path.hops.iter().for_each(|it| hop(it, page));
     let end = match path.end {
         PathEnd::Reached => String::new(),
-        PathEnd::Silent => {
-            let after = path.hops.last().map_or(0, |it| it.hop);
-            format!("Nothing behind hop {after} answers: filtered, or the target is silent.")
-        }
+        PathEnd::Silent => match path.hops.last() {
+            Some(last) => {
+                let hop = last.hop;
+                format!("Nothing behind hop {hop} answers: filtered, or the target is silent.")
+            }
+            None => "No hop answers: filtered on the way out of this host, or soon after.".into(),
+        },
         PathEnd::Unreachable { by, code } => {
             let by = by.map_or_else(|| "A router".to_owned(), |it| it.to_string());
             format!("{by} refuses to pass packets on (ICMP destination unreachable, code {code}).")
@@ -224,7 +227,9 @@ fn added(report: &Report, path: &Path, page: &mut Page<'_>) {
             "from hop {hop} on each hop that answers loses probes: the loss is on the path there"
         );
         page.labelled("loss", &text);
-    } else if path.hops.iter().any(|it| it.received > 0 && it.received < it.sent) {
+    } else if path.end == PathEnd::Reached
+        && path.hops.iter().any(|it| it.received > 0 && it.received < it.sent)
+    {
         page.labelled(
             "loss",
             "none that goes on to the target: a router that answers now and then limits its ICMP",
