@@ -97,6 +97,10 @@ pub enum Command {
     /// Sends HTTP requests, measures, and says what made the slow ones slow
     #[command(after_help = crate::load::EXAMPLES, arg_required_else_help = true)]
     Load(Box<crate::load::Load>),
+    /// Measures the way to a server: round trips, hops, path MTU, TLS and HTTP phases
+    #[cfg(target_os = "linux")]
+    #[command(after_help = crate::probe::EXAMPLES, arg_required_else_help = true)]
+    Probe(Box<crate::probe::Probe>),
     /// Prints this help, that of a command, or the manual of a cause
     Help {
         /// A command, or a cause

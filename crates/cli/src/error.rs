@@ -161,6 +161,9 @@ pub enum Error {
     Resolve { host: String, source: io::Error },
     #[error("{host} has no {version} address; try without -4 and -6")]
     NoAddress { host: String, version: &'static str },
+    #[cfg(target_os = "linux")]
+    #[error("{0}")]
+    Probe(#[from] tcpwhy_probe::path::ProbeError),
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -168,7 +171,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "explain",
     "doctor",
     "lab",
@@ -180,6 +183,7 @@ const COMMANDS: [&str; 13] = [
     "treat",
     "dns",
     "load",
+    "probe",
     "help",
     "completions",
 ];

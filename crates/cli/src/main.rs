@@ -19,6 +19,8 @@ mod load;
 mod nothing_left;
 mod one_of;
 mod output;
+#[cfg(target_os = "linux")]
+mod probe;
 mod progress;
 mod sandbox;
 #[cfg(target_os = "linux")]
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(Command::Dns(arguments)) => dns::run(&arguments),
         Some(Command::Load(arguments)) => load::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

@@ -5,11 +5,11 @@ mod screen;
 mod text;
 
 pub use args::{Drops, EXAMPLES};
+pub use screen::Screen;
 
 use crate::error::Error;
 use crate::progress::Waiting;
 use crate::{output, terminal};
-use screen::Screen;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

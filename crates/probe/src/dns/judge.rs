@@ -66,7 +66,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn new(&self, cause: Cause, server: SocketAddr, role: Role, lost_ns: u64) -> Finding {
+    fn finding(&self, cause: Cause, server: SocketAddr, role: Role, lost_ns: u64) -> Finding {
         let mut finding = Finding::of_cause(cause, Culprit { role, endpoint: server.into() });
         let took_ns = self.expected.took_ns.max(lost_ns).max(1);
         finding.lost_ns = lost_ns;
@@ -115,17 +115,15 @@ impl Case<'_> {
             Some(only) if types.len() == 1 && heard > 0 => Some(only.clone()),
             _ => None,
         };
-        let always = only.is_some()
-            && queries().all(|it| it.is_heard() || Some(it.record_type.to_string()) == only)
-            && !queries().any(|it| it.is_heard() && Some(it.record_type.to_string()) == only);
+        let is_only = |it: &Query| only.as_ref() == Some(&it.record_type.to_string());
+        // All of that type, and nothing else.
+        let always = queries().all(|it| it.is_heard() != is_only(it));
         let alone_answers = at.alone.iter().any(Query::is_heard);
         let local = at.server.ip().is_loopback();
-        let role = match (heard > 0 && !(always && !alone_answers), local) {
-            (true, false) => Role::Network,
-            _ => Role::Resolver,
-        };
+        let answers_now_and_then = heard > 0 && (!always || alone_answers);
+        let role = if answers_now_and_then && !local { Role::Network } else { Role::Resolver };
         let lost_ns = self.waited_ns(at.server, |it| !it.is_heard());
-        let mut finding = self.new(Cause::DnsTimeout, at.server, role, lost_ns);
+        let mut finding = self.finding(Cause::DnsTimeout, at.server, role, lost_ns);
         finding.confidence = if silent > 1 { 0.95 } else { 0.6 };
         let fact = |finding: &mut Finding, name, value| finding.facts.push((name, value));
         fact(&mut finding, "silent", Fact::Count(silent));
@@ -188,7 +186,7 @@ impl Case<'_> {
         let rcode = failure(failures.first()?)?;
         let fails = |it: &Query| failure(it).is_some();
         let lost_ns = self.waited_ns(at.server, fails);
-        let mut finding = self.new(Cause::DnsFailure, at.server, Role::Resolver, lost_ns);
+        let mut finding = self.finding(Cause::DnsFailure, at.server, Role::Resolver, lost_ns);
         finding.facts.push(("count", Fact::Count(failures.len() as u64)));
         finding.facts.push(("rcode", Fact::Text(rcode.clone())));
         let mut times: Vec<u64> = failures.iter().map(|it| it.took_ns).collect();
@@ -221,7 +219,7 @@ impl Case<'_> {
             return None;
         }
         let lost_ns = taken_ns - rtt_ns.min(taken_ns);
-        let mut finding = self.new(Cause::DnsSlow, at.server, Role::Resolver, lost_ns);
+        let mut finding = self.finding(Cause::DnsSlow, at.server, Role::Resolver, lost_ns);
         finding.facts.push(("answer_p50_ns", Fact::Ns(taken_ns)));
         finding.facts.push(("count", Fact::Count(1)));
         if at.rtt_ns.is_some() {
@@ -264,7 +262,7 @@ impl Case<'_> {
             return None;
         }
         let local = SocketAddr::new(local_address(hit.server)?, 0);
-        let mut finding = self.new(Cause::DnsSearch, local, Role::Client, lost_ns);
+        let mut finding = self.finding(Cause::DnsSearch, local, Role::Client, lost_ns);
         finding.facts.push(("tries_per_name", Fact::Count(names.len() as u64)));
         finding.facts.push(("extra_ns", Fact::Ns(lost_ns)));
         not(&mut finding, Cause::DnsFailure, "nxdomain");
@@ -293,7 +291,8 @@ impl Case<'_> {
         }
         let wait_ns = self.config.resolver.longest_wait_s() * 1_000_000_000;
         let lost_ns = if self.is_reverse() { self.expected.took_ns } else { wait_ns };
-        let mut finding = self.new(Cause::ReverseDnsTimeout, first.server, Role::Resolver, lost_ns);
+        let mut finding =
+            self.finding(Cause::ReverseDnsTimeout, first.server, Role::Resolver, lost_ns);
         let silent = asked.iter().filter(|it| it.is_silent()).count() as u64;
         finding.facts.push(("count", Fact::Count(silent)));
         finding.facts.push(("timeout_ns", Fact::Ns(first.took_ns)));

@@ -20,6 +20,11 @@ mod survey;
 mod trace;
 mod walk;
 
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
 pub use ask::{Outcome, Query, Transport, ask, ask_tcp};
 pub use config::{Config, ConfigError};
 pub use hosts::Hosts;

@@ -43,6 +43,9 @@ pub struct Trace {
     pub took_ns: u64,
 }
 
+/// Servers of a zone: the name, unless it is a root, and the address.
+type Servers = Vec<(Option<String>, SocketAddr)>;
+
 struct Tracer<'a> {
     roots: &'a [SocketAddr],
     wait: Duration,
@@ -72,8 +75,7 @@ impl Tracer<'_> {
     ) -> Result<Vec<IpAddr>, String> {
         let mut name = name.to_owned();
         let mut zone = ".".to_owned();
-        let mut servers: Vec<(Option<String>, SocketAddr)> =
-            self.roots.iter().map(|&root| (None, root)).collect();
+        let mut servers: Servers = self.roots.iter().map(|&root| (None, root)).collect();
         let mut server_address_ns = 0;
         loop {
             self.budget = self.budget.checked_sub(1).ok_or("it leads on for more than 24 steps")?;
@@ -144,10 +146,7 @@ impl Tracer<'_> {
     }
 
     /// The addresses of the servers of a zone: IPv4 first, since more hosts have it.
-    fn servers(
-        &mut self,
-        referral: &Referral,
-    ) -> Result<(Vec<(Option<String>, SocketAddr)>, u64), String> {
+    fn servers(&mut self, referral: &Referral) -> Result<(Servers, u64), String> {
         let mut servers: Vec<_> = referral
             .servers
             .iter()

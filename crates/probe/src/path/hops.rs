@@ -80,8 +80,8 @@ pub struct Path {
     /// How far they came.
     #[serde(flatten)]
     pub end: PathEnd,
-    /// The first hop that loses probes and behind which every hop that answers does; loss that does not
-    /// go on behind a hop is that router's limit on ICMP, and not the path's.
+    /// The first hop that loses probes and behind which every hop that answers does, the target as well;
+    /// loss that does not go on behind a hop is that router's limit on ICMP, and not the path's.
     pub loses_from: Option<u8>,
 }
 
@@ -204,7 +204,7 @@ impl Search<'_> {
     fn last(&self) -> u8 {
         let ends = [self.reached, self.refused_at];
         let end = ends.into_iter().flatten().min();
-        end.unwrap_or_else(|| self.path.hops.len() as u8)
+        end.unwrap_or(self.path.hops.len() as u8)
     }
 
     /// Goes on hop by hop until the target answers, a router refuses, or nobody has for a while.
@@ -336,7 +336,7 @@ impl Search<'_> {
                 (hop.min_ns, hop.p50_ns, hop.max_ns) = (Some(min), Some(p50), Some(max));
             }
         }
-        path.loses_from = loses_from(&path.hops);
+        path.loses_from = loses_from(&path.hops).filter(|_| self.reached.is_some());
         report.path = Some(path);
     }
 }

@@ -1,0 +1,156 @@
+//! `tcpwhy dns` beside getaddrinfo of this system, with name servers in a network namespace. Without
+//! root these tests are skipped and say so; what needs dnsmasq is skipped where it is not installed.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+use tcpwhy_lab::dns::{AAAA, Behaviour, NameServer, command, dnsmasq};
+use tcpwhy_lab::error::LabError;
+use tcpwhy_lab::netns::Netns;
+
+const NAME: &str = "db.lab";
+
+fn address() -> IpAddr {
+    [192, 0, 2, 7].into()
+}
+
+/// A namespace with name servers at 127.0.0.1, 127.0.0.2, … and a resolv.conf that lists them.
+struct Place {
+    netns: Netns,
+    _servers: Vec<NameServer>,
+    resolv_conf: PathBuf,
+}
+
+impl Place {
+    /// `None`: not root, and the test is skipped.
+    fn new(test: &str, servers: Vec<Behaviour>, options: &str) -> Option<Place> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: network namespaces need root");
+            return None;
+        }
+        let netns = Netns::create("client").expect("a namespace");
+        let mut text = format!("options timeout:1 attempts:2\n{options}\n");
+        let start = |(index, behaviour)| {
+            let at: IpAddr = [127, 0, 0, index as u8 + 1].into();
+            text += &format!("nameserver {at}\n");
+            NameServer::start(&netns, at, behaviour).expect("a name server")
+        };
+        let servers: Vec<NameServer> = servers.into_iter().enumerate().map(start).collect();
+        let name = format!("tcpwhy-test-{}-{test}", std::process::id());
+        let resolv_conf = std::env::temp_dir().join(name);
+        std::fs::write(&resolv_conf, text).expect("a file");
+        Some(Place { netns, _servers: servers, resolv_conf })
+    }
+
+    /// `tcpwhy dns` with that file in the place of /etc/resolv.conf: exit status and report.
+    fn dns(&self, more: &[&str]) -> (Option<i32>, Value) {
+        let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
+        read(&command.args(["dns", "--json"]).args(more).output().expect("it runs"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.resolv_conf);
+    }
+}
+
+fn read(out: &Output) -> (Option<i32>, Value) {
+    let report: Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&out.stderr)));
+    let schema = include_str!("../../../docs/dns.schema.json");
+    let schema = serde_json::from_str(schema).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a valid schema");
+    let errors: Vec<_> = validator.iter_errors(&report).map(|it| it.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    (out.status.code(), report)
+}
+
+/// Seconds, rounded.
+fn seconds(ns: &Value) -> u64 {
+    (ns.as_u64().expect("a time") + 500_000_000) / 1_000_000_000
+}
+
+#[test]
+fn what_getaddrinfo_waits_is_foreseen() {
+    let healthy = || Behaviour::healthy(NAME, address());
+    let without_aaaa = Behaviour { ignores: vec![AAAA], ..healthy() };
+    let failing = Behaviour { fails: true, ..healthy() };
+    for (test, servers, options, waits_s, causes) in [
+        ("healthy", vec![healthy()], "", 0, vec![]),
+        ("dead", vec![Behaviour::dead(), healthy()], "", 1, vec!["dns_timeout"]),
+        ("without_aaaa", vec![without_aaaa.clone()], "", 3, vec!["dns_timeout"]),
+        ("in_turn", vec![without_aaaa], "options single-request", 2, vec!["dns_timeout"]),
+        ("failing", vec![failing, healthy()], "", 0, vec!["dns_failure"]),
+    ] {
+        let Some(place) = Place::new(test, servers, options) else { return };
+        let (status, report) = place.dns(&[NAME, "--count", "2"]);
+        let found = report["findings"].as_array().expect("findings");
+        // The reverse zone of these servers is empty, and they say so.
+        let found: Vec<_> = found.iter().map(|it| it["cause"].as_str().expect("a cause")).collect();
+        assert_eq!(found, causes, "{test}");
+        assert_eq!(status, Some(i32::from(!causes.is_empty())), "{test}");
+        assert_eq!(seconds(&report["expected"]["took_ns"]), waits_s, "{test}: expected");
+        assert_eq!(seconds(&report["getaddrinfo"]["took_ns"]), waits_s, "{test}: glibc's own");
+        assert_eq!(report["getaddrinfo"]["addresses"][0], address().to_string(), "{test}");
+    }
+}
+
+#[test]
+fn the_search_list_is_walked_as_glibc_does() {
+    let delay = Duration::from_millis(100);
+    let server = Behaviour { delay, ..Behaviour::healthy(NAME, address()) };
+    let options = "search a.lab b.lab\noptions ndots:3";
+    let Some(place) = Place::new("search", vec![server], options) else { return };
+    let (status, report) = place.dns(&[NAME, "--count", "2"]);
+    assert_eq!(status, Some(1));
+    let causes = report["findings"].as_array().expect("findings");
+    assert!(causes.iter().any(|it| it["cause"] == "dns_search"), "{causes:?}");
+    // Three names, each a round trip.
+    let waited_ns = report["getaddrinfo"]["took_ns"].as_u64().expect("a time");
+    let expected_ns = report["expected_again"]["took_ns"].as_u64().expect("a time");
+    assert!(expected_ns >= 300_000_000, "{expected_ns}");
+    assert!(waited_ns.abs_diff(expected_ns) < 100_000_000, "{waited_ns} {expected_ns}");
+}
+
+#[test]
+fn a_cache_before_a_slow_server_shows_itself() {
+    let delay = Duration::from_millis(200);
+    let slow = Behaviour { delay, ..Behaviour::healthy(NAME, address()) };
+    let Some(place) = Place::new("cache", vec![slow], "") else { return };
+    let cache: IpAddr = [127, 0, 0, 9].into();
+    let options = ["--server=127.0.0.1".to_owned(), "--cache-size=100".to_owned()];
+    let _dnsmasq = match dnsmasq(&place.netns, cache, &options) {
+        Err(LabError::Missing { .. }) => {
+            println!("skipped: dnsmasq is not installed");
+            return;
+        }
+        started => started.expect("dnsmasq"),
+    };
+    let (status, report) = place.dns(&[NAME, "--server", "127.0.0.9", "--server", "127.0.0.1"]);
+    let servers = report["servers"].as_array().expect("servers");
+    assert_eq!(servers[0]["cache"], "filled", "{report}");
+    assert_eq!(servers[1]["cache"], "not_shown", "{report}");
+    assert_eq!(report["getaddrinfo"], Value::Null, "it asks those of resolv.conf alone");
+    // The cache is the first server: what is slow behind it costs one look-up, once.
+    assert_eq!(status, Some(0), "{}", report["findings"]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_in_a_sentence() {
+    for (words, said) in [
+        (&["dns", "a..b"][..], "is no name"),
+        (&["dns", "db.lab", "--type", "nonsense"], "no such type"),
+        (&["dns", "db.lab", "--server", "dns.lab"], "write the address"),
+        (&["dns", "db.lab", "--resolv-conf", "/nowhere/resolv.conf"], "cannot be read"),
+        (&["dns", "db.lab", "--trace"], "--root"),
+    ] {
+        let out = Command::new(env!("CARGO_BIN_EXE_tcpwhy")).args(words).output().expect("it runs");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{words:?}");
+        assert!(stderr.contains(said), "{words:?}: {stderr}");
+    }
+}

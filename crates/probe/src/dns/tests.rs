@@ -1,0 +1,220 @@
+//! Whole look-ups against real servers on loopback.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use hickory_proto::op::ResponseCode;
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::report::Phrases;
+
+use super::fake::{Behaviour, Fake};
+use super::*;
+
+const PAIR: [RecordType; 2] = [RecordType::A, RecordType::AAAA];
+
+fn healthy() -> Behaviour {
+    Behaviour { names: vec!["db.lab"], ..Behaviour::default() }
+}
+
+/// Options of a second's timeout, so that tests are short.
+fn config(options: &str, servers: &[&Fake]) -> Config {
+    let servers = servers.iter().map(|it| it.at).collect();
+    Config::of(&format!("options timeout:1 attempts:2\n{options}")).with_servers(servers)
+}
+
+/// A port at which a socket takes questions and nobody reads them.
+fn silent() -> (UdpSocket, std::net::SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    (socket, at)
+}
+
+fn seconds(ns: u64) -> u64 {
+    (ns + 500_000_000) / 1_000_000_000
+}
+
+/// The causes with their culprits' roles, and the look-up that is expected.
+fn diagnosis(name: &str, config: &Config) -> (Vec<(Cause, Role)>, Lookup, Survey) {
+    let survey = survey(name, &PAIR, config, 2);
+    let expected = expect(name, &PAIR, config, &survey.first());
+    let judged = judge(config, &survey, &expected);
+    for judged in &judged {
+        let phrases = Phrases::of(&judged.finding);
+        assert!(!phrases.headline.contains('{') && !phrases.what.is_empty(), "{phrases:?}");
+        assert!(!phrases.fixes.is_empty() && !judged.evidence.is_empty());
+    }
+    let causes = judged.iter().map(|it| (it.finding.cause, it.finding.culprit.role)).collect();
+    (causes, expected, survey)
+}
+
+#[test]
+fn a_healthy_server_has_no_finding() {
+    let server = Fake::start(healthy());
+    let (causes, expected, survey) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!(causes, []);
+    assert_eq!(expected.addresses, ["192.0.2.7".parse::<std::net::IpAddr>().unwrap()]);
+    assert!(expected.took_ns < 500_000_000, "{}", expected.took_ns);
+    assert_eq!(u64::from(server.questions()), survey.sent(), "no question more than announced");
+}
+
+#[test]
+fn a_silent_first_server_costs_its_timeout() {
+    let (_kept, silent) = silent();
+    let server = Fake::start(healthy());
+    let mut config = config("", &[&server]);
+    config.servers.insert(0, silent);
+    let (causes, expected, survey) = diagnosis("db.lab", &config);
+    assert_eq!(causes, [(Cause::DnsTimeout, Role::Resolver)]);
+    assert_eq!(seconds(expected.took_ns), 1);
+    assert_eq!(survey.servers[0].rounds.len(), 2);
+    let real = look_up("db.lab", &config);
+    assert_eq!((seconds(real.took_ns), real.addresses), (1, expected.addresses), "as it is walked");
+}
+
+#[test]
+fn a_closed_port_is_passed_over_at_once() {
+    let closed = silent().1;
+    let server = Fake::start(healthy());
+    let mut config = config("", &[&server]);
+    config.servers.insert(0, closed);
+    let (causes, expected, _) = diagnosis("db.lab", &config);
+    assert_eq!(causes, [(Cause::DnsTimeout, Role::Resolver)]);
+    assert_eq!((seconds(expected.took_ns), expected.ended), (0, Ended::Found));
+}
+
+#[test]
+fn a_type_that_is_never_answered_costs_three_timeouts() {
+    let ignores = vec![RecordType::AAAA];
+    let server = Fake::start(Behaviour { ignores, ..healthy() });
+    let config = config("", &[&server]);
+    let (causes, expected, survey) = diagnosis("db.lab", &config);
+    assert_eq!(causes, [(Cause::DnsTimeout, Role::Resolver)]);
+    // Together, one after the other, and from another port: `send_dg` of glibc.
+    assert_eq!((seconds(expected.took_ns), expected.ended), (3, Ended::Found));
+    assert!(survey.servers[0].alone.iter().all(Query::is_silent));
+    let real = look_up("db.lab", &config);
+    assert_eq!(seconds(real.took_ns), 3);
+}
+
+#[test]
+fn the_second_of_a_pair_that_gets_lost_is_the_networks() {
+    let ignores_in_pairs = Some(RecordType::AAAA);
+    let server = Fake::start(Behaviour { ignores_in_pairs, ..healthy() });
+    let config = config("", &[&server]);
+    let survey = survey("db.lab", &PAIR, &config, 2);
+    assert!(survey.servers[0].alone.iter().all(Query::is_heard), "alone it is answered");
+    let expected = expect("db.lab", &PAIR, &config, &survey.first());
+    let judged = judge(&config, &survey, &expected);
+    assert_eq!(judged[0].finding.cause, Cause::DnsTimeout);
+    assert!(judged[0].finding.facts.iter().any(|(name, _)| *name == "pairs"));
+    // It drops what follows from the same port: only from another port both are answered.
+    assert_eq!(seconds(look_up("db.lab", &config).took_ns), 2);
+}
+
+#[test]
+fn failures_are_told_from_names_that_do_not_exist() {
+    let rcode = Some(ResponseCode::ServFail);
+    let failing = Fake::start(Behaviour { rcode, ..healthy() });
+    let server = Fake::start(healthy());
+    let config = config("", &[&failing, &server]);
+    let (causes, expected, _) = diagnosis("db.lab", &config);
+    assert_eq!(causes, [(Cause::DnsFailure, Role::Resolver)]);
+    assert_eq!(expected.ended, Ended::Found);
+    let (causes, expected, _) = diagnosis("none.lab", &config.with_servers(vec![server.at]));
+    assert_eq!((causes, expected.ended), (vec![], Ended::NotFound));
+}
+
+#[test]
+fn a_slow_server_is_told_from_one_that_fills_its_cache() {
+    let delay = Duration::from_millis(150);
+    let slow = Fake::start(Behaviour { delay, ..healthy() });
+    let (causes, _, survey) = diagnosis("db.lab", &config("", &[&slow]));
+    assert_eq!(causes, [(Cause::DnsSlow, Role::Resolver)]);
+    assert_ne!(survey.servers[0].cache, Cache::Filled);
+    let filling = Fake::start(Behaviour { first_delay: delay, counts_down: true, ..healthy() });
+    let (causes, _, survey) = diagnosis("db.lab", &config("", &[&filling]));
+    assert_eq!(causes, [], "a cache that fetches once does its work");
+    assert_eq!(survey.servers[0].cache, Cache::Filled);
+}
+
+#[test]
+fn a_ttl_that_counts_down_shows_a_cache() {
+    let server = Fake::start(Behaviour { counts_down: true, ..healthy() });
+    let (_, _, survey) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!(survey.servers[0].cache, Cache::Held);
+    let server = Fake::start(healthy());
+    let (_, _, survey) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!(survey.servers[0].cache, Cache::NotShown);
+}
+
+#[test]
+fn search_domains_are_tried_in_their_order() {
+    let delay = Duration::from_millis(20);
+    let server = Fake::start(Behaviour { delay, ..healthy() });
+    let config = config("search a.lab b.lab\noptions ndots:3", &[&server]);
+    let (causes, expected, _) = diagnosis("db.lab", &config);
+    assert_eq!(causes, [(Cause::DnsSearch, Role::Client)]);
+    let mut names: Vec<&str> = expected.queries.iter().map(|it| it.name.as_str()).collect();
+    names.dedup();
+    assert_eq!(names, ["db.lab.a.lab", "db.lab.b.lab", "db.lab"]);
+    assert_eq!(expected.found.as_deref(), Some("db.lab"));
+    let whole = look_up("db.lab.", &config);
+    assert_eq!(whole.queries.len(), 2, "a final dot ends the name");
+}
+
+#[test]
+fn what_is_cut_short_is_asked_for_over_tcp() {
+    let server = Fake::start(Behaviour { truncates: true, ..healthy() });
+    let (causes, expected, survey) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!((causes, expected.ended), (vec![], Ended::Found));
+    let queries = &survey.servers[0].rounds[0].queries;
+    let over_tcp = queries.iter().filter(|it| it.transport == Transport::Tcp).count();
+    assert_eq!((queries.len(), over_tcp), (4, 2));
+    assert!(queries.iter().all(|it| it.took_ns > 0));
+}
+
+#[test]
+fn a_reverse_zone_that_is_silent_is_told_apart() {
+    let ignores = vec![RecordType::PTR];
+    let server = Fake::start(Behaviour { ignores, ..healthy() });
+    let (causes, expected, _) = diagnosis("db.lab", &config("", &[&server]));
+    assert_eq!(causes, [(Cause::ReverseDnsTimeout, Role::Resolver)]);
+    assert_eq!(seconds(expected.took_ns), 0, "the name itself resolves at once");
+}
+
+#[test]
+fn garbage_is_no_answer() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let mut bytes = [0; 512];
+        let (length, from) = socket.recv_from(&mut bytes).unwrap();
+        // Another id, then an echo of the question, then noise.
+        bytes[0] ^= 0xff;
+        bytes[2] |= 0x80;
+        socket.send_to(&bytes[..length], from).unwrap();
+        socket.send_to(&[0xff; 40], from).unwrap();
+        socket.send_to(&[], from).unwrap();
+    });
+    let query = ask(at, "db.lab", RecordType::A, Duration::from_millis(300));
+    assert_eq!(query.outcome, Outcome::Timeout);
+    server.join().unwrap();
+}
+
+#[test]
+fn referrals_are_followed_from_the_root() {
+    let root_at = "127.0.0.9:0".parse().unwrap();
+    let root = Fake::start_at(root_at, Behaviour { refers_to: Some("lab"), ..healthy() });
+    // The server of the zone listens at the same port of the address that the referral names.
+    let zone_at = std::net::SocketAddr::new("127.0.0.1".parse().unwrap(), root.at.port());
+    let zone = Fake::start_at(zone_at, healthy());
+    let found = trace("db.lab", RecordType::A, &[root.at], Duration::from_secs(1));
+    assert_eq!(found.failure, None);
+    let zones: Vec<&str> = found.hops.iter().map(|it| it.zone.as_str()).collect();
+    assert_eq!(zones, [".", "lab"]);
+    assert_eq!(found.hops[1].queries[0].server, zone.at);
+    assert_eq!(found.hops[1].queries[0].outcome, Outcome::Answered);
+    // A root that refers to itself leads nowhere, and ends.
+    let looping = trace("db.lab", RecordType::A, &[zone.at, root.at], Duration::from_secs(1));
+    assert!(looping.hops.len() <= 24);
+}
