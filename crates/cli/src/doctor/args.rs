@@ -44,6 +44,10 @@ pub struct Doctor {
     #[arg(long, conflicts_with = "experiment")]
     pub no_experiments: bool,
 
+    /// Do not look for the hops on the way
+    #[arg(long)]
+    pub no_path: bool,
+
     /// Ask only one request at a time
     #[arg(long)]
     pub no_load: bool,

@@ -1,8 +1,8 @@
 //! `tcpwhy URL`: from the outside in and from the top to the bottom, to one verdict.
 //!
 //! ```text
-//! resolve ─► connect, TLS, requests alone ─► experiments ─► sockets (same machine) ─► verdict
-//!            own traffic captured, or TCP_INFO of own sockets
+//! resolve ─► path ─► connect, TLS, requests alone ─► load ─► experiments ─► sockets (same machine) ─► verdict
+//!                    own traffic captured, or TCP_INFO of own sockets
 //! ```
 
 mod args;
@@ -14,6 +14,7 @@ mod names;
 mod steps;
 mod tap;
 mod text;
+mod way;
 
 pub use args::{Doctor, EXAMPLES};
 pub use error::DoctorError;
@@ -86,6 +87,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let subject = subject(asked_for, target, addresses[0])?;
     let kinds = asked_for.experiments();
     steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
+    way::examine(asked_for, subject.server, &mut steps);
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
     let began = Instant::now();
     let asked = Asked::ask(&subject, lookup_ns);

@@ -1,0 +1,87 @@
+//! The way to the server: hops, and where latency is added.
+
+use super::args::Doctor;
+use super::steps::Steps;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use tcpwhy_core::report::units::{counted, duration};
+use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
+use tcpwhy_probe::tls::TlsOptions;
+use tcpwhy_probe::{Scheme, Target};
+
+/// How long the hops are looked for.
+const LASTS: Duration = Duration::from_millis(2_500);
+
+/// Probes of each hop: few, since nothing but the way is asked for.
+const COUNT: u32 = 2;
+
+/// Finds the hops to `server`.
+pub fn examine(wanted: &Doctor, server: SocketAddr, steps: &mut Steps) {
+    if wanted.no_path {
+        return steps.skipped("path", "--no-path");
+    }
+    if server.ip().is_loopback() {
+        return steps.skipped("path", "the server is this host");
+    }
+    let began = Instant::now();
+    let plan = Plan {
+        count: COUNT,
+        interval: Duration::from_millis(10),
+        wait: Duration::from_millis(400),
+        method: None,
+        hops_max: 20,
+        hops: true,
+        mtu: false,
+        request: false,
+        tls: TlsOptions::default(),
+        family: None,
+    };
+    let target = Target {
+        scheme: Scheme::Tcp,
+        host: server.ip().to_string(),
+        port: server.port(),
+        path: "/".to_owned(),
+    };
+    let stop = AtomicBool::new(false);
+    let (over, is_over) = channel::<()>();
+    let stopped = &stop;
+    let found = thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = is_over.recv_timeout(LASTS) {
+                stopped.store(true, Ordering::Relaxed);
+            }
+        });
+        let found = probe(&target, &plan, stopped, &mut |_, _| ());
+        drop(over);
+        found
+    });
+    match found {
+        Ok(report) => steps.done("path", began, words(&report)),
+        Err(error) => steps.failed("path", began, error.to_string()),
+    }
+}
+
+/// In one line.
+fn words(report: &Report) -> String {
+    let Some(path) = &report.path else {
+        let why = report.skipped.iter().find(|it| it.what == "hops");
+        return why.map_or_else(|| "no hop was found".to_owned(), |it| it.why.clone());
+    };
+    let end = match &path.end {
+        PathEnd::Reached => String::new(),
+        PathEnd::Silent => ", and what lies behind answers nothing".to_owned(),
+        PathEnd::Unreachable { by, .. } => {
+            let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+            format!(", and there packets are refused{by}")
+        }
+    };
+    let added = report.step.as_ref().map_or_else(String::new, |step| {
+        let at = step.address.map_or_else(String::new, |address| format!(" ({address})"));
+        format!("; hop {}{at} adds {}", step.hop, duration(step.added_ns))
+    });
+    let loss = path.loses_from.map_or_else(String::new, |hop| format!("; loss from hop {hop} on"));
+    format!("{}{end}{added}{loss}", counted(path.hops.len() as u64, "hop", "hops"))
+}

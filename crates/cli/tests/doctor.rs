@@ -1,0 +1,126 @@
+//! `tcpwhy URL` from the outside: exit status, the contract, and what it names.
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::thread;
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\n";
+
+/// A server on loopback that writes header and body apart, with Nagle's algorithm or without.
+fn serve(nodelay: bool) -> SocketAddr {
+    serve_with(move |stream| {
+        stream.set_nodelay(nodelay).expect("an option");
+        // A client that has left needs no answer.
+        let _ = stream.write_all(HEAD).and_then(|()| stream.write_all(b"hello"));
+    })
+}
+
+fn serve_with(answer: impl Fn(&mut TcpStream) + Send + Clone + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, answer) = (stream.expect("a connection"), answer.clone());
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while matches!(stream.read(&mut bytes), Ok(1..)) {
+                    answer(&mut stream);
+                }
+            });
+        }
+    });
+    at
+}
+
+fn tcpwhy(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.args(words).output().expect("tcpwhy runs")
+}
+
+/// The report of `tcpwhy URL --json`, checked against the schema, and the exit status.
+fn report(words: &[&str]) -> (Value, Option<i32>) {
+    let output = tcpwhy(&[words, &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let schema = include_str!("../../../docs/report.schema.json");
+    let schema: Value = serde_json::from_str(schema).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(&report).map(|it| it.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    (report, output.status.code())
+}
+
+#[test]
+fn a_server_that_holds_small_segments_is_named_with_the_experiment_that_shows_it() {
+    let url = format!("http://{}/", serve(false));
+    let (report, status) = report(&[&url, "--no-load"]);
+    assert_eq!(status, Some(1));
+    let finding = &report["findings"][0];
+    assert_eq!(finding["cause"], "nagle_delayed_ack");
+    assert_eq!(finding["culprit"]["role"], "server");
+    let agree = finding["evidence_kinds"]["agree"].as_array().expect("kinds");
+    assert!(agree.contains(&"experiment".into()), "{agree:?}");
+    let made = report["experiments"].as_array().expect("experiments");
+    let quickack = made.iter().find(|it| it["experiment"] == "quickack").expect("one");
+    assert_eq!(quickack["verdict"], "supports");
+    assert!(quickack["effect_ns"].as_i64() > Some(20_000_000), "{quickack}");
+    assert_eq!(finding["verify"], format!("tcpwhy {url}"));
+}
+
+#[test]
+fn a_healthy_server_has_no_fault() {
+    let url = format!("http://{}/", serve(true));
+    let (report, status) = report(&[&url]);
+    assert_eq!(status, Some(0), "{}", report["findings"]);
+    assert_eq!(report["doctor"]["loads"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn targets_that_refuse_or_talk_garbage_get_a_sentence() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one");
+    let (refused, status) = report(&[&format!("http://{closed}/")]);
+    assert_eq!((status, &refused["findings"][0]["cause"]), (Some(2), &"refused".into()));
+    assert!(refused["doctor"]["verdict"].as_str().is_some_and(|it| it.contains("refuses")));
+    let garbage = serve_with(|stream| {
+        let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
+    });
+    let (garbage, status) = report(&[&format!("http://{garbage}/")]);
+    let verdict = garbage["doctor"]["verdict"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(status, Some(2));
+    assert!(verdict.contains("does not answer as HTTP/1.1 does"), "{verdict}");
+}
+
+#[test]
+fn a_port_alone_is_connected_to_and_asked_nothing() {
+    let (report, status) = report(&[&serve(false).to_string()]);
+    assert_eq!((status, &report["doctor"]["requests"]), (Some(0), &0.into()));
+}
+
+#[test]
+fn what_cannot_be_examined_is_said_in_one_sentence() {
+    for (target, part) in
+        [("ftp://localhost/", "is not spoken here"), ("http://name.invalid/", "does not resolve")]
+    {
+        let output = tcpwhy(&[target]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_bundle_has_the_report_as_json_and_text() {
+    let folder = std::env::temp_dir().join(format!("tcpwhy-bundle-{}", std::process::id()));
+    let path = folder.display().to_string();
+    let url = format!("http://{}/", serve(true));
+    let output = tcpwhy(&[&url, "--no-load", "--no-experiments", "--bundle", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read(folder.join("report.txt")).expect("text");
+    assert_eq!(text, output.stdout);
+    let json = std::fs::read(folder.join("report.json")).expect("JSON");
+    serde_json::from_slice::<Value>(&json).expect("JSON");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
