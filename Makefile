@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live fuzz install completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz install completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,6 +41,9 @@ bench: build ## compare time and memory with other tools, and see them grow (roo
 bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
 	TCPWHY=$(TCPWHY) bench/live.sh
 	TCPWHY=$(TCPWHY) bench/sockets.sh
+
+bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
+	TCPWHY=$(TCPWHY) bench/active.sh
 
 fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz
