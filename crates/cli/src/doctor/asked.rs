@@ -114,6 +114,12 @@ impl Asked {
         !self.measured.requests.is_empty()
     }
 
+    /// The longest that a request took on a connection that was there, ns.
+    pub fn slowest_ns(&self) -> u64 {
+        let own = |it: &OwnRequest| it.wait_ns + it.pause_ns + it.receive_ns;
+        self.measured.requests.iter().map(own).max().unwrap_or(0)
+    }
+
     /// The times of the layers, medians over the requests, ns: connect, TLS, server, transfer.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {

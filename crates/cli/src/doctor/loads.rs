@@ -1,4 +1,5 @@
-//! Many requests at a time, for a moment: whether the server answers ten and a hundred clients as it does one.
+//! Many requests at a time, for a moment: whether the server answers ten and a hundred clients as
+//! it does one.
 
 use super::args::Doctor;
 use super::asked::Asked;

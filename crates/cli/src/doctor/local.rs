@@ -8,8 +8,8 @@ use tcpwhy_core::state::{self, State};
 use tcpwhy_live::sockets::{Selection, Where};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
-/// Puts the state of the server's sockets beside the findings, where the other end of a connection of our
-/// own is on this machine.
+/// Puts the state of the server's sockets beside the findings, where the other end of a connection
+/// of our own is on this machine.
 pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) {
     let began = Instant::now();
     // A connection that is open while the sockets are read.

@@ -1,8 +1,9 @@
 //! `tcpwhy URL`: from the outside in and from the top to the bottom, to one verdict.
 //!
 //! ```text
-//! resolve ─► path ─► connect, TLS, requests alone ─► load ─► experiments ─► sockets (same machine) ─► verdict
-//!                    own traffic captured, or TCP_INFO of own sockets
+//! resolve ─► path ─► connect, TLS, requests alone ─► load ─► experiments ─► sockets ─► verdict
+//!                    own traffic captured,                                  of the same machine
+//!                    or TCP_INFO of own sockets
 //! ```
 
 mod args;
@@ -46,16 +47,16 @@ const EXIT_UNEXAMINED: u8 = 2;
 const EXPERIMENT_LASTS: Duration = Duration::from_secs(4);
 /// Most pairs of one experiment: eight that agree suffice, twenty with three exceptions.
 const PAIRS_MAX: u64 = 24;
-/// Where requests take this long, ns, so many pairs wait at the same time: four clients disturb nobody who
-/// answers that slowly.
+/// Where requests take this long, ns, so many pairs wait at the same time: four clients disturb
+/// nobody who answers that slowly.
 const LONG_NS: u64 = 20_000_000;
 const PAIRS_AT_ONCE: usize = 4;
 /// The least effect that counts, ns, and as a part of a request: what is smaller nobody notices.
 const FLOOR_NS: u64 = 1_000_000;
 const FLOOR_PART: u64 = 10;
 
-/// Requests that take this long may wait for packets that are too large to pass, ns: a sender finds out what
-/// passes by timers of 200 ms and more, and their doublings.
+/// Requests that take this long may wait for packets that are too large to pass, ns: a sender finds
+/// out what passes by timers of 200 ms and more, and their doublings.
 const SLOW_NS: u64 = 1_000_000_000;
 
 /// What the report of a target has beside that of a capture: docs/report.schema.json, `doctor`.
@@ -125,8 +126,8 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     })
 }
 
-/// The target's addresses, those that the system prefers first, how long that took, ns, and what is wrong
-/// with its name servers.
+/// The target's addresses, those that the system prefers first, how long that took, ns, and what is
+/// wrong with its name servers.
 fn resolve(
     target: &Target,
     steps: &mut Steps,
@@ -241,7 +242,7 @@ fn experiments(
         kinds = vec![Kind::Mss];
     } else if !asked.is_answered() {
         return Vec::new();
-    } else if asked.layers().request_ns >= SLOW_NS && !kinds.is_empty() {
+    } else if asked.slowest_ns() >= SLOW_NS && !kinds.is_empty() {
         kinds.push(Kind::Mss);
     }
     let own = subject.server;
@@ -267,7 +268,8 @@ fn experiments(
     made
 }
 
-/// One report of packets, or own sockets where there are none, experiments and state; with the packets.
+/// One report of packets, or own sockets where there are none, experiments and state; with the
+/// packets.
 fn diagnose(
     asked: &Asked,
     experiments: Vec<Experiment>,

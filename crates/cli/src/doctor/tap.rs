@@ -18,7 +18,8 @@ use tcpwhy_live::pcapng::Encoder;
 /// The kernel's ring, bytes: the doctor asks little.
 const RING_BYTES: u32 = 8 << 20;
 
-/// The kernel hands packets over after 64 ms at the latest; those of other processors are waited for.
+/// The kernel hands packets over after 64 ms at the latest; those of other processors are waited
+/// for.
 const UNDER_WAY: Duration = Duration::from_millis(150);
 
 /// Packets that a bundle keeps, bytes.

@@ -1,4 +1,5 @@
-//! The verdict for a terminal: what, who and what to do first; then layers, experiments, and what was left out.
+//! The verdict for a terminal: what, who and what to do first; then layers, experiments, and what
+//! was left out.
 
 use super::Walk;
 use super::asked::{Asked, Layers};
@@ -25,8 +26,12 @@ pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> Str
         page.paragraph(Some(Paint::Fault), &walk.verdict, 0);
         page.gap();
     }
+    let has_more = report.totals.exchanges > 0 || !report.findings.is_empty();
+    if asked.is_answered() && !has_more {
+        page.paragraph(Some(Paint::Good), &walk.verdict, 0);
+    }
     let mut text = page.finish();
-    if report.totals.exchanges > 0 || !report.findings.is_empty() {
+    if has_more {
         let shown = if look.all { report.findings.len() } else { FINDINGS_MAX };
         text += &text::diagnosis(report, look, shown);
     }
@@ -91,6 +96,11 @@ pub fn verdict(report: &Report, asked: &Asked, subject: &Subject) -> String {
     let fault = report.findings.iter().find(|it| it.cause.class() == Class::Fault);
     match fault.or(report.findings.first()) {
         Some(finding) => format!("{}.", Phrases::of(finding).headline),
+        None if asked.sent == 0 => {
+            let connections = asked.measured.requests.len() as u64;
+            let connections = units::counted(connections, "connection", "connections");
+            format!("No fault in {connections}; nothing was asked on them.")
+        }
         None => "No fault.".to_owned(),
     }
 }
@@ -118,7 +128,8 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
             )
         }
         error if error.is_timeout() => format!(
-            "{at} takes the connection, and the answer has no end within {timeout}; allow more with --timeout"
+            "{at} takes the connection, and the answer has no end within {timeout}; allow more with \
+             --timeout"
         ),
         ExchangeError::Io { source, .. } if source.kind() == ErrorKind::ConnectionReset => {
             format!(

@@ -1,5 +1,5 @@
-//! `tcpwhy lab verify --active`: what `tcpwhy URL` says of a case's server, asked from the client's namespace
-//! by a user without privileges and by root, with the fault and without.
+//! `tcpwhy lab verify --active`: what `tcpwhy URL` says of a case's server, asked from the client's
+//! namespace by a user without privileges and by root, with the fault and without.
 
 use super::verify::VerifyArgs;
 use crate::error::Error;

@@ -1,9 +1,9 @@
 //! A report without packets: what a client's own sockets and clock say of its requests.
 //!
-//! Read first: what `TCP_INFO` says of a connection (linux/tcp.h). A client sees when its request was
-//! sent, when the first byte of the answer came and when the last; its kernel says how long a round trip
-//! takes and whether segments were sent again. It does not see what the server's side waited for: what
-//! no experiment tells apart stays `unknown`.
+//! Read first: what `TCP_INFO` says of a connection (linux/tcp.h). A client sees when its request
+//! was sent, when the first byte of the answer came and when the last; its kernel says how long a
+//! round trip takes and whether segments were sent again. It does not see what the server's side
+//! waited for: what no experiment tells apart stays `unknown`.
 
 use super::{Experiment, Verdict};
 use crate::app::{Protocol, Side};
@@ -14,11 +14,12 @@ use crate::report::{
 };
 use crate::wire::Endpoint;
 
-/// What a first flight holds, bytes: ten segments (RFC 6928) of 1,460. An answer within it waits for no ACK
-/// but by Nagle's algorithm.
+/// What a first flight holds, bytes: ten segments (RFC 6928) of 1,460. An answer within it waits
+/// for no ACK but by Nagle's algorithm.
 const FIRST_FLIGHT_BYTES: u64 = 14_600;
 
-/// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms in Linux.
+/// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms
+/// in Linux.
 const RTO_MIN_NS: u64 = 200_000_000;
 
 /// Requests of one client to one server.
@@ -110,8 +111,8 @@ impl Failure {
 }
 
 impl Measured {
-    /// The report that these measurements are enough for; `experiments` tell what a pause within an answer
-    /// is not. They are not yet weighed.
+    /// The report that these measurements are enough for; `experiments` tell what a pause within an
+    /// answer is not. They are not yet weighed.
     pub fn report(&self, experiments: &[Experiment]) -> Report {
         let typical_wait_ns = median(self.requests.iter().map(|it| it.wait_ns));
         let is_own_pause = experiments.iter().any(refutes_waiting_for_acks);
@@ -279,7 +280,8 @@ impl Measured {
     }
 }
 
-/// The timer of a SYN ran out before the connection was there, and the kernel says that it sent again.
+/// The timer of a SYN ran out before the connection was there, and the kernel says that it sent
+/// again.
 fn is_repeated_syn(request: &OwnRequest) -> bool {
     request.repeated > 0 && request.connect_ns >= RTO_MIN_NS + request.rtt_ns
 }
@@ -292,9 +294,9 @@ fn owner_of(failure: Failure) -> Owner {
     }
 }
 
-/// Whose the time of one request is. What the server takes itself is what all requests wait for alike: a
-/// wait that is longer by a retransmission timer may be one. A pause within an answer of one flight is the
-/// server's where it does not depend on ACKs.
+/// Whose the time of one request is. What the server takes itself is what all requests wait for
+/// alike: a wait that is longer by a retransmission timer may be one. A pause within an answer of
+/// one flight is the server's where it does not depend on ACKs.
 fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.add(Owner::Dns, request.lookup_ns);

@@ -1,5 +1,6 @@
-//! Experiments as a third line of evidence: a client changes one thing, measures with and without it, and
-//! the difference speaks for a cause or against it, also at a server that nobody can look into.
+//! Experiments as a third line of evidence: a client changes one thing, measures with and without
+//! it, and the difference speaks for a cause or against it, also at a server that nobody can look
+//! into.
 //!
 //! ```text
 //! Experiment ─► weigh ─► findings of a report, with evidence of the kind `experiment`
@@ -20,8 +21,9 @@ use crate::app::Side;
 use crate::cause::Cause;
 use crate::report::Culprit;
 
-/// The error that a verdict may have: of a hundred experiments on a change without any effect at most one
-/// is taken for an effect, whenever it stops (Ville's inequality; see `tcpwhy-probe`, `experiment`).
+/// The error that a verdict may have: of a hundred experiments on a change without any effect at
+/// most one is taken for an effect, whenever it stops (Ville's inequality; see `tcpwhy-probe`,
+/// `experiment`).
 pub const ERROR_MAX: f64 = 0.01;
 
 /// One thing changed, and what that did.
@@ -33,10 +35,11 @@ pub struct Experiment {
     pub usual_ns: u64,
     /// Median with it, ns.
     pub changed_ns: u64,
-    /// By how much the change makes it faster: median of the pairs' differences, ns. Below 0 it is slower.
+    /// By how much the change makes it faster: median of the pairs' differences, ns. Below 0 it is
+    /// slower.
     pub effect_ns: i64,
-    /// Where that median lies, ns: each end is wrong with at most [`ERROR_MAX`], and `None` where the trials
-    /// are too few to bound it.
+    /// Where that median lies, ns: each end is wrong with at most [`ERROR_MAX`], and `None` where
+    /// the trials are too few to bound it.
     pub interval_ns: (Option<i64>, Option<i64>),
     /// The least effect that counts, ns.
     pub floor_ns: u64,

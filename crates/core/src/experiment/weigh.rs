@@ -5,15 +5,16 @@ use crate::cause::{self, Cause, Owner};
 use crate::histogram::Histogram;
 use crate::report::{Fact, Finding, Ledger, Report};
 
-/// How sure a cause is that only an experiment shows: the effect is not chance, but what has the same effect
-/// may be meant.
+/// How sure a cause is that only an experiment shows: the effect is not chance, but what has the
+/// same effect may be meant.
 const ALONE: f64 = 0.9;
 
 /// Nothing that is measured is surer.
 const MOST: f64 = 0.99;
 
-/// Adds to the findings of `report` what the experiments say for or against each, with the confidence that
-/// follows, and names causes that only an experiment shows. All experiments are kept in the report.
+/// Adds to the findings of `report` what the experiments say for or against each, with the
+/// confidence that follows, and names causes that only an experiment shows. All experiments are
+/// kept in the report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
     for experiment in &experiments {
         let Some((suspect, agrees)) = experiment.verdict.suspect() else { continue };
@@ -39,8 +40,9 @@ fn is_about(finding: &Finding, suspect: &Suspect) -> bool {
     finding.cause == suspect.cause && one.role == other.role && same_place
 }
 
-/// Bayes' rule in odds. Without the effect an experiment supports a cause with at most [`ERROR_MAX`], so it
-/// is at least so much likelier with it; and the other way round where it refutes one.
+/// Bayes' rule in odds. Without the effect an experiment supports a cause with at most
+/// [`ERROR_MAX`], so it is at least so much likelier with it; and the other way round where it
+/// refutes one.
 fn weighed(confidence: f64, agrees: bool) -> f64 {
     let ratio = if agrees { ERROR_MAX.recip() } else { ERROR_MAX };
     let (with, without) = (confidence * ratio, 1.0 - confidence);
@@ -48,7 +50,8 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(MOST) * 100.0).round() / 100.0
 }
 
-/// A cause that only the experiment shows. What it costs is its effect on each exchange that took so long.
+/// A cause that only the experiment shows. What it costs is its effect on each exchange that took
+/// so long.
 fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Finding {
     let is_captured = report.totals.segments > 0;
     let hit = Hit::of(&report.latency_histogram, experiment);
@@ -101,7 +104,8 @@ impl Hit {
     }
 }
 
-/// Moves the time to the cause's owner, from those who have what nobody could tell; answers how much.
+/// Moves the time to the cause's owner, from those who have what nobody could tell; answers how
+/// much.
 fn own(report: &mut Report, cause: Cause, lost_ns: u64) -> u64 {
     let Some(&to) = cause.owners().first() else { return 0 };
     let take = |ledger: &mut Ledger| {

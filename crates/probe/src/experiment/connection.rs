@@ -1,5 +1,5 @@
-//! One connection with blocking calls and a clock around each: what a request waited for, as its client
-//! sees it.
+//! One connection with blocking calls and a clock around each: what a request waited for, as its
+//! client sees it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -221,8 +221,8 @@ impl<'a> Connection<'a> {
         Ok((timing, response))
     }
 
-    /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks for it, or
-    /// after a second without a word, as curl does.
+    /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks
+    /// for it, or after a second without a word, as curl does.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -12,8 +12,8 @@ use super::connection::{Connection, ExchangeError, Settings, Subject};
 use super::statistics::{Coin, Shown, median_ns};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
-/// Requests on a connection where it matters that the kernel delays ACKs: it begins in the mode of quick
-/// ACKs and leaves it when a request follows an answer.
+/// Requests on a connection where it matters that the kernel delays ACKs: it begins in the mode of
+/// quick ACKs and leaves it when a request follows an answer.
 const REQUESTS: usize = 5;
 /// Of them those that are not counted.
 const SKIPPED: usize = 1;
@@ -21,7 +21,8 @@ const SKIPPED: usize = 1;
 const SMALL_BUFFER_BYTES: usize = 16 << 10;
 /// Segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
 const SMALL_MSS_BYTES: u32 = 536;
-/// A server that lets its client wait for half of a second or more has ignored `Expect`, ns: curl waits for one.
+/// A server that lets its client wait for half of a second or more has ignored `Expect`, ns: curl
+/// waits for one.
 const IGNORED_NS: u64 = 500_000_000;
 /// Header bytes that `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
@@ -214,8 +215,8 @@ fn judged(kind: Kind, subject: &Subject, bounds: &Bounds, pairs: &Pairs) -> Expe
     }
 }
 
-/// What the effect speaks for. What a client that writes or connects otherwise would gain is told as an
-/// effect: this client is not the one that has the trouble.
+/// What the effect speaks for. What a client that writes or connects otherwise would gain is told
+/// as an effect: this client is not the one that has the trouble.
 fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     let endpoint = Endpoint::from(subject.server);
     let of = |cause, role, sender| Suspect { cause, culprit: Culprit { role, endpoint }, sender };
@@ -231,8 +232,9 @@ fn suspect(kind: Kind, subject: &Subject, shown: Shown) -> Option<Suspect> {
     }
 }
 
-/// What holds the rest of an answer until an ACK: Nagle's algorithm keeps back only what is smaller than a
-/// segment; a full one waits for room in a buffer or window. `None` where the pause cannot be seen again.
+/// What holds the rest of an answer until an ACK: Nagle's algorithm keeps back only what is smaller
+/// than a segment; a full one waits for room in a buffer or window. `None` where the pause cannot
+/// be seen again.
 fn held_by(subject: &Subject) -> Option<Cause> {
     let mut connection = Connection::open(subject, Settings::default()).ok()?;
     let mut longest = None::<super::connection::Timing>;
@@ -279,8 +281,8 @@ fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: timing.latency_ns(), requests: 1 })
 }
 
-/// Full segments against small ones. Where full ones vanish, a trial lasts until its time is up: all run
-/// at the same time, so that one timeout is waited for and not eight.
+/// Full segments against small ones. Where full ones vanish, a trial lasts until its time is up:
+/// all run at the same time, so that one timeout is waited for and not eight.
 fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
     let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
     let trial = |mss_bytes| {

@@ -1,18 +1,19 @@
 //! Whether a difference is chance, asked after every pair of trials.
 //!
-//! A pair is one trial with the change and one without, the first of both chosen by a fair coin. Where the
-//! change has no effect, each difference is therefore as likely above 0 as below, however the server's
-//! load drifts. For a floor `f` the claim "the median difference is at least `f`" is tested against
-//! "at most half of the differences are", by a bet: capital 1 is multiplied by 2·q after a difference of
-//! at least `f` and by 2·(1 − q) after another, with q = 0.95. If at most half of them are, whatever came
-//! before, the capital is a supermartingale, and by Ville's inequality (1939) it ever reaches 1/ε with a
-//! probability of at most ε. So one may look after every pair and stop at any time: the error stays at
-//! most ε. With ε = 0.01 eight pairs that agree suffice (1.9⁸ = 170 ≥ 100), with one exception twelve.
+//! A pair is one trial with the change and one without, the first of both chosen by a fair coin.
+//! Where the change has no effect, each difference is therefore as likely above 0 as below, however
+//! the server's load drifts. For a floor `f` the claim "the median difference is at least `f`" is
+//! tested against "at most half of the differences are", by a bet: capital 1 is multiplied by 2·q
+//! after a difference of at least `f` and by 2·(1 − q) after another, with q = 0.95. If at most
+//! half of them are, whatever came before, the capital is a supermartingale, and by Ville's
+//! inequality (1939) it ever reaches 1/ε with a probability of at most ε. So one may look after
+//! every pair and stop at any time: the error stays at most ε. With ε = 0.01 eight pairs that agree
+//! suffice (1.9⁸ = 170 ≥ 100), with one exception twelve.
 
 use tcpwhy_core::experiment::ERROR_MAX;
 
-/// How often the bet expects the difference that it bets on. Nearer 1 fewer pairs suffice where all agree,
-/// and more where one does not.
+/// How often the bet expects the difference that it bets on. Nearer 1 fewer pairs suffice where all
+/// agree, and more where one does not.
 const EXPECTED: f64 = 0.95;
 
 /// The differences of pairs, in their order, ns: without the change less with it.
@@ -62,8 +63,9 @@ impl Differences {
         if low.abs() <= high.abs() { low } else { high }
     }
 
-    /// The interval for the median by the same bets, for every floor at once: each end is wrong with a
-    /// probability of at most ε, whenever the trials stopped. `None` where no floor is won yet.
+    /// The interval for the median by the same bets, for every floor at once: each end is wrong
+    /// with a probability of at most ε, whenever the trials stopped. `None` where no floor is won
+    /// yet.
     pub fn interval_ns(&self) -> (Option<i64>, Option<i64>) {
         let won_from_below = |&&floor: &&i64| self.is_won(|it| it >= floor);
         let won_from_above = |&&ceiling: &&i64| self.is_won(|it| it <= ceiling);

@@ -15,7 +15,8 @@ pub struct Bounds {
     pub until: Instant,
     /// The least effect that counts, ns.
     pub floor_ns: u64,
-    /// Pairs under way at the same time; more than one where requests take long, so that they wait together.
+    /// Pairs under way at the same time; more than one where requests take long, so that they wait
+    /// together.
     pub at_once: usize,
 }
 
@@ -51,7 +52,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Makes pairs until they show an effect of at least the floor, or that there is none, or `bounds` end it.
+    /// Makes pairs until they show an effect of at least the floor, or that there is none, or
+    /// `bounds` end it.
     ///
     /// # Errors
     /// A trial failed.
@@ -107,7 +109,8 @@ fn pair(
     Ok([trial(Arm::Usual)?, changed])
 }
 
-/// Asks `requests` times on a new connection: the median latency of all but the first `skipped`, ns.
+/// Asks `requests` times on a new connection: the median latency of all but the first `skipped`,
+/// ns.
 ///
 /// # Errors
 /// A request has no answer.
