@@ -24,7 +24,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const ALARM: Token = Token(usize::MAX);
 /// How often timeouts and the end are looked for.
 const TICK: Duration = Duration::from_millis(50);
-/// Where nothing ever connected, a thread ends after so many tries of each connection.
+/// Where no connection was ever open, or nothing else ends the load, a thread ends after so many failed tries
+/// of each connection in a row.
 const TRIES: u64 = 3;
 
 /// What the threads of a load share.
@@ -35,7 +36,7 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// The address in use, an index.
     pub address: AtomicUsize,
-    /// Whether any connection was ever open.
+    /// Whether any connection was ever open, TLS included.
     pub has_connected: AtomicBool,
     /// Requests answered and failures, for progress.
     pub answered: AtomicU64,
@@ -201,8 +202,9 @@ impl<'a> Worker<'a> {
 
     fn has_given_up(&self) -> bool {
         let tries = TRIES + self.plan().addresses.len() as u64;
+        let has_no_end = self.plan().duration.is_none();
         self.failures_in_row >= tries * self.connections.len() as u64
-            && !self.shared.has_connected.load(Ordering::Relaxed)
+            && (has_no_end || !self.shared.has_connected.load(Ordering::Relaxed))
     }
 
     /// Sends what is due; answers how long the loop may wait.

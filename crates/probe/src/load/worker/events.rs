@@ -77,8 +77,6 @@ impl Worker<'_> {
 
     fn connected(&mut self, index: usize) {
         let now_ns = self.now_ns();
-        self.shared.has_connected.store(true, Ordering::Relaxed);
-        self.failures_in_row = 0;
         let connection = &mut self.connections[index];
         let opened_ns = connection.opened_ns;
         if opened_ns >= self.count_ns || self.shared.plan.warmup.is_zero() {
@@ -112,6 +110,8 @@ impl Worker<'_> {
 
     /// The connection is open: it sends the request that it was opened for, or waits for one.
     fn ready(&mut self, index: usize, now_ns: u64) {
+        self.shared.has_connected.store(true, Ordering::Relaxed);
+        self.failures_in_row = 0;
         if self.connections[index].asked_ns.is_some() {
             return self.send(index, now_ns);
         }
