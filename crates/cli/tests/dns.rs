@@ -130,13 +130,17 @@ fn a_cache_before_a_slow_server_shows_itself() {
         }
         started => started.expect("dnsmasq"),
     };
-    let (status, report) = place.dns(&[NAME, "--server", "127.0.0.9", "--server", "127.0.0.1"]);
+    let both = ["--server", "127.0.0.9", "--server", "127.0.0.1"];
+    let (status, report) = place.dns(&[&[NAME, "--type", "A"], &both[..]].concat());
     let servers = report["servers"].as_array().expect("servers");
     assert_eq!(servers[0]["cache"], "filled", "{report}");
     assert_eq!(servers[1]["cache"], "not_shown", "{report}");
     assert_eq!(report["getaddrinfo"], Value::Null, "it asks those of resolv.conf alone");
     // The cache is the first server: what is slow behind it costs one look-up, once.
     assert_eq!(status, Some(0), "{}", report["findings"]);
+    // That there is no AAAA comes without SOA, and so is not cached (RFC 2308 §5): slow each time.
+    let (status, report) = place.dns(&[&[NAME], &both[..]].concat());
+    assert_eq!((status, &report["findings"][0]["cause"]), (Some(1), &Value::from("dns_slow")));
 }
 
 #[test]
