@@ -16,10 +16,10 @@ Examples:
   tcpwhy dns db.example.com --trace --root 198.41.0.4              from the root down
   tcpwhy dns db.example.com --json | jq '.findings[0]'
 
-All servers are asked at the same time. Each gets at most COUNT queries for each type and each name of
-the search list, the same number over TCP where answers are cut short, one more for each type that it
-is silent to, one for the reverse name, and one TCP connection that shows its round trip. Then getaddrinfo
-of this system resolves the name once. --trace sends at most 24 times 3 queries.
+All servers are asked at the same time. Each gets at most COUNT queries for each type and each name
+of the search list, the same number over TCP where answers are cut short, one more for each type that
+it is silent to, one for the reverse name, and one TCP connection that shows its round trip. Then
+getaddrinfo of this system resolves the name once. --trace sends at most 24 times 6 queries.
 
 Exit status: 0 no fault (also where there is no such name), 1 faults found, 2 nothing could be asked.";
 

@@ -68,7 +68,9 @@ pub fn document(judged: &Judged, verify: &str) -> Value {
         let kinds = judged.evidence.iter().filter(|it| it.agrees == agrees).map(|it| it.kind);
         kinds.collect::<BTreeSet<_>>()
     };
+    let facts = finding.facts.iter().map(|(name, fact)| (*name, value(fact)));
     let ruled_out = phrases.ruled_out.iter();
+    let ruled_out = ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why }));
     json!({
         "cause": finding.cause.id(),
         "class": finding.cause.class().id(),
@@ -79,10 +81,10 @@ pub fn document(judged: &Judged, verify: &str) -> Value {
         "share": finding.share,
         "confidence": finding.confidence,
         "what": phrases.what,
-        "facts": finding.facts.iter().map(|(name, fact)| (*name, value(fact))).collect::<BTreeMap<_, _>>(),
+        "facts": facts.collect::<BTreeMap<_, _>>(),
         "evidence": judged.evidence,
         "evidence_kinds": { "agree": kinds(true), "disagree": kinds(false) },
-        "ruled_out": ruled_out.map(|(of, why)| json!({ "cause": of.id(), "why": why })).collect::<Vec<_>>(),
+        "ruled_out": ruled_out.collect::<Vec<_>>(),
         "fixes": phrases.fixes,
         "verify": verify,
     })

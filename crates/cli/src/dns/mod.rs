@@ -63,10 +63,10 @@ pub fn run(arguments: &Dns) -> Result<ExitCode, Error> {
         return Err(Error::DnsUnsent { server: measured.survey.servers[0].server, why });
     }
     if arguments.json {
-        output::print_json(&document(&measured))?;
+        output::print_json(&document(&measured, &verify(arguments)))?;
     } else {
         let look = terminal::look(&arguments.display, arguments.all);
-        output::print(&text::render(&measured, &look))?;
+        output::print(&text::render(&measured, &verify(arguments), &look))?;
     }
     let faulty = findings::any_fault(&measured.findings);
     Ok(if faulty { ExitCode::from(EXIT_FAULTS) } else { ExitCode::SUCCESS })
@@ -118,8 +118,24 @@ fn unsent(survey: &Survey) -> Option<String> {
     queries.all(|it| why(it).is_some()).then_some(first)
 }
 
-fn document(measured: &Measured) -> serde_json::Value {
+/// The same measurement again.
+fn verify(arguments: &Dns) -> String {
+    let mut command = format!("tcpwhy dns {}", arguments.name);
+    for record_type in &arguments.types {
+        command += &format!(" --type {record_type}");
+    }
+    if let Some(path) = &arguments.resolv_conf {
+        command += &format!(" --resolv-conf {}", path.display());
+    }
+    for server in &arguments.servers {
+        command += &format!(" --server {server}");
+    }
+    command
+}
+
+fn document(measured: &Measured, verify: &str) -> serde_json::Value {
     let resolver = &measured.config.resolver;
+    let findings = measured.findings.iter().map(|it| findings::document(it, verify));
     json!({
         "schema_version": 1,
         "tool_version": env!("CARGO_PKG_VERSION"),
@@ -143,8 +159,6 @@ fn document(measured: &Measured) -> serde_json::Value {
         "expected_again": measured.expected_again,
         "getaddrinfo": measured.system,
         "trace": measured.trace,
-        "findings": measured.findings.iter().map(|it| {
-            findings::document(it, &format!("tcpwhy dns {}", measured.survey.name))
-        }).collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
     })
 }

@@ -8,7 +8,7 @@ use tcpwhy_probe::dns::{
 };
 
 /// The whole report.
-pub fn render(measured: &Measured, look: &Look) -> String {
+pub fn render(measured: &Measured, verify: &str, look: &Look) -> String {
     let mut page = Page::new(look);
     headline(measured, &mut page);
     page.gap();
@@ -19,10 +19,9 @@ pub fn render(measured: &Measured, look: &Look) -> String {
         page.gap();
         traced(trace, &mut page);
     }
-    let verify = format!("tcpwhy dns {}", measured.survey.name);
     for judged in &measured.findings {
         page.gap();
-        findings::render(judged, &verify, &mut page);
+        findings::render(judged, verify, &mut page);
     }
     page.finish()
 }

@@ -107,7 +107,7 @@ impl Sender {
         let domain = Domain::for_address(target);
         let source = source_of(target)?;
         let key = (realtime_ns() >> 12) as u16;
-        let sender = match method {
+        let mut sender = match method {
             Method::Tcp => {
                 let socket = Socket::new(domain, Type::RAW, Some(Protocol::TCP))?;
                 let port = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
@@ -133,6 +133,9 @@ impl Sender {
             }
         };
         sender.configure()?;
+        if method == Method::Udp {
+            sender.source = sender.socket.local_addr()?.as_socket().unwrap_or(sender.source);
+        }
         Ok(sender)
     }
 
