@@ -188,7 +188,7 @@ fn answering(lookups: &[Lookup]) -> Answering {
     let mut answering = HashMap::new();
     for query in lookups.iter().flat_map(|lookup| &lookup.queries) {
         let answered = answering.entry((query.server, query.qtype)).or_insert(0);
-        *answered += u64::from(query.answered_ns.is_some());
+        *answered += u64::from(query.is_answered());
     }
     answering
 }

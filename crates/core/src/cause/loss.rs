@@ -77,8 +77,11 @@ fn timer_max_ns(gap: &Gap) -> u64 {
 fn withheld(gap: &Gap) -> bool {
     let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
     let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
+    // Where nothing is known of the way to the sender, nothing is known of when an ACK came there.
+    let timed = !gap.is_bound || gap.rtt_sender_ns > 0;
     gap.more_queued
         && gap.owes
+        && timed
         && by_timer
         && !gap.holed
         && gap.turn == Turn::Continues

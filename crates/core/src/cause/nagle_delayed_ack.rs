@@ -25,6 +25,7 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && gap.room_before.is_none_or(|room| room >= gap.next_len as i64)
         && gap.nagle_refuted == 0
         && !at_ceiling(gap)
+        && !may_pause(gap)
         && !gap.holed;
     if !held || gap.len_ns() < HOLD_FLOOR_NS {
         return None;
@@ -43,6 +44,12 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
+}
+
+/// Whether it may as well be the pace of a writer that pauses: no late ACK, as seen here, is what it is made of, and the
+/// distance of the sender that would explain the rest is taken from such pauses.
+fn may_pause(gap: &Gap) -> bool {
+    gap.is_bound && 2 * gap.rtt_sender_ns > gap.len_ns()
 }
 
 /// Whether no ACK came for so long that the probe for a lost tail was due, with which goes what a
@@ -83,7 +90,7 @@ fn cwnd_open(gap: &Gap) -> bool {
     let flight = gap.flight_held();
     let opened = gap.is_free(flight) || gap.next_pushed && has_opened(gap, flight);
     let few = gap.flight_before <= 3 * gap.smss && (flight <= gap.smss || opened);
-    (few || gap.passed_over_acks()) && !gap.after_loss && !gap.steps
+    (few || gap.passed_over_acks()) && !gap.flight_cut && !gap.after_loss && !gap.steps
 }
 
 /// Whether the sender is known to hold what it has, rather than to have nothing: what it went on

@@ -235,6 +235,13 @@ impl Tracker {
                 lookups[at].add(asked);
             }
             None => {
+                if let Some([first, later]) = repeated(lookups, &asked) {
+                    let later = lookups.remove(later);
+                    self.open_count -= 1;
+                    lookups[first].absorb(later);
+                    lookups[first].add(asked);
+                    return;
+                }
                 lookups.iter_mut().for_each(|open| open.supersede(&asked));
                 let mut open = Open::new(client, asked, self.keep_names);
                 if let Carrier::Stream { opened_ns: Some(opened_ns) } = carried.carrier {
@@ -357,6 +364,14 @@ impl Tracker {
         let median_ns = *median_ns;
         self.close_where(now_ns, |open| open.lookup.start_ns <= median_ns);
     }
+}
+
+/// Two look-ups, the earlier first, that turn out with `asked` to be one that a timer repeats.
+fn repeated(lookups: &[Open], asked: &Asked<'_>) -> Option<[usize; 2]> {
+    let later = lookups.iter().rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
+    let mut first = lookups[..later].iter();
+    let first = first.rposition(|open| open.awaits(asked.name, asked.query.qtype))?;
+    lookups[first].is_repeated_by(&lookups[later], asked).then_some([first, later])
 }
 
 /// Look-ups in the order in which they began.

@@ -300,6 +300,7 @@ impl Connection {
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
+        self.halves[index].begin_behind_keep_alive(segment);
         let start = self.halves[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));

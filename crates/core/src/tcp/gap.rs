@@ -66,6 +66,8 @@ pub struct Gap {
     pub next: Sighting,
     /// Minimum round trip between vantage and sender, ns.
     pub rtt_sender_ns: u64,
+    /// That is no more than a bound: what is known of it may be pauses of the sender.
+    pub is_bound: bool,
     /// Where the other side answers: the way of the question to it and of the answer back, as far as
     /// it lies in the silence, ns.
     pub way_ns: u64,
@@ -101,6 +103,8 @@ pub struct Gap {
     pub apart_ns: u64,
     /// Unacknowledged bytes just before that ACK (or at the end, if none).
     pub flight_before: u64,
+    /// The capture begins within that flight: more may have been under way.
+    pub flight_cut: bool,
     /// Bytes the offered window still allowed just before that ACK; `None`: scale unknown.
     pub room_before: Option<i64>,
     /// Offered window just before that ACK, bytes.

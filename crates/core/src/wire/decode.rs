@@ -257,6 +257,32 @@ mod tests {
         assert_eq!((segment.payload_len, segment.tsecr), (10, 2));
     }
 
+    /// An ACK of 20 bytes with `payload` behind it that its IP header counts, with `flags`.
+    fn short_frame(payload: &[u8], flags: u8) -> Vec<u8> {
+        let builder = etherparse::PacketBuilder::ethernet2([1; 6], [2; 6]);
+        let tcp = builder.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).tcp(40_000, 80, 1, 2).ack(5);
+        let mut bytes = Vec::new();
+        tcp.write(&mut bytes, payload).unwrap();
+        bytes[47] = flags;
+        bytes
+    }
+
+    #[test]
+    fn zeros_that_fill_the_shortest_frame_of_an_ack_are_no_payload() {
+        let payload_len = |bytes: &[u8]| {
+            assert_same(&frame(bytes));
+            long(&frame(bytes)).expect("a segment").payload_len
+        };
+        let ack = TcpFlags::ACK;
+        assert_eq!(payload_len(&short_frame(&[0; 6], ack)), 0);
+        assert_eq!(payload_len(&short_frame(&[0; 2], ack)), 0);
+        // What is pushed was written, what is no zero was, and a longer or a shorter frame is not filled.
+        assert_eq!(payload_len(&short_frame(&[0; 6], ack | TcpFlags::PSH)), 6);
+        assert_eq!(payload_len(&short_frame(&[0, 0, 0, 0, 0, 7], ack)), 6);
+        assert_eq!(payload_len(&short_frame(&[0; 7], ack)), 7);
+        assert_eq!(payload_len(&short_frame(&[0; 1], ack)), 1);
+    }
+
     #[test]
     fn in_a_block_the_payload_lies_where_its_frame_does() {
         let bytes = ordinary();

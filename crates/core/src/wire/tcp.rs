@@ -11,12 +11,41 @@ const FIXED_LEN: usize = 20;
 /// RFC 7323 §2.3: a larger shift count is to be taken as 14.
 const WINDOW_SCALE_MAX: u8 = 14;
 
+/// TCP header and payload in an IPv4 packet as long as the least that Ethernet carries (IEEE 802.3 §3.2.7,
+/// RFC 894): 46 bytes, and 42 behind a VLAN tag.
+const ETHERNET_LEAST_LENS: [usize; 2] = [46 - 20, 42 - 20];
+
 /// Where a segment's payload lies in the frame's bytes, and where it would end if all were captured.
 #[derive(Clone, Copy)]
 struct Payload {
     at: usize,
     captured_end: usize,
     end: usize,
+}
+
+impl Payload {
+    /// There is none.
+    fn none(self) -> Self {
+        Self { end: self.at, captured_end: self.captured_end.min(self.at), ..self }
+    }
+}
+
+/// Whether what looks like payload fills a short frame: some devices count the zeros that Ethernet needs
+/// behind an ACK in the IP length. A sender that has no more than these to say sets PSH behind them.
+#[inline(always)]
+fn is_padding(
+    network: &Network,
+    header: &[u8; FIXED_LEN],
+    bytes: &[u8],
+    payload: &Payload,
+) -> bool {
+    let len = payload.end - payload.at + header_len(header);
+    ETHERNET_LEAST_LENS.contains(&len)
+        && network.facts & SegmentFlags::IPV4 != 0
+        && header[13] == TcpFlags::ACK
+        && payload.at < payload.end
+        && payload.captured_end == payload.end
+        && bytes[payload.at..payload.end].iter().all(|&byte| byte == 0)
 }
 
 /// The same as [`segment`] for a header that was captured whole, but for the [way](set_way); returns
@@ -34,6 +63,8 @@ pub(super) fn common(
     if payload.at < at + FIXED_LEN || payload.at > payload.captured_end {
         return None;
     }
+    let payload =
+        if is_padding(network, header, bytes, &payload) { payload.none() } else { payload };
     let options = bytes.get(at + FIXED_LEN..payload.at)?;
     write(network, header, options, payload, segment);
     Some(ports(header))
@@ -71,6 +102,9 @@ pub(super) fn segment(
     let mut network = *network;
     if payload.at > captured_end {
         network.facts |= SegmentFlags::TRUNCATED_HEADER;
+    }
+    if is_padding(&network, header, bytes, &payload) {
+        payload = payload.none();
     }
     let options = bytes.get(at + FIXED_LEN..payload.at.min(captured_end)).unwrap_or_default();
     write(&network, header, options, payload, output.segment);

@@ -4,7 +4,8 @@
 use crate::diagnosis::diagnose;
 use crate::frames::{Packet, pcap_of};
 use crate::network::EPOCH_NS;
-use etherparse::PacketBuilder;
+use etherparse::icmpv4::DestUnreachableHeader;
+use etherparse::{Icmpv4Type, PacketBuilder};
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use tcpwhy_core::cause::{Cause, Owner, Role};
@@ -280,4 +281,39 @@ fn unanswered_queries_are_counted_for_the_resolver_that_is_named() {
         let silent = finding.facts.iter().find(|(name, _)| *name == "silent").map(|it| &it.1);
         assert_eq!(silent, Some(&Fact::Count(2)), "{answers}");
     }
+}
+
+/// Two queries without an answer, after one that its resolver answered with `reply`: whose fault that is.
+fn unanswered_behind(reply: impl FnOnce(&mut Traffic)) -> Role {
+    let mut traffic = Traffic::default();
+    traffic.datagram(0, (CLIENT, RESOLVER), &message(QUERY, None));
+    reply(&mut traffic);
+    traffic.wait(20_000 * MS);
+    for _ in 0..2 {
+        traffic.datagram(5_000 * MS, (CLIENT, RESOLVER), &message(QUERY, None));
+    }
+    traffic.wait(5_000 * MS);
+    let server = SocketAddr::from(([10, 0, 0, 99], 80));
+    traffic.connection((40_001, server), REQUEST, MS, &[RESPONSE]);
+    let report = diagnose(&pcap_of(&traffic.frames, 65_535));
+    let found = report.findings.into_iter().find(|it| it.cause == Cause::DnsTimeout);
+    found.expect("queries that nobody answers").culprit.role
+}
+
+#[test]
+fn a_host_that_says_that_its_port_is_closed_has_answered_no_query() {
+    let refused = unanswered_behind(|traffic| {
+        let asked = traffic.frames[0].1[14..14 + 28].to_vec();
+        let kind = Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::Port);
+        let builder = PacketBuilder::ethernet2([4; 6], [2; 6]).ipv4(RESOLVER, CLIENT, 64);
+        let mut frame = Vec::new();
+        builder.icmpv4(kind).write(&mut frame, &asked).expect("room");
+        traffic.put(MS, frame);
+    });
+    assert_eq!(refused, Role::Resolver);
+    // The twin: it answers, and what it does not answer later was lost on the way.
+    let answered = unanswered_behind(|traffic| {
+        traffic.datagram(MS, (RESOLVER, CLIENT), &message(ANSWER, Some(SERVER)));
+    });
+    assert_eq!(answered, Role::Network);
 }

@@ -1,17 +1,52 @@
 //! Queries asked again, and look-ups that were given up: who keeps an identifier, who does not.
 
-use super::{Asked, Open, is_timeout};
+use super::{Asked, Open, RETRY_MIN_NS, is_timeout};
 use crate::dns::lookup::Query;
+
+/// Timers that wait for the same time differ by less than this part of it: what a host takes, and what some take
+/// off at random.
+const EARLY: u64 = 8;
 
 impl Open {
     /// Whether `asked` comes in place of `last`, which was in vain, and not for another look-up
     /// of the same name. glibc, musl, c-ares, systemd-resolved and Windows send the same message
-    /// once more. Go and Netty number it anew, and then it is told by its time: after a whole
-    /// timeout, or at once after a failure.
+    /// once more. Others (Go, Netty, browsers, resolvers that forward) number it anew, and then it is told by
+    /// its time: after a whole timeout, at once after a failure, or when their timer is due again.
     pub(super) fn asks_again(&self, asked: &Asked<'_>, last: &Query) -> bool {
         let waited_ns = asked.query.sent_ns.saturating_sub(last.sent_ns);
-        let in_time = last.is_failure() || is_timeout(waited_ns);
+        let in_time = last.is_failure() || is_timeout(waited_ns) || self.times_out(asked);
         self.knows(asked.id) || in_time && !self.keeps_ids(asked.query.client_port)
+    }
+
+    /// Whether a timer sends `asked`: what was asked before, twice at least, is unanswered, and it comes after as
+    /// long as was waited last, or twice as long.
+    fn times_out(&self, asked: &Asked<'_>) -> bool {
+        let attempts = self.attempts(asked.query.qtype);
+        let silent = attempts.iter().all(|query| query.is_silent());
+        let [.., before, last] = attempts[..] else { return false };
+        silent && is_timer([before.sent_ns, last.sent_ns, asked.query.sent_ns])
+    }
+
+    /// Whether `later`, another look-up by now, and `asked` repeat the only query of this one, at the times of a
+    /// timer: programs that ask for the same independently of each other do so at any time.
+    pub fn is_repeated_by(&self, later: &Self, asked: &Asked<'_>) -> bool {
+        let only = |open: &Self| match &open.lookup.queries[..] {
+            [query] if query.is_silent() && !query.flags.over_tcp => Some(query.sent_ns),
+            _ => None,
+        };
+        let types =
+            [self, later].map(|open| open.lookup.qtypes.first() == Some(&asked.query.qtype));
+        let same = self.name == asked.name && later.name == asked.name && types == [true; 2];
+        let (Some(first_ns), Some(again_ns)) = (only(self), only(later)) else { return false };
+        same && !asked.query.flags.over_tcp && is_timer([first_ns, again_ns, asked.query.sent_ns])
+    }
+
+    /// The queries of `later` belong to this look-up.
+    pub fn absorb(&mut self, later: Self) {
+        self.lookup.queries.extend(later.lookup.queries);
+        self.ids.extend(later.ids);
+        self.last_activity_ns = later.last_activity_ns;
+        (self.superseded_ns, self.went_on_ns) = (None, later.went_on_ns);
     }
 
     /// How long the client waited before it asked for the same once more.
@@ -49,4 +84,13 @@ impl Open {
         let others = || self.lookup.queries.iter().filter(on_socket);
         kept || others().any(|one| others().any(|other| is_pair(one, other)))
     }
+}
+
+/// Whether three queries at these times are as far apart as a timer sends them, which waits for the same time
+/// again or doubles it (RFC 1035 §4.2.1).
+fn is_timer([first_ns, again_ns, now_ns]: [u64; 3]) -> bool {
+    let (before_ns, waited_ns) =
+        (again_ns.saturating_sub(first_ns), now_ns.saturating_sub(again_ns));
+    let is_due = |due_ns: u64| waited_ns.abs_diff(due_ns) <= due_ns / EARLY;
+    before_ns >= RETRY_MIN_NS && (is_due(before_ns) || is_due(2 * before_ns))
 }

@@ -21,6 +21,48 @@ fn a_library_that_keeps_its_identifiers_begins_another_lookup_with_new_ones() {
 }
 
 #[test]
+fn a_query_with_new_numbers_repeats_the_one_that_is_not_answered() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.376 q 4001 10.0.0.53 2 A db.example.com
+         1.128 q 4002 10.0.0.53 3 A db.example.com
+         1.138 r 4002 10.0.0.53 3 A db.example.com 10.1.1.1",
+    );
+    assert_eq!((lookup.queries.len(), lost(&lookup).as_str()), (3, "- 10, dns_timeout 1128"));
+}
+
+#[test]
+fn a_query_with_new_numbers_after_the_same_wait_repeats_them_too() {
+    let lookup = lookup(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.800 q 4001 10.0.0.53 2 A db.example.com
+         1.590 q 4002 10.0.0.54 3 A db.example.com
+         2.400 q 4003 10.0.0.54 4 A db.example.com
+         2.410 r 4003 10.0.0.54 4 A db.example.com 10.1.1.1",
+    );
+    assert_eq!((lookup.queries.len(), lost(&lookup).as_str()), (4, "- 10, dns_timeout 2400"));
+}
+
+/// The twins: what is answered is not repeated, and programs that do not know of each other ask at any time.
+#[test]
+fn queries_with_new_numbers_at_any_time_are_lookups_of_their_own() {
+    let answered = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.010 r 4000 10.0.0.53 1 A db.example.com 10.1.1.1
+         0.376 q 4001 10.0.0.53 2 A db.example.com
+         0.386 r 4001 10.0.0.53 2 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(answered.iter().map(lost).collect::<Vec<_>>(), ["- 10", "- 10"]);
+    let many = lookups(
+        "0.000 q 4000 10.0.0.53 1 A db.example.com
+         0.700 q 4001 10.0.0.53 2 A db.example.com
+         0.820 q 4002 10.0.0.53 3 A db.example.com
+         0.830 r 4002 10.0.0.53 3 A db.example.com 10.1.1.1",
+    );
+    assert_eq!(many.iter().map(|it| it.queries.len()).collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+#[test]
 fn both_halves_are_asked_again_where_one_was_lost() {
     let lookups = lookups(
         "0.000 q 4000 10.0.0.53 1 A db.example.com

@@ -212,6 +212,7 @@ impl Connection {
             last,
             next: last,
             rtt_sender_ns,
+            is_bound: !self.path.is_settled(side),
             way_ns: self.path.way_ns(side),
             rtt_base_ns,
             busy_ns,
@@ -226,6 +227,7 @@ impl Connection {
             flight_first: if no_ack { flight } else { since.flight_first },
             apart_ns: if continues { apart_ns } else { 0 },
             flight_before: height,
+            flight_cut: self.mid_stream && half.nxt - height == ORIGIN,
             room_before: if no_ack { room } else { since.room_before },
             window_before,
             closed_ns: since.closed_ns,
@@ -234,7 +236,10 @@ impl Connection {
             probe: since.probe,
             more_queued: self.more_queued(side, continues),
             ack_lost: since.ack_lost,
-            probe_due: no_ack && continues && half.probe_due(end_ns - start_ns, rtt_sender_ns),
+            probe_due: no_ack
+                && continues
+                && self.path.knows(side)
+                && half.probe_due(end_ns - start_ns, rtt_sender_ns),
             flight_reached: half.flight_reached(),
             // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
             // been seen was captured no more than its packets.

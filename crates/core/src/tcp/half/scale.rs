@@ -2,7 +2,7 @@
 //! does under the windows that it is offered shows it.
 
 use super::*;
-use crate::tcp::gap::Gap;
+use crate::tcp::gap::{Gap, Turn};
 
 /// Silences in a row at a window's edge that show its scale: a flight that grows is there by chance
 /// once, but not twice.
@@ -55,8 +55,8 @@ impl Half {
         }
     }
 
-    /// A sender waited for an ACK: with its flight at the edge of what it was offered by the least
-    /// scale that allows for the flight, again and again, that is the scale, and the window was
+    /// A sender that had more to send waited for an ACK: with its flight at the edge of what it was offered by
+    /// the least scale that allows for the flight, again and again, that is the scale, and the window was
     /// what it waited for. Answers whether that was found out.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let Some(bulk) = &mut self.bulk else { return false };
@@ -81,6 +81,10 @@ impl Half {
                 self.marks.take_back(Marks::HAS_WINDOW);
                 *known = Unscaled { scale: known.scale, ..Unscaled::default() };
             }
+            return false;
+        }
+        // Who answered had waited for the question, and who had nothing more to send for no window.
+        if gap.turn == Turn::Answers || gap.drained {
             return false;
         }
         let window = |scale| u64::from(known.field_before) << scale;
@@ -114,5 +118,37 @@ impl Half {
             ack.opened_window = true;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scale that shows when a sender has 939 bytes in flight before each of four silences that an ACK ends, while
+    /// its peer's windows vary.
+    fn shown(turn: Turn, drained: bool) -> Option<u8> {
+        let mut half = Half { bulk: Some(Box::default()), ..Half::default() };
+        for field_before in [470, 560, 470, 560] {
+            let bulk = half.bulk.as_mut().expect("a sender of bulk");
+            bulk.unscaled.field_before = field_before;
+            let ack = Some(AckTrigger { effect_ns: 1_000_000, ..AckTrigger::default() });
+            let (flight_before, next_len, smss) = (939, 939, 939);
+            let gap = Gap { turn, drained, ack, flight_before, next_len, smss, ..Gap::default() };
+            half.infer_scale(&mut Gap { end_ns: 1_000_000, ..gap });
+        }
+        half.window_scale
+    }
+
+    #[test]
+    fn who_had_more_to_send_and_waited_for_an_ack_at_a_windows_edge_shows_its_scale() {
+        assert_eq!(shown(Turn::Continues, false), Some(1));
+    }
+
+    #[test]
+    fn answers_of_one_size_and_messages_that_are_complete_show_no_scale() {
+        assert_eq!(shown(Turn::Answers, false), None);
+        assert_eq!(shown(Turn::Answers, true), None);
+        assert_eq!(shown(Turn::Continues, true), None);
     }
 }

@@ -315,11 +315,25 @@ impl Half {
     /// A segment without data says how far its sender has got: data before it that was not seen
     /// was lost, or overtaken, before the vantage. The position that a FIN takes is none.
     pub fn announce(&mut self, segment: &Segment) {
+        if !self.started() {
+            self.sequence = Sequence::new(segment.seq);
+            return;
+        }
         let position = self.sequence.position(segment.seq, self.nxt);
         if position == self.nxt + 1 && self.fin() == Some(self.nxt) {
             self.go_to(position);
-        } else if self.started() && position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
+        } else if position > self.nxt && position - self.nxt < ANNOUNCED_MAX {
             self.reach(segment, position, position);
+        }
+    }
+
+    /// A stream of which nothing was captured but ACKs stands where the last of these did: a byte before that is no
+    /// data, it keeps the connection alive (RFC 9293 §3.8.4).
+    #[inline]
+    pub fn begin_behind_keep_alive(&mut self, segment: &Segment) {
+        let end = segment.seq.wrapping_add(segment.payload_len);
+        if !self.started() && segment.payload_len <= 1 && end == self.sequence.first {
+            self.position(end);
         }
     }
 

@@ -7,9 +7,9 @@ use tcpwhy_core::cause::Cause;
 use tcpwhy_core::report::RuledOut;
 use tcpwhy_core::wire::TcpFlags;
 
-type Answer = Result<(), String>;
+pub type Answer = Result<(), String>;
 
-fn holds(condition: bool, what: &str) -> Answer {
+pub fn holds(condition: bool, what: &str) -> Answer {
     if condition { Ok(()) } else { Err(what.into()) }
 }
 

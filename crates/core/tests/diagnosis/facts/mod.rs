@@ -4,6 +4,7 @@
 
 mod look_alikes;
 mod lookups;
+mod numbers;
 mod parts;
 mod values;
 mod wire;
@@ -100,9 +101,11 @@ impl Case<'_> {
                 if words.why_not(one.cause, one.why).is_none() {
                     continue;
                 }
-                let answer = look_alikes::segment(self, &flow, one);
+                let answers =
+                    [look_alikes::segment, numbers::segment].map(|it| it(self, &flow, one));
                 let said = format!("not {} ({})", one.cause.id(), one.why);
-                wrong.extend(answer.err().map(|it| format!("{said}: {it}")));
+                let untrue = answers.into_iter().filter_map(Result::err);
+                wrong.extend(untrue.map(|it| format!("{said}: {it}")));
             }
             let values = values::untrue(self, &flow);
             wrong.extend(values);
