@@ -176,10 +176,6 @@ impl Stage {
             up(self, case);
             cleanup::sleep_until_the_end();
         }
-        if let Some(load_begins) = &self.load_begins {
-            // What listened has heard it from an earlier load, and may have gone since.
-            let _ = load_begins.send(());
-        }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));
             if !self.is_uncaptured {
@@ -187,6 +183,10 @@ impl Stage {
                 self.captures.push(capture);
             }
             self.samplers.push(Sampler::start(netns, vantage)?);
+        }
+        if let Some(load_begins) = &self.load_begins {
+            // What listened has heard it from an earlier load, and may have gone since.
+            let _ = load_begins.send(());
         }
         Ok(())
     }
