@@ -25,7 +25,7 @@ use crate::{cleanup, dns};
 /// The load is so many of the usual ones; the more where a treatment finds a shorter one over.
 const LOADS: [u64; 3] = [3, 15, 75];
 /// What the first request may begin later than the load.
-const LATE: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(100);
 
 /// What a treatment has to know of the stage.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub fn run_treated<G: Send>(
     let run = Run { case, params, seed: options.seed, dir: &dir };
     let mut result = Err(never("it has no load"));
     for loads in LOADS {
-        result = run.run(loads, faulty + LATE, &treat);
+        result = run.run(loads, faulty + faulty / 10 + LATE, &treat);
         if !matches!(result, Err(LabError::NotReproduced(_))) {
             break;
         }

@@ -235,8 +235,12 @@ fn row(task: &Task, options: &RunOptions, run: &CaseResult) -> Result<Row, Error
     let faulty = run.faulty.as_ref().map(load_time).unwrap_or_default();
     let set = params_of(task, seed)?;
     // As it was run: what the task chose beside the seed counts here too.
-    let set = set.get("bbr")?.to_string();
-    let options = RunOptions { seed, set: vec![("bbr".to_owned(), set)], ..options.clone() };
+    let mut given = vec![("bbr".to_owned(), set.get("bbr")?.to_string())];
+    if set.get("retry_pause_ns").is_ok_and(|pause_ns| pause_ns == 0) {
+        // Requests that fail at once would be over before anything is treated.
+        given.push(("retry-pause".to_owned(), "50ms".to_owned()));
+    }
+    let options = RunOptions { seed, set: given, ..options.clone() };
     let treated = treated(task.case, &options, faulty)?;
     let row = Row::of(task.case, run, treated);
     cleanup::remove_dir(&run.dir);
