@@ -16,6 +16,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tcpwhy_live::netns::Netns;
 
+#[path = "treat/host.rs"]
+mod host;
+#[path = "treat/lab.rs"]
+mod lab;
+
 /// Longer than Nagle's algorithm waits for Linux's delayed ACK (40 ms) less scheduling.
 const SLOW: Duration = Duration::from_millis(30);
 /// Shorter than any delayed ACK.

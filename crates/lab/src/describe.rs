@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::labels::Role;
 use crate::params::{Params, option};
 
 /// Where in the stack a fault lives, from the user's end.
@@ -56,6 +57,30 @@ pub struct Knob {
     pub faulty: &'static str,
     /// How it stands in the healthy run.
     pub healthy: &'static str,
+    /// What turns it while everything runs; empty where only a restart, or another place, does.
+    pub treat: &'static [Treat],
+}
+
+/// A treatment by `tcpwhy treat` that does what the fix does, without a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Treat {
+    /// The end whose network namespace is treated.
+    pub at: Role,
+    /// What follows `tcpwhy treat`, without the namespace. `{resolv_conf}` stands for the client's
+    /// file, `{resolver}` for the address of the resolver that works.
+    pub arguments: &'static [&'static str],
+}
+
+impl Treat {
+    /// At the client.
+    pub const fn at_client(arguments: &'static [&'static str]) -> Treat {
+        Treat { at: Role::Client, arguments }
+    }
+
+    /// At the server.
+    pub const fn at_server(arguments: &'static [&'static str]) -> Treat {
+        Treat { at: Role::Server, arguments }
+    }
 }
 
 /// `text` with the values of its parameters.

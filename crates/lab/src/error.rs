@@ -41,6 +41,12 @@ pub enum LabError {
     /// There is no case of this name.
     #[error("no case is called `{0}`: `list` shows them")]
     UnknownCase(String),
+    /// Nothing that can be taken back cures the case.
+    #[error(
+        "{0} has no treatment: its fix is in a program, on the path or at another host; \
+         `tcpwhy lab list --json` shows the cases that have one"
+    )]
+    NotTreatable(String),
     /// The case has no such parameter.
     #[error("this case does not use --{name}; it uses {known}")]
     UnknownParam {

@@ -46,12 +46,13 @@ pub mod stage;
 pub mod sys;
 pub mod tables;
 pub mod talk;
+pub mod treated;
 pub mod verify;
 
 pub use case::{Case, Observed, Ran, plain_link};
 pub use cases::CASES;
 pub use client::{Load, Request};
-pub use describe::{Knob, Layer};
+pub use describe::{Knob, Layer, Treat};
 pub use error::LabError;
 pub use labels::{Cause, Class, Labels, Role, Variant};
 pub use netns::{Netns, Process};

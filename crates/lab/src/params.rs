@@ -133,6 +133,14 @@ impl Params {
         self
     }
 
+    /// So many times as many requests, of each kind that the case has.
+    #[must_use]
+    pub fn with_requests_times(mut self, factor: u64) -> Params {
+        let requests = self.0.iter_mut().filter(|(name, _)| name.ends_with("requests"));
+        requests.for_each(|(_, value)| *value *= factor);
+        self
+    }
+
     /// The value of `name`, in the unit its name ends in.
     ///
     /// # Errors

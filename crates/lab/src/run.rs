@@ -224,7 +224,7 @@ impl Runner<'_> {
         if self.case.class == Class::None {
             let (ran, link) = self.punctually(Variant::Healthy)?;
             let healthy = self.labels(Variant::Healthy, &ran, link);
-            self.write(&healthy)?;
+            write(&self.dir, &healthy)?;
             return Ok(CaseResult { dir: self.dir, faulty: None, healthy });
         }
         let (bad, bad_link) = self.punctually(Variant::Faulty)?;
@@ -240,8 +240,8 @@ impl Runner<'_> {
             faulty.wall_after_fix_ns = Some(good.wall_ns());
         }
         let healthy = self.labels(Variant::Healthy, &good, good_link);
-        self.write(&faulty)?;
-        self.write(&healthy)?;
+        write(&self.dir, &faulty)?;
+        write(&self.dir, &healthy)?;
         Ok(CaseResult { dir: self.dir, faulty: Some(faulty), healthy })
     }
 
@@ -275,49 +275,61 @@ impl Runner<'_> {
     }
 
     fn labels(&self, variant: Variant, ran: &Ran, link: Link) -> Labels {
-        let class = if variant == Variant::Faulty { self.case.class } else { Class::None };
-        let requests = ran.observed.loaded.requests.clone();
-        let versions: BTreeMap<String, String> =
-            versions().into_iter().chain(ran.observed.versions.clone()).collect();
-        Labels {
-            format: FORMAT,
-            case: self.case.name,
-            variant,
-            seed: self.seed,
-            params: self.params.clone(),
-            link,
-            healthy: class != Class::Fault,
-            class,
-            causes: Vec::new(),
-            exchanges: requests.len() as u64,
-            wall_ns: ran.wall_ns(),
-            latency_ns: Latency::of(&requests),
-            latency_after_fix_ns: None,
-            on_wire_after_fix_ns: None,
-            wall_after_fix_ns: None,
-            server_endpoint: ran.observed.server.to_string(),
-            congestion_control: congestion_control(&self.params),
-            client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
-            server_tcp_info: ran.observed.server_tcp_info,
-            stage: ran.stage.clone(),
-            measured: ran.observed.measured.clone(),
-            versions,
-            requests,
-        }
-    }
-
-    fn write(&self, labels: &Labels) -> Result<(), LabError> {
-        let path = self.dir.join(labels.variant.dir()).join("labels.json");
-        let what = format!("write {}", path.display());
-        let mut text = serde_json::to_string_pretty(labels)
-            .map_err(std::io::Error::from)
-            .doing(what.clone())?;
-        text.push('\n');
-        fs::write(&path, text).doing(what)
+        labels(self.case, &self.params, self.seed, variant, ran, link)
     }
 }
 
-fn build(
+/// What is known of a run, but for its causes.
+pub(crate) fn labels(
+    case: &Case,
+    params: &Params,
+    seed: u64,
+    variant: Variant,
+    ran: &Ran,
+    link: Link,
+) -> Labels {
+    let class = if variant == Variant::Faulty { case.class } else { Class::None };
+    let requests = ran.observed.loaded.requests.clone();
+    let versions: BTreeMap<String, String> =
+        versions().into_iter().chain(ran.observed.versions.clone()).collect();
+    Labels {
+        format: FORMAT,
+        case: case.name,
+        variant,
+        seed,
+        params: params.clone(),
+        link,
+        healthy: class != Class::Fault,
+        class,
+        causes: Vec::new(),
+        exchanges: requests.len() as u64,
+        wall_ns: ran.wall_ns(),
+        latency_ns: Latency::of(&requests),
+        latency_after_fix_ns: None,
+        on_wire_after_fix_ns: None,
+        wall_after_fix_ns: None,
+        server_endpoint: ran.observed.server.to_string(),
+        congestion_control: congestion_control(params),
+        client_tcp_info: Some(ran.observed.loaded.kernel).filter(|k| k.connections > 0),
+        server_tcp_info: ran.observed.server_tcp_info,
+        stage: ran.stage.clone(),
+        measured: ran.observed.measured.clone(),
+        versions,
+        requests,
+    }
+}
+
+/// Writes the labels beside the captures of their run.
+pub(crate) fn write(dir: &Path, labels: &Labels) -> Result<(), LabError> {
+    let path = dir.join(labels.variant.dir()).join("labels.json");
+    let what = format!("write {}", path.display());
+    let mut text =
+        serde_json::to_string_pretty(labels).map_err(std::io::Error::from).doing(what.clone())?;
+    text.push('\n');
+    fs::write(&path, text).doing(what)
+}
+
+pub(crate) fn build(
     case: &Case,
     params: &Params,
     seed: u64,

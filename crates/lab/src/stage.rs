@@ -192,10 +192,6 @@ impl Stage {
             visit(self);
             return Err(LabError::Visited);
         }
-        if let Some(load_begins) = &self.load_begins {
-            // What listened has heard it from an earlier load, and may have gone since.
-            let _ = load_begins.send(());
-        }
         for (netns, vantage) in [(&self.client, "client"), (&self.server, "server")] {
             let path = self.out.join(format!("{vantage}.pcap"));
             if !self.is_uncaptured {
@@ -203,6 +199,10 @@ impl Stage {
                 self.captures.push(capture);
             }
             self.samplers.push(Sampler::start(netns, vantage)?);
+        }
+        if let Some(load_begins) = &self.load_begins {
+            // What listened has heard it from an earlier load, and may have gone since.
+            let _ = load_begins.send(());
         }
         Ok(())
     }

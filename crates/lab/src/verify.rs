@@ -45,6 +45,10 @@ const SHORT: [&str; 18] = [
     "healthy_psql",
 ];
 
+/// Those of the short form with treatments: less than a minute.
+const SHORT_TREATED: [&str; 5] =
+    ["nginx_nodelay_off", "client_nagle", "send_buffer", "port_exhaustion", "dns_search"];
+
 /// A case with where chance starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
@@ -66,6 +70,29 @@ pub fn plan(only: &[String], short: bool, seed: u64, repeat: u64) -> Result<Vec<
     };
     let seeds = seed..seed.saturating_add(repeat);
     Ok(seeds.flat_map(|seed| named.iter().map(move |case| Task { case, seed })).collect())
+}
+
+/// The same of those that `tcpwhy treat` can cure.
+///
+/// # Errors
+/// No case has one of the names, or it cannot be treated.
+pub fn plan_treated(
+    only: &[String],
+    short: bool,
+    seed: u64,
+    repeat: u64,
+) -> Result<Vec<Task>, LabError> {
+    let short: Vec<String> = match short {
+        true => SHORT_TREATED.map(str::to_owned).into(),
+        false => only.to_vec(),
+    };
+    let mut tasks = plan(&short, false, seed, repeat)?;
+    let is_treatable = |task: &Task| task.case.knob.is_some_and(|knob| !knob.treat.is_empty());
+    if let Some(task) = tasks.iter().find(|task| !short.is_empty() && !is_treatable(task)) {
+        return Err(LabError::NotTreatable(task.case.name.to_owned()));
+    }
+    tasks.retain(is_treatable);
+    Ok(tasks)
 }
 
 /// What became of a task.

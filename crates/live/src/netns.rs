@@ -87,6 +87,13 @@ impl Netns {
         std::iter::once(own).chain(found.into_values()).collect()
     }
 
+    /// The one with this number, where it has a name or a process in it.
+    pub fn with_inode(inode: u64) -> Option<Self> {
+        let own = Self::own();
+        let is_it = |netns: &Self| netns.inode == inode;
+        Some(own).filter(is_it).or_else(|| Self::all().into_iter().find(is_it))
+    }
+
     /// Whether it is that of the process, which all threads start in.
     pub fn is_own(&self) -> bool {
         self.name.is_none() || self.inode == Self::own().inode

@@ -13,6 +13,7 @@ Examples:
   sudo tcpwhy lab run send_buffer --rtt 20ms --rate 100mbit --sndbuf 16KiB --out captures
   sudo tcpwhy lab run loss_random --loss 1% --seed 7 --json | jq .sentence
   sudo tcpwhy lab run slow_reader --keep      leave it up, with commands to try
+  sudo tcpwhy lab run nagle_python --treat    cure it while it runs
 
 It needs root, and touches nothing outside the namespaces that it makes.
 
@@ -59,6 +60,10 @@ pub struct RunArgs {
     /// Leave client, server and link up with the fault, to be explored by hand
     #[arg(long)]
     pub keep: bool,
+
+    /// Cure it by `tcpwhy treat` while the load runs, instead of running it again with the fix
+    #[arg(long, conflicts_with = "keep")]
+    pub treat: bool,
 
     /// Print the story as JSON: labels, reports of both ends, comparison, verdict
     #[arg(long)]

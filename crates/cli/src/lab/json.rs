@@ -24,6 +24,7 @@ pub fn story(outcome: &Outcome<'_>, again: &str, held: Option<&Held>) -> Result<
         "summary": case.summary,
         "command": again,
         "fix": fix(case, &outcome.labels().params),
+        "treated": outcome.is_treated.then(|| super::treated::commands(case)),
         "directory": outcome.result.dir,
         "labels": {
             "faulty": serde_json::to_value(&outcome.result.faulty)?,

@@ -58,6 +58,9 @@ pub fn one(case: &Case, look: &Look) -> String {
         page.labelled("where", knob.at);
         page.labelled("fault", &fill(knob.faulty, &params));
         page.labelled("fix", &fill(knob.healthy, &params));
+        for command in super::treated::commands(case) {
+            page.command("treat", &command);
+        }
         page.gap();
     }
     page.line(&look.paint(Paint::Bold, "parameters, as seed 1 draws them"));
@@ -82,6 +85,7 @@ pub fn describe(case: &Case) -> Value {
         "class": case.class,
         "summary": case.summary,
         "fix": fix(case, &params),
+        "treat": super::treated::commands(case),
         "parameters": params.iter().map(|(name, value)| {
             let (option, unit) = option(name);
             json!({ "name": name, "option": format!("--{option}"), "example": unit.show(value) })

@@ -12,6 +12,7 @@ mod outcome;
 mod score;
 mod story;
 mod table;
+mod treated;
 mod verify;
 
 pub use args::LabCommand;
@@ -70,9 +71,12 @@ fn run_case(asked: &RunArgs) -> Result<ExitCode, Error> {
         None => Some(Temporary(cleanup::temporary_dir()?)),
     };
     let out = asked.out.as_deref().or(temporary.as_ref().map(|it| it.0.as_path()));
-    let options = options(asked, out.unwrap_or(Path::new(".")));
-    let result = waited(case, &options, asked)?;
-    let outcome = Outcome::of(case, &result)?;
+    let out = out.unwrap_or(Path::new("."));
+    let result = match asked.treat {
+        true => treated::run(case, asked, out)?,
+        false => waited(case, &options(asked, out), asked)?,
+    };
+    let outcome = Outcome { is_treated: asked.treat, ..Outcome::of(case, &result)? };
     let again = again(asked);
     let held = if asked.keep { Some(keep::start(asked)?) } else { None };
     let text = if asked.json {
@@ -126,5 +130,11 @@ fn waited(
 /// The command that does the same again.
 fn again(asked: &RunArgs) -> String {
     let given = asked.set.0.iter().map(|(name, value)| format!(" --{name} {value}"));
-    format!("sudo tcpwhy lab run {} --seed {}{}", asked.case, asked.seed, given.collect::<String>())
+    let treat = if asked.treat { " --treat" } else { "" };
+    format!(
+        "sudo tcpwhy lab run {} --seed {}{treat}{}",
+        asked.case,
+        asked.seed,
+        given.collect::<String>()
+    )
 }

@@ -20,6 +20,8 @@ pub struct Outcome<'a> {
     pub shown: usize,
     /// Before and after by the client's own clock, with the causes that were found.
     pub comparison: Option<Comparison>,
+    /// Whether `after` is the same run, treated while it went on.
+    pub is_treated: bool,
 }
 
 impl<'a> Outcome<'a> {
@@ -48,7 +50,7 @@ impl<'a> Outcome<'a> {
             // Without any request there is nothing to compare.
             compare(before, after, Options::default()).ok()
         });
-        Ok(Self { case, result, before, after, shown, comparison })
+        Ok(Self { case, result, before, after, shown, comparison, is_treated: false })
     }
 
     /// The run that is diagnosed: the one with the fault, where there is one.
@@ -149,8 +151,10 @@ impl<'a> Outcome<'a> {
         };
         let joined = if self.is_named() == fixed { "and" } else { "but" };
         let worked = match fixed {
+            true if self.is_treated => "the treatment cured it without a restart",
             true => "the fix worked",
             false if self.is_gone() => "without it requests took no less time",
+            false if self.is_treated => "it is there after the treatment too",
             false => "it is there after the fix too",
         };
         format!("The {what} {named}, {joined} {worked}{}.", self.change())

@@ -4,6 +4,7 @@ mod diagnosis;
 mod set_up;
 
 use super::outcome::{Outcome, failed};
+use super::treated;
 use crate::error::Error;
 use std::collections::BTreeSet;
 use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, units};
@@ -110,10 +111,19 @@ fn wire(outcome: &Outcome<'_>, look: &Look) -> Result<String, Error> {
 fn fix(outcome: &Outcome<'_>, look: &Look) -> String {
     let Some(knob) = outcome.case.knob else { return String::new() };
     let labels = outcome.labels();
-    let mut page = section(look, "the fix", "applied, and the same load run again");
-    page.labelled("where", knob.at);
-    page.labelled("before", &fill(knob.faulty, &labels.params));
-    page.labelled("after", &fill(knob.healthy, &labels.params));
+    let page = if outcome.is_treated {
+        let mut page = section(look, "the treatment", "applied while the load ran, no restart");
+        for command in treated::commands(outcome.case) {
+            page.command("command", &command);
+        }
+        page
+    } else {
+        let mut page = section(look, "the fix", "applied, and the same load run again");
+        page.labelled("where", knob.at);
+        page.labelled("before", &fill(knob.faulty, &labels.params));
+        page.labelled("after", &fill(knob.healthy, &labels.params));
+        page
+    };
     let mut told = page.finish();
     if let Some(compared) = &outcome.comparison {
         told += "\n";

@@ -1,7 +1,7 @@
 //! `tcpwhy lab verify`: runs the cases, judges what tcpwhy says of them, prints the accuracy.
 
 use super::score::{judge_below, shown};
-use super::{Temporary, live};
+use super::{Temporary, live, treated};
 use crate::error::Error;
 use crate::output;
 use clap::{Args, ValueHint};
@@ -23,6 +23,7 @@ Examples:
   sudo tcpwhy lab verify --short --json | jq .score.bars
   sudo tcpwhy lab verify --short --live
   sudo tcpwhy lab verify --active --only nginx_nodelay_off,server_think
+  sudo tcpwhy lab verify --treat
 
 The seed decides all parameters; a case that does not reproduce is tried with two others, and that
 is said. docs/lab-format.md has the rules and the bars.
@@ -55,6 +56,10 @@ pub struct VerifyArgs {
     /// Ask the server of each case that shows from outside with `tcpwhy URL`, as `nobody` and as root
     #[arg(long, conflicts_with_all = ["out", "live", "short"])]
     pub active: bool,
+    /// Cure what can be cured by `tcpwhy treat` while the load runs, and hold it against the
+    /// prediction and the fix
+    #[arg(long, conflicts_with_all = ["out", "live", "active"])]
+    pub treat: bool,
 
     /// Keep captures and labels in DIR, a data set for `lab score`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -65,7 +70,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub jobs: Option<u16>,
 
-    /// Print the score as JSON (docs/score.schema.json)
+    /// Print the score as JSON (docs/score.schema.json; with --treat: docs/lab-treat.schema.json)
     #[arg(long)]
     pub json: bool,
 
@@ -81,6 +86,9 @@ pub struct VerifyArgs {
 pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
     if asked.active {
         return super::active::run(asked);
+    }
+    if asked.treat {
+        return treated::verify(asked);
     }
     let tasks = plan(&asked.only, asked.short, asked.seed, asked.repeat)?;
     cleanup::on_interrupt();
@@ -169,7 +177,7 @@ impl Verification<'_> {
 }
 
 /// A line on standard error for each case that ends.
-struct Progress {
+pub struct Progress {
     wanted: bool,
     tasks: usize,
     begun: Instant,
@@ -177,11 +185,13 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(tasks: usize, wanted: bool) -> Self {
+    /// Of so many cases, if it is `wanted`.
+    pub fn new(tasks: usize, wanted: bool) -> Self {
         Self { wanted, tasks, begun: Instant::now(), done: Mutex::new(0) }
     }
 
-    fn tell(&self, task: &Task, verdict: &str) {
+    /// A case has ended.
+    pub fn tell(&self, task: &Task, verdict: &str) {
         let mut done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *done += 1;
         let took = self.begun.elapsed();

@@ -1,9 +1,11 @@
 //! What can be asked of `tcpwhy treat`.
 
 use crate::args::{Display, parse_duration, parse_percent};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use tcpwhy_live::sockets::Peer;
-use tcpwhy_live::treat::{Asked, Buffer, Setting, Side};
+use tcpwhy_live::treat::{Asked, Buffer, Setting, Side, WINDOW_MAX};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -13,6 +15,9 @@ Examples:
   sudo tcpwhy treat buffers --port 5432 --keep     leave it; the journal has what was there
   sudo tcpwhy treat congestion-control bbr --peer 10.0.0.7
   sudo tcpwhy treat sysctl tcp_slow_start_after_idle=0 --port 443
+  sudo tcpwhy treat resolver --cache --ndots 1
+  sudo tcpwhy treat syn-flood --port 443 --only cookies,limit
+  sudo tcpwhy treat cwnd --initcwnd 30 --to 203.0.113.7
   sudo tcpwhy treat status                         what is changed now, by whom, since when
   sudo tcpwhy treat undo --all                     restore what was there
 
@@ -70,12 +75,106 @@ pub enum TreatCommand {
         #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
         port: Option<u16>,
 
-        /// In this network namespace: its name, or the number of a process in it
-        #[arg(long, value_name = "NAME|PID")]
-        netns: Option<String>,
+        #[command(flatten)]
+        host: OnHost,
+    },
+    /// Lengthens the accept queue of a listener, and the kernel's bound of it
+    Backlog {
+        /// Connections that may wait to be accepted
+        #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+        connections: u32,
+
+        /// Port of the listener
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
 
         #[command(flatten)]
-        course: Course,
+        host: OnHost,
+    },
+    /// Changes what the resolver library is told (resolv.conf), or puts a cache before its servers
+    Resolver {
+        /// Wait so long for an answer, seconds
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=30))]
+        #[arg(required_unless_present_any =
+            ["attempts", "ndots", "single_request_reopen", "nameserver", "cache"])]
+        timeout: Option<u32>,
+
+        /// Ask each server so often
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5))]
+        attempts: Option<u32>,
+
+        /// Ask for names with so many dots as they stand before search domains are tried
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=15))]
+        ndots: Option<u32>,
+
+        /// Use a second socket where only one of two answers comes
+        #[arg(long)]
+        single_request_reopen: bool,
+
+        /// Ask these servers, instead of those there are
+        #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+        nameserver: Vec<IpAddr>,
+
+        /// Start a caching resolver (dnsmasq) before the servers, for the time
+        #[arg(long)]
+        cache: bool,
+
+        /// The file, where it is not that of the host or of the namespace (containers)
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+
+        /// Measure connections with this port at either end
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+
+        #[command(flatten)]
+        host: OnHost,
+    },
+    /// Defends a listener against a SYN flood: SYN cookies, longer queues, a limit per source
+    SynFlood {
+        /// Port that is flooded
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
+
+        /// Only these defences
+        #[arg(long, value_enum, value_delimiter = ',', value_name = "DEFENCE,…")]
+        #[arg(default_values_t = [Defence::Cookies, Defence::Backlog, Defence::Limit])]
+        only: Vec<Defence>,
+
+        /// Length of the queues, connections
+        #[arg(long, value_name = "N", default_value_t = 4_096)]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=65_535))]
+        backlog: u32,
+
+        /// SYNs a second that one source address may send
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        limit: u32,
+
+        #[command(flatten)]
+        host: OnHost,
+    },
+    /// Changes the initial windows of a route: what new connections send before the first ACK
+    Cwnd {
+        /// Segments that this host sends at first
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WINDOW_MAX)))]
+        #[arg(required_unless_present = "initrwnd")]
+        initcwnd: Option<u32>,
+
+        /// Segments that the other side may send at first
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WINDOW_MAX)))]
+        initrwnd: Option<u32>,
+
+        /// The route that leads to this address [default: the default route of IPv4]
+        #[arg(long, value_name = "ADDRESS")]
+        to: Option<IpAddr>,
+
+        /// Measure connections with this port at either end
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+
+        #[command(flatten)]
+        host: OnHost,
     },
     /// Lists what is changed now, by whom, and since when
     Status {
@@ -103,6 +202,28 @@ pub enum TreatCommand {
         #[command(flatten)]
         display: Display,
     },
+}
+
+/// A defence against a SYN flood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Defence {
+    /// SYN cookies (tcp_syncookies)
+    Cookies,
+    /// Longer queues (the listener's backlog, somaxconn, tcp_max_syn_backlog)
+    Backlog,
+    /// At most so many SYNs a second from one address (nftables)
+    Limit,
+}
+
+/// Where a host is treated, and the course of the treatment.
+#[derive(Debug, Args)]
+pub struct OnHost {
+    /// In this network namespace: its name, or the number of a process in it
+    #[arg(long, value_name = "NAME|PID")]
+    pub netns: Option<String>,
+
+    #[command(flatten)]
+    pub course: Course,
 }
 
 /// Which sockets, and the course of the treatment.

@@ -14,7 +14,7 @@ use tcpwhy_core::report::Look;
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::sys::process;
-use tcpwhy_live::treat::{Asked, Planned, Record, SysctlTreatment, TreatError, Treatment, Undone};
+use tcpwhy_live::treat::{Asked, HostPlan, HostTreatment, Record, TreatError, Treatment, Undone};
 
 /// How soon a signal is noticed, and new sockets are looked for.
 const STEP: Duration = Duration::from_millis(50);
@@ -23,13 +23,14 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What is to be treated.
 pub enum Subject {
     Sockets(Asked),
-    Sysctl(Box<Planned>),
+    Host(HostPlan),
 }
 
 /// A treatment under way.
 pub enum Active {
     Sockets(Box<Treatment>),
-    Sysctl(Box<SysctlTreatment>),
+    /// With what may go wrong.
+    Host(Box<HostTreatment>, Vec<&'static str>),
 }
 
 /// How it ended.
@@ -67,14 +68,14 @@ impl Active {
     fn tend(&mut self) -> Result<bool, TreatError> {
         match self {
             Self::Sockets(treatment) => treatment.tend(),
-            Self::Sysctl(treatment) => Ok(treatment.tend()),
+            Self::Host(treatment, _) => Ok(treatment.tend()),
         }
     }
 
     fn step(&self) -> Duration {
         match self {
             Self::Sockets(treatment) => treatment.tend_within().min(STEP),
-            Self::Sysctl(_) => STEP,
+            Self::Host(..) => STEP,
         }
     }
 
@@ -82,21 +83,21 @@ impl Active {
     pub fn record(&self) -> &Record {
         match self {
             Self::Sockets(treatment) => treatment.record(),
-            Self::Sysctl(treatment) => treatment.record(),
+            Self::Host(treatment, _) => treatment.record(),
         }
     }
 
     fn keep(self) -> Result<(), TreatError> {
         match self {
             Self::Sockets(treatment) => treatment.keep(),
-            Self::Sysctl(treatment) => treatment.keep(),
+            Self::Host(treatment, _) => treatment.keep(),
         }
     }
 
     fn undo(self) -> Result<Undone, TreatError> {
         match self {
             Self::Sockets(treatment) => treatment.undo(),
-            Self::Sysctl(treatment) => treatment.undo(),
+            Self::Host(treatment, _) => treatment.undo(),
         }
     }
 }
@@ -136,7 +137,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
     let record = active.record().clone();
     let counts = match &active {
         Active::Sockets(treatment) => Some(treatment.counts().clone()),
-        Active::Sysctl(_) => None,
+        Active::Host(..) => None,
     };
     let is_kept = course.keep && alarm.is_none() && !ending.load(Ordering::Relaxed);
     let mut end = End { alarm, by_other, undone: None };

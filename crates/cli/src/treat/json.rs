@@ -6,7 +6,7 @@ use tcpwhy_core::compare::Comparison;
 use tcpwhy_core::report::comparison;
 use tcpwhy_live::treat::record::SocketChange;
 use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, Planned, Record, Records, TreatError, Undone,
+    self, Asked, Change, Counts, HostPlan, Record, Records, TreatError, Undone, What,
 };
 
 const SCHEMA_VERSION: u32 = 1;
@@ -39,15 +39,22 @@ pub fn plan_sockets(asked: &Asked, changes: &[SocketChange], counts: &Counts) ->
 }
 
 /// What would change.
-pub fn plan_sysctl(planned: &Planned) -> Value {
-    let changes = [Change::Sysctl(planned.change.clone())];
+pub fn plan_host(plan: &HostPlan) -> Value {
+    let setting = match &plan.what {
+        What::Sysctl { name } => name,
+        What::Resolver { .. } => "resolver",
+        What::SynFlood { .. } => "syn-flood",
+        What::Backlog { .. } => "backlog",
+        What::Cwnd { .. } => "cwnd",
+        What::Sockets { setting, .. } => setting.id(),
+    };
     document(
         "plan",
         json!({
-            "setting": planned.known.name,
-            "changes": changes,
+            "setting": setting,
+            "changes": plan.changes,
             "counts": null,
-            "risk": planned.known.risk,
+            "risk": plan.risks.join("; "),
         }),
     )
 }

@@ -10,10 +10,10 @@ pub use args::{EXAMPLES, Treat};
 
 use crate::error::Error;
 use crate::{output, terminal};
-use args::{Course, Sockets, TreatCommand, buffers};
+use args::{Defence, OnHost, Sockets, TreatCommand, buffers};
 use course::{Active, Place, Subject};
 use std::process::ExitCode;
-use tcpwhy_live::treat::{self, Journal, Setting, TreatError};
+use tcpwhy_live::treat::{self, HostPlan, Journal, Setting, TreatError};
 
 /// Something could not be restored, or the change did harm.
 const EXIT_WORSE: u8 = 1;
@@ -33,8 +33,52 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
         TreatCommand::CongestionControl { name, sockets } => {
             sockets_of(sockets, Setting::CongestionControl { name: name.clone() })
         }
-        TreatCommand::Sysctl { assignment, port, netns, course } => {
-            sysctl(assignment, *port, netns.as_deref(), course)
+        TreatCommand::Sysctl { assignment, port, host } => {
+            on_host(treat::plan_sysctl(assignment, host.netns.as_deref())?, *port, host)
+        }
+        TreatCommand::Backlog { connections, port, host } => {
+            let plan = treat::plan_backlog(*port, *connections, host.netns.as_deref())?;
+            on_host(plan, Some(*port), host)
+        }
+        TreatCommand::SynFlood { port, only, backlog, limit, host } => {
+            let has = |defence| only.contains(&defence);
+            let plan = treat::plan_syn_flood(&treat::SynFlood {
+                port: *port,
+                cookies: has(Defence::Cookies),
+                backlog: has(Defence::Backlog).then_some(*backlog),
+                syns_per_second: has(Defence::Limit).then_some(*limit),
+                netns: host.netns.clone(),
+            })?;
+            on_host(plan, Some(*port), host)
+        }
+        TreatCommand::Cwnd { initcwnd, initrwnd, to, port, host } => {
+            let (initcwnd, initrwnd, to) = (*initcwnd, *initrwnd, *to);
+            let netns = host.netns.clone();
+            let asked = treat::InitialWindows { to, initcwnd, initrwnd, netns };
+            on_host(treat::plan_cwnd(&asked)?, *port, host)
+        }
+        TreatCommand::Resolver {
+            timeout,
+            attempts,
+            ndots,
+            single_request_reopen,
+            nameserver,
+            cache,
+            file,
+            port,
+            host,
+        } => {
+            let plan = treat::plan_resolver(&treat::Resolver {
+                timeout_s: *timeout,
+                attempts: *attempts,
+                ndots: *ndots,
+                single_request_reopen: *single_request_reopen,
+                nameservers: nameserver.clone(),
+                cache: *cache,
+                netns: host.netns.clone(),
+                file: file.clone(),
+            })?;
+            on_host(plan, *port, host)
         }
         TreatCommand::Status { json, display } => {
             let journal = journal();
@@ -80,22 +124,18 @@ fn sockets_of(sockets: &Sockets, setting: Setting) -> Result<ExitCode, Error> {
     course::run(course, place, &Subject::Sockets(asked))
 }
 
-fn sysctl(
-    assignment: &str,
-    port: Option<u16>,
-    netns: Option<&str>,
-    course: &Course,
-) -> Result<ExitCode, Error> {
-    let planned = treat::plan_sysctl(assignment, netns)?;
+fn on_host(plan: HostPlan, port: Option<u16>, host: &OnHost) -> Result<ExitCode, Error> {
+    let course = &host.course;
     if course.dry_run {
         let text = match course.json {
-            true => serde_json::to_string_pretty(&json::plan_sysctl(&planned))? + "\n",
-            false => text::plan_sysctl(&planned, &terminal::look(&course.display, false)),
+            true => serde_json::to_string_pretty(&json::plan_host(&plan))? + "\n",
+            false => text::plan_host(&plan, &terminal::look(&course.display, false)),
         };
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    course::run(course, Place::of(netns, port, None, None)?, &Subject::Sysctl(Box::new(planned)))
+    let place = Place::of(host.netns.as_deref(), port, None, None)?;
+    course::run(course, place, &Subject::Host(plan))
 }
 
 fn undo(
@@ -130,8 +170,9 @@ fn begin(subject: &Subject) -> Result<Active, TreatError> {
         Subject::Sockets(asked) => {
             Active::Sockets(Box::new(treat::Treatment::begin(journal(), asked)?))
         }
-        Subject::Sysctl(planned) => {
-            Active::Sysctl(Box::new(treat::SysctlTreatment::begin(journal(), planned)?))
-        }
+        Subject::Host(plan) => Active::Host(
+            Box::new(treat::HostTreatment::begin(journal(), plan)?),
+            plan.risks.clone(),
+        ),
     })
 }

@@ -9,7 +9,7 @@ use tcpwhy_core::report::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, comparison};
 use tcpwhy_live::treat::record::{SocketChange, State};
 use tcpwhy_live::treat::{
-    self, Asked, Change, Counts, Newcomers, Planned, Record, Records, Undone, Value, What,
+    self, Asked, Change, Counts, HostPlan, Newcomers, Record, Records, Undone, Value, What,
 };
 
 /// Groups of sockets that are listed.
@@ -61,16 +61,7 @@ pub fn changed(active: &Active, took: Duration, course: &Course, look: &Look) ->
             rest(&mut page, counts);
             page.labelled("new ones", &newcomers(treatment.newcomers(), of));
         }
-        Active::Sysctl(_) => {
-            for change in &record.changes {
-                let Change::Sysctl(change) = change else { continue };
-                let (name, before, set) = (&change.name, &change.before, &change.set);
-                page.labelled("changed", &format!("{name} from {before} to {set}"));
-                if let Some(known) = treat::KNOWN.iter().find(|it| it.name == change.name) {
-                    page.labelled("risk", known.risk);
-                }
-            }
-        }
+        Active::Host(_, risks) => host_changes(&mut page, "changed", &record.changes, risks),
     }
     let until = match (course.keep, course.duration) {
         (true, _) => "it stays".to_owned(),
@@ -85,7 +76,7 @@ pub fn changed(active: &Active, took: Duration, course: &Course, look: &Look) ->
 fn option(what: &What) -> &'static str {
     match what {
         What::Sockets { setting, .. } => setting.option(),
-        What::Sysctl { .. } => "a kernel setting",
+        _ => "a setting of the host",
     }
 }
 
@@ -123,7 +114,7 @@ fn rest(page: &mut Page<'_>, counts: &Counts) {
 fn socket_changes(changes: &[Change]) -> Vec<SocketChange> {
     let sockets = changes.iter().filter_map(|change| match change {
         Change::Socket(socket) => Some(socket.clone()),
-        Change::Sysctl(_) => None,
+        _ => None,
     });
     sockets.collect()
 }
@@ -223,7 +214,7 @@ fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
     if undone.restored > 0 {
         let noun = match what {
             What::Sockets { .. } => counted(undone.restored, "socket", "sockets"),
-            What::Sysctl { .. } => counted(undone.restored, "setting", "settings"),
+            _ => counted(undone.restored, "thing", "things"),
         };
         parts.push(format!("{noun} restored"));
     }
@@ -281,8 +272,9 @@ pub fn status(records: &Records, look: &Look) -> String {
         page.labelled("state", &state(record));
         groups(&mut page, &socket_changes(&record.changes));
         for change in &record.changes {
-            let Change::Sysctl(change) = change else { continue };
-            page.item(&format!("{}: from {} to {}", change.name, change.before, change.set));
+            if !matches!(change, Change::Socket(_)) {
+                page.item(&printable(&format!("{}: {}", change.words(), change.from_to())));
+            }
         }
         page.labelled("undo", &format!("sudo tcpwhy treat undo {}", record.id));
     }
@@ -335,14 +327,21 @@ pub fn plan_sockets(
 }
 
 /// What would change.
-pub fn plan_sysctl(planned: &Planned, look: &Look) -> String {
+pub fn plan_host(plan: &HostPlan, look: &Look) -> String {
     let mut page = Page::new(look);
-    let change = &planned.change;
-    let (name, before, set) = (&change.name, &change.before, &change.set);
-    page.labelled("plan", &format!("{name} from {before} to {set}"));
-    page.labelled("risk", planned.known.risk);
+    host_changes(&mut page, "plan", &plan.changes, &plan.risks);
     page.line("nothing was changed");
     page.finish()
+}
+
+fn host_changes(page: &mut Page<'_>, label: &str, changes: &[Change], risks: &[&str]) {
+    for change in changes {
+        let what = format!("{} {}", change.words(), change.from_to());
+        page.labelled(label, &printable(&what));
+    }
+    for risk in risks {
+        page.labelled("risk", risk);
+    }
 }
 
 fn nanos(time: Duration) -> u64 {

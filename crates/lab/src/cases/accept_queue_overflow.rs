@@ -24,6 +24,7 @@ pub const CASE: Case = Case {
         at: "the server",
         faulty: "listens with a backlog of {backlog} and accepts no connection for {accept_pause_ns}",
         healthy: "listens with a backlog of 1024, and pauses as well",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

@@ -19,7 +19,12 @@ pub const SHALLOW: Case = Case {
     layer: Layer::Link,
     summary: "downloads fill a link with a queue of one bandwidth-delay product",
     class: Class::Cost,
-    knob: Some(Knob { at: "the link", faulty: "{rate_bps}", healthy: "{fast_rate_bps}" }),
+    knob: Some(Knob {
+        at: "the link",
+        faulty: "{rate_bps}",
+        healthy: "{fast_rate_bps}",
+        treat: &[],
+    }),
     params: |rng| {
         params(rng)
             .with("requests", rng.between(2, 3))
@@ -52,6 +57,7 @@ pub const DEEP: Case = Case {
         at: "the link",
         faulty: "{rate_bps}, a queue of {queue_ns}",
         healthy: "{fast_rate_bps}, no queue",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)

@@ -3,7 +3,7 @@
 use super::slow_reader::ample_rcvbuf_bytes;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,6 +20,7 @@ pub const RECEIVE: Case = Case {
         at: "the client's socket",
         faulty: "SO_RCVBUF {rcvbuf_bytes}",
         healthy: "SO_RCVBUF left to the kernel, which tunes it",
+        treat: &[Treat::at_client(&["buffers", "--port", "8080", "--side", "client"])],
     }),
     params: |rng| {
         Params::default()
@@ -52,6 +53,7 @@ pub const SEND: Case = Case {
         at: "the client's socket",
         faulty: "SO_SNDBUF {sndbuf_bytes}",
         healthy: "SO_SNDBUF left to the kernel, which tunes it",
+        treat: &[Treat::at_client(&["buffers", "--port", "8080", "--side", "client"])],
     }),
     params: |rng| {
         Params::default()
@@ -94,6 +96,7 @@ pub const SLOW_SERVER: Case = Case {
         at: "the server",
         faulty: "waits {read_pause_ns} before it reads an upload",
         healthy: "reads without a pause",
+        treat: &[],
     }),
     params: |rng| {
         let rtt_ms = rng.pick(&[0, 2, 20, 50]);

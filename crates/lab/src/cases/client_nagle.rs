@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -19,6 +19,7 @@ pub const CASE: Case = Case {
         at: "the client",
         faulty: "header and body in two writes, TCP_NODELAY not set",
         healthy: "TCP_NODELAY set, or with --one-write-is-the-fix 1 one write",
+        treat: &[Treat::at_client(&["nodelay", "--port", "8080", "--side", "client"])],
     }),
     params: |rng| {
         Params::default()

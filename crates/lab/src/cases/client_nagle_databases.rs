@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::programs::{client, postgres, redis, version};
 use crate::case::{Case, Observed, Ran, plain_link};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,6 +20,7 @@ pub const REDIS: Case = Case {
         at: "the Redis client",
         faulty: "a command in several writes, TCP_NODELAY not set",
         healthy: "TCP_NODELAY set, with --one-write-is-the-fix 1 also one write",
+        treat: &[Treat::at_client(&["nodelay", "--port", "6379", "--side", "client"])],
     }),
     params: |rng| params(rng).with("pipeline", 1),
     link: plain_link,
@@ -49,6 +50,7 @@ pub const POSTGRES: Case = Case {
         at: "the PostgreSQL client",
         faulty: "a query in several writes, TCP_NODELAY not set",
         healthy: "TCP_NODELAY set, with --one-write-is-the-fix 1 also one write",
+        treat: &[Treat::at_client(&["nodelay", "--port", "5432", "--side", "client"])],
     }),
     params: |rng| params(rng).with("pipeline", 1),
     link: plain_link,

@@ -38,6 +38,7 @@ pub const IN_UPLOAD: Case = Case {
         at: "the client",
         faulty: "pauses {pause_ns} amid the upload",
         healthy: "sends it without a pause",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)

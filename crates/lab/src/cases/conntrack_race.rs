@@ -40,6 +40,7 @@ pub const CASE: Case = Case {
         at: "the client's resolver",
         faulty: "asks for A and AAAA at the same time",
         healthy: "asks for A, then for AAAA",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

@@ -20,6 +20,7 @@ pub const PLAIN: Case = Case {
         at: "the path",
         faulty: "round trip {rtt_ns}",
         healthy: "a server nearby: round trip {near_rtt_ns}",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

@@ -22,6 +22,7 @@ pub const CASE: Case = Case {
         at: "the path",
         faulty: "round trip {rtt_ns}",
         healthy: "a server nearby: round trip {near_rtt_ns}",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

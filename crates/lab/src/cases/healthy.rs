@@ -132,6 +132,7 @@ pub const PACED_STREAM: Case = Case {
         at: "the server",
         faulty: "sends an event every {event_spacing_ns}",
         healthy: "sends them without pauses",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

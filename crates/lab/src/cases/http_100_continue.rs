@@ -21,6 +21,7 @@ pub const CASE: Case = Case {
         at: "the server",
         faulty: "ignores Expect: 100-continue",
         healthy: "answers 100 Continue",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

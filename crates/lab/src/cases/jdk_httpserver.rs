@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::programs::{jdk, script, serve, version};
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -23,6 +23,7 @@ pub const JDK_17: Case = Case {
         at: "the JVM's options",
         faulty: "sun.net.httpserver.nodelay left at false",
         healthy: "-Dsun.net.httpserver.nodelay=true",
+        treat: &[Treat::at_server(&["nodelay", "--port", "8080", "--side", "server"])],
     }),
     params,
     link: plain_link,

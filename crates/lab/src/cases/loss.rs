@@ -24,6 +24,7 @@ pub const RANDOM: Case = Case {
         at: "the link",
         faulty: "loses {loss_ppm} of the packets",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: |rng| {
         downloads(rng)
@@ -46,6 +47,7 @@ pub const SINGLE: Case = Case {
         at: "the link",
         faulty: "loses one segment amid each third response",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(20_000, 60_000)),
     link: |p, v, seed| {
@@ -69,6 +71,7 @@ pub const TAIL: Case = Case {
         at: "the link",
         faulty: "loses the last segment of each third response, and its probe",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
     link: |p, v, seed| tail_link(p, v, seed, 2),
@@ -86,6 +89,7 @@ pub const TAIL_PROBED: Case = Case {
         at: "the link",
         faulty: "loses the last segment of each third response",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: |rng| downloads(rng).with("response_bytes", rng.between(2_000, 20_000)),
     link: |p, v, seed| tail_link(p, v, seed, 1),
@@ -103,6 +107,7 @@ pub const SYN: Case = Case {
         at: "the link",
         faulty: "loses each third connection's first SYN",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: connections,
     link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_SERVER, Kind::Syn, 2, 3)),
@@ -124,6 +129,7 @@ pub const SYN_ACK: Case = Case {
         at: "the link",
         faulty: "loses each third connection's first SYN-ACK",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: connections,
     link: |p, v, seed| with_rule(p, v, seed, DropRule::new(TO_CLIENT, Kind::SynAck, 2, 3)),

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -19,6 +19,11 @@ pub const CASE: Case = Case {
         at: "the servers' sockets",
         faulty: "no TCP_NODELAY; SO_SNDBUF {sndbuf_bytes}; SO_RCVBUF {rcvbuf_bytes}",
         healthy: "TCP_NODELAY set; both buffers left to the kernel",
+        treat: &[
+            Treat::at_server(&["nodelay", "--port", "8081", "--side", "server"]),
+            Treat::at_server(&["buffers", "--port", "8082", "--side", "server"]),
+            Treat::at_server(&["buffers", "--port", "8083", "--side", "server"]),
+        ],
     }),
     params: |rng| {
         Params::default()
@@ -32,6 +37,7 @@ pub const CASE: Case = Case {
             .with("rcvbuf_connections", 1)
             .with("rcvbuf_bytes", 8 * 1024)
             .with("upload_bytes", rng.between(150, 300) * 1_000)
+            .with("transfer_requests", 2)
             .with("healthy_connections", 5)
             .with("healthy_requests", rng.between(20, 30))
     },
@@ -67,11 +73,12 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         Ok(Load { connections, ..load })
     };
     let to = Load::get;
-    let upload = Load::post(receive_window.endpoint(), 2, p.get("upload_bytes")?);
+    let transfers = p.get("transfer_requests")?;
+    let upload = Load::post(receive_window.endpoint(), transfers, p.get("upload_bytes")?);
     let loads = [
         several(to(healthy.endpoint(), p.get("healthy_requests")?), "healthy")?,
         several(to(nagle.endpoint(), p.get("nagle_requests")?), "nagle")?,
-        several(to(send_buffer.endpoint(), 2), "sndbuf")?,
+        several(to(send_buffer.endpoint(), transfers), "sndbuf")?,
         several(upload, "rcvbuf")?,
     ];
     let loaded = client::run_all(&stage.client, &loads)?;

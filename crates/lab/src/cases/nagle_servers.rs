@@ -6,13 +6,15 @@ use std::process::Command;
 use super::programs::{jdk, script, serve, version};
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::Stage;
+
+const NODELAY: &[Treat] = &[Treat::at_server(&["nodelay", "--port", "8080", "--side", "server"])];
 
 const fn case(
     name: &'static str,
@@ -28,6 +30,7 @@ const fn case(
             at: "the server's socket",
             faulty: "TCP_NODELAY not set",
             healthy: "TCP_NODELAY set",
+            treat: NODELAY,
         }),
         params,
         link: plain_link,

@@ -34,6 +34,7 @@ pub const FULL: Case = Case {
         at: "the router's connection table (limited by a rule: nf_conntrack_max is the machine's)",
         faulty: "{table_size} entries",
         healthy: "a hundred times as many",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::programs;
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,7 +20,12 @@ pub const CASE: Case = Case {
     layer: Layer::Socket,
     summary: "nginx sends header and body apart with tcp_nodelay off: 40 ms per response",
     class: Class::Fault,
-    knob: Some(Knob { at: "nginx.conf", faulty: "tcp_nodelay off;", healthy: "tcp_nodelay on;" }),
+    knob: Some(Knob {
+        at: "nginx.conf",
+        faulty: "tcp_nodelay off;",
+        healthy: "tcp_nodelay on;",
+        treat: &[Treat::at_server(&["nodelay", "--port", "8080", "--side", "server"])],
+    }),
     params,
     link: plain_link,
     act,

@@ -23,6 +23,7 @@ pub const MTU_BLACK_HOLE: Case = Case {
         at: "the path",
         faulty: "drops packets above {mtu_bytes} without ICMP",
         healthy: "carries packets of every size",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()
@@ -53,6 +54,7 @@ pub const REORDERING: Case = Case {
         at: "the path",
         faulty: "holds back {reorder_ppm} of the packets for {held_back_ns}",
         healthy: "keeps packets in order",
+        treat: &[],
     }),
     params: |rng| {
         let rtt_ms = rng.between(10, 50);

@@ -3,7 +3,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -21,6 +21,7 @@ pub const CASE: Case = Case {
         at: "the client's net.ipv4.ip_local_port_range",
         faulty: "{ports} ports",
         healthy: "32768 to 60999",
+        treat: &[Treat::at_client(&["sysctl", "ip_local_port_range=40000 60999"])],
     }),
     params: |rng| {
         let ports = rng.between(8, 30);

@@ -25,6 +25,7 @@ pub const REFUSED: Case = Case {
         at: "the server",
         faulty: "runs nothing at the port",
         healthy: "listens at the port",
+        treat: &[],
     }),
     params: |rng| params(rng).with("requests", rng.between(5, 15)),
     link: plain_link,
@@ -45,6 +46,7 @@ pub const REJECTED: Case = Case {
         at: "the server's packet filter",
         faulty: "tcp dport 8080 reject",
         healthy: "no rule for the port",
+        treat: &[],
     }),
     params: |rng| {
         params(rng).with("requests", rng.between(5, 15)).with("prohibited", rng.pick(&[0, 1]))
@@ -76,6 +78,7 @@ pub const FILTERED: Case = Case {
         at: "the server's packet filter",
         faulty: "tcp dport 8080 drop",
         healthy: "no rule for the port",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)

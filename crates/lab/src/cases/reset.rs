@@ -23,6 +23,7 @@ pub const MID_STREAM: Case = Case {
         at: "the server",
         faulty: "resets the connection after {reset_after_bytes} of a response",
         healthy: "sends responses to their end",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()
@@ -48,6 +49,7 @@ pub const IDLE: Case = Case {
         at: "nginx.conf",
         faulty: "keepalive_timeout {keepalive_ns};",
         healthy: "keepalive_timeout 60s;",
+        treat: &[],
     }),
     params: |rng| {
         Params::default()

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,6 +20,7 @@ pub const CASE: Case = Case {
         at: "the server's socket",
         faulty: "SO_SNDBUF {sndbuf_bytes}",
         healthy: "SO_SNDBUF left to the kernel, which tunes it",
+        treat: &[Treat::at_server(&["buffers", "--port", "8080", "--side", "server"])],
     }),
     params,
     link: plain_link,

@@ -30,6 +30,7 @@ pub const CASE: Case = Case {
         at: "the client",
         faulty: "stops reading for {read_pause_ns}",
         healthy: "reads without a pause",
+        treat: &[],
     }),
     params: |rng| {
         let rtt_ms = rng.pick(&[0, 2, 20, 50]);
@@ -56,6 +57,7 @@ pub const UNANSWERED: Case = Case {
         at: "the client and the link",
         faulty: "stops reading for {read_pause_ns}; the link fails meanwhile",
         healthy: "reads without a pause; the link holds",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Observed, Ran, plain_link};
 use crate::client::{self, Load};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -20,6 +20,7 @@ pub const NEW_CONNECTIONS: Case = Case {
         at: "the client",
         faulty: "opens a connection per request",
         healthy: "keeps its connection",
+        treat: &[],
     }),
     params: |rng| params(rng).with("requests", rng.between(4, 7)),
     link: plain_link,
@@ -41,6 +42,7 @@ pub const AFTER_IDLE: Case = Case {
         at: "the server's sysctl",
         faulty: "net.ipv4.tcp_slow_start_after_idle = 1",
         healthy: "net.ipv4.tcp_slow_start_after_idle = 0",
+        treat: &[Treat::at_server(&["sysctl", "tcp_slow_start_after_idle=0"])],
     }),
     params: |rng| {
         params(rng)

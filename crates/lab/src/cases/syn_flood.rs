@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::{Case, Observed, Ran};
 use crate::client::{self, Load, Request};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::{Doing, LabError};
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::netns::{Netns, Process, run};
@@ -30,6 +30,7 @@ pub const CASE: Case = Case {
         at: "the attacker",
         faulty: "sends {flood_per_second} SYNs a second",
         healthy: "is kept away",
+        treat: &[Treat::at_server(&["syn-flood", "--port", "8080", "--only", "cookies,backlog"])],
     }),
     params,
     link: |_, _, _| Ok(Link::Veth),

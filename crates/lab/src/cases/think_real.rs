@@ -28,6 +28,7 @@ pub const NGINX: Case = Case {
         at: "the backend",
         faulty: "takes {think_ns} for a response",
         healthy: "answers at once",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)
@@ -48,6 +49,7 @@ pub const POSTGRES: Case = Case {
         at: "the query",
         faulty: "SELECT pg_sleep({think_ns})",
         healthy: "SELECT pg_sleep(0)",
+        treat: &[],
     }),
     params,
     act: postgres_act,
@@ -63,6 +65,7 @@ pub const REDIS: Case = Case {
         at: "the command",
         faulty: "blocks for {think_ns}",
         healthy: "returns at once",
+        treat: &[],
     }),
     params: |rng| params(rng).with("command", rng.between(0, 2)),
     act: redis_act,
@@ -77,6 +80,7 @@ pub const SCRIPT: Case = Case {
         at: "the server's handler",
         faulty: "sleeps {think_ns}",
         healthy: "answers at once",
+        treat: &[],
     }),
     params: |rng| params(rng).with("node", rng.between(0, 1)),
     act: script_act,

@@ -26,6 +26,7 @@ pub const FULL: Case = Case {
         at: "the client",
         faulty: "a full handshake per request",
         healthy: "keeps its connection, or with --twin-resumes 1 resumes its session",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)
@@ -61,6 +62,7 @@ pub const LARGE_CHAIN: Case = Case {
         at: "TLS",
         faulty: "1.2, and a certificate with {names} names",
         healthy: "1.3, and a short certificate",
+        treat: &[],
     }),
     params: |rng| {
         params(rng)

@@ -115,6 +115,16 @@ fn watch(signals: &[libc::c_int]) -> io::Result<&'static AtomicBool> {
             return Err(io::Error::last_os_error());
         }
     }
+    // Whoever started this process may have blocked them, and a new process inherits that.
+    // SAFETY: the set is local, and sigemptyset initialises it.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
     Ok(&ENDING)
 }
 

@@ -152,4 +152,99 @@ pub enum TreatError {
         /// The value.
         value: String,
     },
+    /// A file cannot be read or written.
+    #[error("{path}: it cannot be read or replaced")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A namespace uses the file of the host.
+    #[error(
+        "network namespace {netns} has no {path}: its processes are told what those of the host are; \
+         name the file that they see with --file"
+    )]
+    NoResolverFile {
+        /// The namespace.
+        netns: String,
+        /// Where its own would be.
+        path: PathBuf,
+    },
+    /// There is nobody to ask.
+    #[error("the file has no nameserver that a cache could ask: name one with --nameserver")]
+    NoNameserver,
+    /// Loopback has no room.
+    #[error("port 53 is taken at each address of 127.0.53.0/24")]
+    NoCacheAddress,
+    /// dnsmasq is not installed.
+    #[error(
+        "dnsmasq is not installed, which --cache runs for the time: apt-get install dnsmasq-base"
+    )]
+    NoDnsmasq,
+    /// dnsmasq does not start.
+    #[error("dnsmasq does not start: {said}")]
+    Cache {
+        /// What it said.
+        said: String,
+    },
+    /// Nothing listens.
+    #[error(
+        "nothing listens at port {port} in this network namespace; `tcpwhy sockets` lists what does"
+    )]
+    NoListener {
+        /// The port asked for.
+        port: u16,
+    },
+    /// `listen` is refused.
+    #[error("the accept queue of {local} cannot be set; it needs CAP_SYS_PTRACE over its process")]
+    Listener {
+        /// Where it listens.
+        local: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// nft is not installed.
+    #[error("nft is not installed, which limits SYNs per source: apt-get install nftables")]
+    NoNft,
+    /// The packet filter refuses.
+    #[error("the packet filter cannot be changed: {said}")]
+    Filter {
+        /// What it said.
+        said: String,
+    },
+    /// There is no route.
+    #[error("there is no route to {to} in the main table of this network namespace")]
+    NoRoute {
+        /// An address or a prefix.
+        to: String,
+    },
+    /// Several routes have one prefix.
+    #[error(
+        "there are several routes {prefix}: a change of one could not be taken back; use `ip route \
+         change`, and note what was there"
+    )]
+    SeveralRoutes {
+        /// Their prefix.
+        prefix: String,
+    },
+    /// A route cannot be written back as it was.
+    #[error(
+        "`{word}` of the route `{route}` could not be restored, so it is not changed; use `ip route \
+         change`, and note what was there"
+    )]
+    RouteNotRestorable {
+        /// The route.
+        route: String,
+        /// What is in the way.
+        word: String,
+    },
+    /// The route cannot be read or changed.
+    #[error("the route cannot be changed: {said}")]
+    Route {
+        /// What `ip` said.
+        said: String,
+    },
 }

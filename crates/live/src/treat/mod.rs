@@ -1,5 +1,6 @@
-//! Changes of the running system that are taken back: options of sockets of running processes, and
-//! kernel settings.
+//! Changes of the running system that are taken back: options of sockets of running processes
+//! ([`Treatment`]), and what belongs to a host ([`HostTreatment`]): kernel settings, accept queues,
+//! `resolv.conf`, routes, packet filters.
 //!
 //! ```text
 //! plan ─► journal (on disk) ─► change ─► tend (new connections) ─► undo, or keep
@@ -11,11 +12,19 @@
 //! are noted right after it, and [`undo`](undo()) finds those that a killed process had no time to
 //! note.
 
+mod cache;
 mod error;
+mod file;
+mod filter;
+mod flood;
+mod host;
 mod journal;
+mod listener;
 mod plan;
 mod reach;
 pub mod record;
+pub mod resolver;
+mod route;
 pub mod setting;
 mod sysctl;
 mod system;
@@ -23,11 +32,15 @@ mod treatment;
 mod undo;
 
 pub use error::TreatError;
+pub use flood::{SynFlood, plan as plan_syn_flood, plan_backlog};
+pub use host::{HostPlan, HostTreatment};
 pub use journal::{DIRECTORY_VARIABLE, Journal, Records};
 pub use plan::{Asked, Counts, Newcomers, plan as plan_sockets};
 pub use record::{Change, Record, Scope, Side, State, What};
+pub use resolver::{Resolver, plan as plan_resolver};
+pub use route::{InitialWindows, WINDOW_MAX, plan as plan_cwnd};
 pub use setting::{Buffer, Setting, Value};
-pub use sysctl::{KNOWN, Known, Planned, SysctlTreatment, plan as plan_sysctl};
+pub use sysctl::plan as plan_sysctl;
 pub use treatment::Treatment;
 pub use undo::{Undone, undo};
 
@@ -76,6 +89,10 @@ impl What {
                 format!("{} of sockets: {}", setting.option(), scope.words())
             }
             Self::Sysctl { name } => format!("kernel setting {name}"),
+            Self::Resolver { path } => format!("resolver: {path}"),
+            Self::SynFlood { port } => format!("SYN flood at port {port}"),
+            Self::Backlog { port } => format!("accept queue of port {port}"),
+            Self::Cwnd { route } => format!("initial windows of route {route}"),
         }
     }
 }

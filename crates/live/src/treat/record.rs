@@ -1,6 +1,6 @@
 //! What the journal holds of a treatment.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,26 @@ pub enum What {
     Sysctl {
         /// Its name, as `sysctl` shows it.
         name: String,
+    },
+    /// What a resolver library is told.
+    Resolver {
+        /// The file.
+        path: String,
+    },
+    /// The defences of a listener against a SYN flood.
+    SynFlood {
+        /// Its port.
+        port: u16,
+    },
+    /// The accept queue of a listener.
+    Backlog {
+        /// Its port.
+        port: u16,
+    },
+    /// The initial windows of a route.
+    Cwnd {
+        /// Its prefix.
+        route: String,
     },
 }
 
@@ -152,6 +172,16 @@ pub enum Change {
     Socket(SocketChange),
     /// A kernel setting.
     Sysctl(SysctlChange),
+    /// The accept queue of a listening socket.
+    Listener(ListenerChange),
+    /// The content of a file.
+    File(FileChange),
+    /// A caching resolver that runs for the time.
+    Cache(CacheChange),
+    /// A table of the packet filter that is there for the time.
+    Filter(FilterChange),
+    /// A route.
+    Route(RouteChange),
 }
 
 /// An option of a socket.
@@ -188,6 +218,130 @@ pub struct SysctlChange {
     pub before: String,
     /// Value set.
     pub set: String,
+}
+
+/// The accept queue of a listening socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerChange {
+    /// The kernel's number of the socket.
+    pub cookie: u64,
+    /// Where it listens.
+    pub local: SocketAddr,
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// A process that holds it.
+    pub pid: u32,
+    /// Command of that process.
+    pub command: String,
+    /// Length before, connections.
+    pub before: u32,
+    /// Length set.
+    pub set: u32,
+}
+
+/// The content of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The file.
+    pub path: String,
+    /// All of its content before.
+    pub before: String,
+    /// All of its content since.
+    pub set: String,
+}
+
+/// A caching resolver (dnsmasq) that runs for the time of a treatment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheChange {
+    /// Where it answers, port 53.
+    pub address: IpAddr,
+    /// Whom it asks.
+    pub upstream: Vec<IpAddr>,
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// Name of that namespace; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// File that has the number of its process.
+    pub pid_file: String,
+}
+
+/// A table of the packet filter that limits SYNs, for the time of a treatment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterChange {
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// Name of that namespace; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// Name of the table, of family `inet`.
+    pub table: String,
+    /// Port that it counts SYNs to.
+    pub port: u16,
+    /// SYNs a second that one source address may send.
+    pub syns_per_second: u32,
+}
+
+/// A route of the main table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteChange {
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// Name of that namespace; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// Whether it is of IPv6.
+    pub is_ipv6: bool,
+    /// Its prefix.
+    pub prefix: String,
+    /// All of it before, as `ip route` prints and takes it.
+    pub before: String,
+    /// All of it since.
+    pub set: String,
+}
+
+impl Change {
+    /// Which thing is changed, for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Socket(change) => format!("socket {} – {}", change.local, change.peer),
+            Self::Sysctl(change) => change.name.clone(),
+            Self::Listener(change) => {
+                let (local, command, pid) = (change.local, &change.command, change.pid);
+                format!("accept queue of {local}, {command} (pid {pid})")
+            }
+            Self::File(change) => change.path.clone(),
+            Self::Cache(change) => format!("dnsmasq at {}", change.address),
+            Self::Filter(change) => format!("nftables table inet {}", change.table),
+            Self::Route(change) => format!("route {}", change.prefix),
+        }
+    }
+
+    /// From what to what, for people.
+    pub fn from_to(&self) -> String {
+        match self {
+            Self::Socket(change) => {
+                format!("from {} to {}", change.before.words(), change.set.words())
+            }
+            Self::Sysctl(change) => format!("from {} to {}", change.before, change.set),
+            Self::Listener(change) => format!("from {} to {}", change.before, change.set),
+            Self::File(change) => {
+                let has = |text: &str, line: &str| text.lines().any(|it| it == line);
+                let gone = change.before.lines().filter(|line| !has(&change.set, line));
+                let new = change.set.lines().filter(|line| !has(&change.before, line));
+                let gone = gone.map(|line| format!("without `{line}`"));
+                let new = new.map(|line| format!("with `{line}`"));
+                gone.chain(new).collect::<Vec<_>>().join(", ")
+            }
+            Self::Cache(change) => {
+                let upstream: Vec<String> =
+                    change.upstream.iter().map(ToString::to_string).collect();
+                format!("started, asks {}", upstream.join(", "))
+            }
+            Self::Filter(change) => format!(
+                "added: at most {} SYNs a second to port {} from one address",
+                change.syns_per_second, change.port
+            ),
+            Self::Route(change) => format!("from `{}` to `{}`", change.before, change.set),
+        }
+    }
 }
 
 #[cfg(test)]

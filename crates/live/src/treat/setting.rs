@@ -13,6 +13,11 @@ const SO_BUF_LOCK: i32 = 72;
 const SOCK_SNDBUF_LOCK: i32 = 1;
 const SOCK_RCVBUF_LOCK: i32 = 2;
 
+/// What a receive buffer begins with where the kernel sizes it: the default of `tcp_rmem`.
+const RCVBUF_START_BYTES: u32 = 131_072;
+/// The largest window there is (RFC 7323 §2.3).
+const WINDOW_MAX_BYTES: u32 = 65_535 << 14;
+
 /// An option and what it is set to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "option", rename_all = "snake_case")]
@@ -68,6 +73,10 @@ pub struct Buffers {
     pub rcvbuf_bytes: u32,
     /// Whether it is fixed.
     pub rcvbuf_locked: bool,
+    /// Bound of the window that is offered (`TCP_WINDOW_CLAMP`), bytes: a small receive buffer sets
+    /// it when a connection is established, and it outlasts the buffer.
+    #[serde(default)]
+    pub window_clamp_bytes: u32,
 }
 
 impl Buffers {
@@ -128,6 +137,7 @@ impl Setting {
                     sndbuf_locked: locks & SOCK_SNDBUF_LOCK != 0,
                     rcvbuf_bytes: base(libc::SO_RCVBUF)?.unsigned_abs(),
                     rcvbuf_locked: locks & SOCK_RCVBUF_LOCK != 0,
+                    window_clamp_bytes: tcp(libc::TCP_WINDOW_CLAMP)?.unsigned_abs(),
                 })
             }
         })
@@ -150,6 +160,12 @@ impl Setting {
                 };
                 side(*send, &mut wanted.sndbuf_bytes, &mut wanted.sndbuf_locked);
                 side(*receive, &mut wanted.rcvbuf_bytes, &mut wanted.rcvbuf_locked);
+                if *receive == Some(Buffer::Autotuned) && before.rcvbuf_locked {
+                    // The kernel sizes a buffer by what comes in a round trip, and no more comes
+                    // than the window lets in: from a small one it would never grow.
+                    wanted.rcvbuf_bytes = before.rcvbuf_bytes.max(RCVBUF_START_BYTES);
+                    wanted.window_clamp_bytes = WINDOW_MAX_BYTES;
+                }
                 Value::Buffers(wanted)
             }
             (Self::Buffers { .. }, other) => other.clone(),
@@ -220,6 +236,10 @@ fn write_buffers(socket: BorrowedFd<'_>, from: &Buffers, to: &Buffers) -> io::Re
     }
     if from.rcvbuf_bytes != to.rcvbuf_bytes {
         force(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, to.rcvbuf_bytes)?;
+    }
+    if from.window_clamp_bytes != to.window_clamp_bytes && to.window_clamp_bytes > 0 {
+        let clamp = i32::try_from(to.window_clamp_bytes).unwrap_or(i32::MAX);
+        set_int_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp)?;
     }
     let bit = |locked: bool, bit: i32| if locked { bit } else { 0 };
     let locks = bit(to.sndbuf_locked, SOCK_SNDBUF_LOCK) | bit(to.rcvbuf_locked, SOCK_RCVBUF_LOCK);

@@ -5,10 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::error::TreatError;
-use super::journal::Journal;
-use super::record::{Change, Record, State, SysctlChange, VERSION, What};
-use super::system;
-use super::undo::{self, Undone};
+use super::host::{HostPlan, Restored};
+use super::record::{Change, SysctlChange, What};
 use crate::netns::Netns;
 
 /// What values a setting takes.
@@ -24,14 +22,14 @@ enum Takes {
 
 /// A setting that is taken back without a trace.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+struct Known {
     /// Its name in a command.
-    pub name: &'static str,
+    name: &'static str,
     /// Its place below `/proc/sys/net`.
     place: &'static str,
     takes: Takes,
     /// What may go wrong with it.
-    pub risk: &'static str,
+    risk: &'static str,
 }
 
 const fn known(name: &'static str, place: &'static str, takes: Takes, risk: &'static str) -> Known {
@@ -39,7 +37,7 @@ const fn known(name: &'static str, place: &'static str, takes: Takes, risk: &'st
 }
 
 /// All settings that can be treated.
-pub const KNOWN: &[Known] = &[
+const KNOWN: &[Known] = &[
     known(
         "tcp_slow_start_after_idle",
         "ipv4",
@@ -169,27 +167,11 @@ pub const KNOWN: &[Known] = &[
     ),
 ];
 
-/// A setting, its value now, and the value asked for.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    /// The setting.
-    pub known: &'static Known,
-    /// The change.
-    pub change: SysctlChange,
-}
-
-/// A kernel setting under treatment. Dropped, it is undone, unless it is kept.
-pub struct SysctlTreatment {
-    journal: Journal,
-    record: Record,
-    is_over: bool,
-}
-
 /// What `assignment`, as `NAME=VALUE`, would change in a network namespace.
 ///
 /// # Errors
 /// It is not on the list, cannot be meant, or is so already.
-pub fn plan(assignment: &str, netns: Option<&str>) -> Result<Planned, TreatError> {
+pub fn plan(assignment: &str, netns: Option<&str>) -> Result<HostPlan, TreatError> {
     let (name, value) = assignment.split_once('=').ok_or(TreatError::NoAssignment)?;
     let short = name.trim().rsplit(['.', '/']).next().unwrap_or_default();
     let Some(known) = KNOWN.iter().find(|known| known.name == short) else {
@@ -209,14 +191,28 @@ pub fn plan(assignment: &str, netns: Option<&str>) -> Result<Planned, TreatError
     if before == set {
         return Err(TreatError::HasIt { name: known.name.into(), value: set });
     }
-    let change = SysctlChange {
-        name: known.name.into(),
-        netns: Some(netns.inode),
-        netns_name: netns.name,
-        before,
-        set,
-    };
-    Ok(Planned { known, change })
+    let change = Change::Sysctl(changed(known, &netns, before, set));
+    let what = What::Sysctl { name: known.name.into() };
+    Ok(HostPlan { what, changes: vec![change], risks: vec![known.risk] })
+}
+
+/// The change of a setting to `value`, where it is a number for which `is_worse` holds.
+pub(super) fn change(
+    netns: &Netns,
+    name: &str,
+    value: &str,
+    is_worse: impl Fn(u64) -> bool,
+) -> Result<Option<Change>, TreatError> {
+    let Some(known) = KNOWN.iter().find(|known| known.name == name) else { return Ok(None) };
+    let before = netns.inside(|| read(known))?.map_err(|source| refused(known, source))?;
+    let is_wanted = before.parse().is_ok_and(is_worse);
+    let change = || Change::Sysctl(changed(known, netns, before.clone(), value.into()));
+    Ok(is_wanted.then(change))
+}
+
+fn changed(known: &Known, netns: &Netns, before: String, set: String) -> SysctlChange {
+    let (netns, netns_name) = (Some(netns.inode), netns.name.clone());
+    SysctlChange { name: known.name.into(), netns, netns_name, before, set }
 }
 
 fn judge(takes: Takes, value: &str) -> Result<(), String> {
@@ -267,93 +263,9 @@ fn refused(known: &Known, source: io::Error) -> TreatError {
     TreatError::Sysctl { path: known.path(), what, source }
 }
 
-impl SysctlTreatment {
-    /// Notes the change in the journal, and makes it.
-    ///
-    /// # Errors
-    /// Something treats the same already; the journal cannot be written; the kernel refuses.
-    pub fn begin(journal: Journal, planned: &Planned) -> Result<Self, TreatError> {
-        let change = &planned.change;
-        let record = {
-            let lock = journal.lock()?;
-            super::refuse_twice_of(&journal, |record| {
-                record.changes.iter().any(|other| match other {
-                    Change::Sysctl(other) => {
-                        other.name == change.name && other.netns == change.netns
-                    }
-                    Change::Socket(_) => false,
-                })
-            })?;
-            let record = Record {
-                version: VERSION,
-                id: journal.next_id(&lock)?,
-                what: What::Sysctl { name: change.name.clone() },
-                state: State::Running,
-                by: system::by(),
-                since: system::since(),
-                changes: vec![Change::Sysctl(change.clone())],
-            };
-            journal.write(&record)?;
-            record
-        };
-        let made = write(change, &change.set);
-        let treatment = Self { journal, record, is_over: false };
-        match made {
-            Ok(()) => Ok(treatment),
-            // Dropped, it takes the record away.
-            Err(source) => Err(refused(planned.known, source)),
-        }
-    }
-
-    /// Its number.
-    pub fn id(&self) -> u32 {
-        self.record.id
-    }
-
-    /// What the journal holds of it.
-    pub fn record(&self) -> &Record {
-        &self.record
-    }
-
-    /// Whether it still lasts: another process may have undone it.
-    pub fn tend(&mut self) -> bool {
-        self.is_over = !self.journal.has(self.record.id);
-        !self.is_over
-    }
-
-    /// Leaves the change until it is undone.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
-    pub fn keep(mut self) -> Result<(), TreatError> {
-        self.record.state = State::Kept;
-        self.journal.write(&self.record)?;
-        self.is_over = true;
-        Ok(())
-    }
-
-    /// Restores what was there.
-    ///
-    /// # Errors
-    /// The journal cannot be written.
-    pub fn undo(mut self) -> Result<Undone, TreatError> {
-        self.is_over = true;
-        undo::restore(&self.journal, &self.record)
-    }
-}
-
-impl Drop for SysctlTreatment {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // What cannot be restored stays in the journal.
-            let _ = undo::restore(&self.journal, &self.record);
-        }
-    }
-}
-
 /// The namespace of a change; `None` where it is gone.
 fn place(change: &SysctlChange) -> Option<Netns> {
-    Netns::all().into_iter().find(|netns| Some(netns.inode) == change.netns)
+    Netns::with_inode(change.netns?)
 }
 
 fn write(change: &SysctlChange, value: &str) -> io::Result<()> {
@@ -363,42 +275,24 @@ fn write(change: &SysctlChange, value: &str) -> io::Result<()> {
     netns.inside(|| fs::write(known.path(), value)).map_err(io::Error::other)?
 }
 
-/// Puts the value before back. `false` where it could not be, and may be another time.
-pub(super) fn restore(change: &SysctlChange, undone: &mut Undone) -> bool {
+/// Makes the change.
+pub(super) fn make(change: &SysctlChange) -> Result<(), TreatError> {
+    let Some(known) = KNOWN.iter().find(|known| known.name == change.name) else { return Ok(()) };
+    write(change, &change.set).map_err(|source| refused(known, source))
+}
+
+/// Puts the value before back.
+pub(super) fn restore(change: &SysctlChange) -> io::Result<Restored> {
     let known = KNOWN.iter().find(|known| known.name == change.name);
-    let (Some(known), Some(netns)) = (known, place(change)) else {
-        undone.gone += 1;
-        return true;
-    };
-    let now = match netns.inside(|| read(known)) {
-        Ok(Ok(now)) => now,
-        Ok(Err(error)) => {
-            undone.failed.push(format!("{}: {error}", change.name));
-            return false;
-        }
-        Err(error) => {
-            undone.failed.push(format!("{}: {error}", change.name));
-            return false;
-        }
-    };
+    let (Some(known), Some(netns)) = (known, place(change)) else { return Ok(Restored::Gone) };
+    let now = netns.inside(|| read(known)).map_err(io::Error::other)??;
     if now == change.before {
-        undone.restored += 1;
-        return true;
+        return Ok(Restored::Done);
     }
     if now != change.set {
-        undone.changed_meanwhile += 1;
-        return true;
+        return Ok(Restored::ChangedMeanwhile);
     }
-    match write(change, &change.before) {
-        Ok(()) => {
-            undone.restored += 1;
-            true
-        }
-        Err(error) => {
-            undone.failed.push(format!("{}: {error}", change.name));
-            false
-        }
-    }
+    write(change, &change.before).map(|()| Restored::Done)
 }
 
 #[cfg(test)]

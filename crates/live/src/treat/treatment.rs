@@ -62,7 +62,7 @@ impl Treatment {
                 What::Sockets { setting, scope: other, .. } => {
                     setting.id() == asked.setting.id() && other.overlaps(&scope)
                 }
-                What::Sysctl { .. } => false,
+                _ => false,
             })?;
             let record = Record {
                 version: VERSION,
@@ -333,7 +333,7 @@ impl Treatment {
         if is_other || !undone.is_empty() {
             let is_done = |change: &Change| match change {
                 Change::Socket(socket) => !undone.contains(&socket.cookie),
-                Change::Sysctl(_) => true,
+                _ => true,
             };
             self.record.changes.retain(is_done);
             self.journal.write(&self.record)?;
@@ -367,7 +367,7 @@ impl Treatment {
         }
         self.record.changes.retain(|change| match change {
             Change::Socket(socket) => open.contains(&socket.cookie),
-            Change::Sysctl(_) => true,
+            _ => true,
         });
     }
 

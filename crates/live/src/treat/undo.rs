@@ -12,7 +12,7 @@ use super::error::TreatError;
 use super::journal::Journal;
 use super::record::{Change, Record, Scope, SocketChange, State, What};
 use super::setting::Setting;
-use super::{reach, sysctl, system};
+use super::{host, reach, system};
 use crate::netns::Netns;
 
 /// So long a process that treats may take to undo its treatment when it is asked to.
@@ -67,8 +67,10 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
     let _lock = journal.lock()?;
     let mut undone = Undone { id: record.id, ..Undone::default() };
     let mut left = Vec::new();
-    if record.since.boot_id != system::boot_id() {
-        undone.was_reboot = true;
+    undone.was_reboot = record.since.boot_id != system::boot_id();
+    if let What::Sockets { .. } = record.what
+        && undone.was_reboot
+    {
         undone.gone = record.changes.len() as u64;
     } else {
         match &record.what {
@@ -84,14 +86,7 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
                     left = sockets(&rest, setting, scope, had_it, &mut undone)?;
                 }
             }
-            What::Sysctl { .. } => {
-                for change in &record.changes {
-                    let Change::Sysctl(setting) = change else { continue };
-                    if !sysctl::restore(setting, &mut undone) {
-                        left.push(change.clone());
-                    }
-                }
-            }
+            _ => left = host::restore(record, &mut undone),
         }
     }
     if left.is_empty() {
@@ -109,7 +104,7 @@ fn sockets(
     had_it: &[u64],
     undone: &mut Undone,
 ) -> Result<Vec<Change>, TreatError> {
-    let Some(netns) = Netns::all().into_iter().find(|netns| netns.inode == scope.netns) else {
+    let Some(netns) = Netns::with_inode(scope.netns) else {
         undone.gone = record.changes.len() as u64;
         return Ok(Vec::new());
     };
@@ -119,7 +114,7 @@ fn sockets(
     let mut changes: Vec<SocketChange> = Vec::new();
     changes.extend(record.changes.iter().filter_map(|change| match change {
         Change::Socket(socket) => Some(socket.clone()),
-        Change::Sysctl(_) => None,
+        _ => None,
     }));
     changes.extend(unnoted(record, (setting, scope), had_it, &netns)?);
     let mut left = Vec::new();
@@ -178,13 +173,13 @@ fn unnoted(
     let was_killed = record.state == State::Running && record.by.pid != std::process::id();
     let before = record.changes.iter().find_map(|change| match change {
         Change::Socket(socket) => Some(socket.before.clone()),
-        Change::Sysctl(_) => None,
+        _ => None,
     });
     let is_hooked = matches!(setting, Setting::Nodelay | Setting::CongestionControl { .. });
     let (true, true, Some(before)) = (was_killed, is_hooked, before) else { return Ok(Vec::new()) };
     let noted = record.changes.iter().filter_map(|change| match change {
         Change::Socket(socket) => Some(socket.cookie),
-        Change::Sysctl(_) => None,
+        _ => None,
     });
     let known: std::collections::HashSet<u64> = noted.chain(had_it.iter().copied()).collect();
     let peer = scope.peer.as_ref().and_then(|peer| peer.parse().ok());

@@ -1,7 +1,7 @@
 //! The first resolver is no use, the second is.
 
 use crate::case::{Case, Observed, plain_link};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::dns::{Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -22,6 +22,7 @@ pub const DEAD_FIRST: Case = Case {
         at: "/etc/resolv.conf",
         faulty: "lists a dead nameserver first",
         healthy: "lists only the one that answers",
+        treat: &[Treat::at_client(&["resolver", "--file", "{resolv_conf}", "--cache"])],
     }),
     params: |rng| {
         super::params(rng)
@@ -46,6 +47,7 @@ pub const SERVFAIL: Case = Case {
         at: "/etc/resolv.conf",
         faulty: "lists a failing nameserver first",
         healthy: "lists only the one that works",
+        treat: &[Treat::at_client(&["resolver", "--file", "{resolv_conf}", "--cache"])],
     }),
     params: |rng| {
         super::params(rng)

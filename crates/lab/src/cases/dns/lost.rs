@@ -23,6 +23,7 @@ pub const LOST: Case = Case {
         at: "the link",
         faulty: "loses some DNS questions",
         healthy: "loses nothing",
+        treat: &[],
     }),
     params: |rng| {
         super::params(rng)
@@ -51,6 +52,7 @@ pub const IGNORED: Case = Case {
         at: "the resolver",
         faulty: "answers only one of A and AAAA",
         healthy: "answers both",
+        treat: &[],
     }),
     params: |rng| {
         super::params(rng)

@@ -1,7 +1,7 @@
 //! `resolv.conf` without a `nameserver` line: glibc then asks the host itself, 127.0.0.1.
 
 use crate::case::{Case, Observed, Ran, plain_link};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::dns::{Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -22,6 +22,13 @@ pub const REFUSED: Case = Case {
         at: "the client's resolv.conf",
         faulty: "no nameserver",
         healthy: "nameserver of the network",
+        treat: &[Treat::at_client(&[
+            "resolver",
+            "--file",
+            "{resolv_conf}",
+            "--nameserver",
+            "{resolver}",
+        ])],
     }),
     params: |rng| params(rng).with("requests", rng.between(4, 8)),
     link: plain_link,

@@ -29,7 +29,12 @@ pub const PING: Case = Case {
     layer: Layer::Names,
     summary: "PTR questions stay unanswered: ping crawls over a fast path",
     class: Class::Fault,
-    knob: Some(Knob { at: "the command line", faulty: "ping NAME", healthy: "ping -n NAME" }),
+    knob: Some(Knob {
+        at: "the command line",
+        faulty: "ping NAME",
+        healthy: "ping -n NAME",
+        treat: &[],
+    }),
     params: |rng| {
         super::params(rng)
             .with("requests", rng.between(3, 6))
@@ -56,6 +61,7 @@ pub const POSTGRES: Case = Case {
         at: "postgresql.conf",
         faulty: "log_hostname = on",
         healthy: "log_hostname = off",
+        treat: &[],
     }),
     params: |rng| {
         super::params(rng)

@@ -1,7 +1,7 @@
 //! Search domains: the name is tried under each of them before it is tried as it stands.
 
 use crate::case::{Case, Observed, plain_link};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
 use crate::params::Params;
@@ -21,6 +21,7 @@ pub const CASE: Case = Case {
         at: "/etc/resolv.conf",
         faulty: "{search_domains} search domains with ndots:5",
         healthy: "no search domains",
+        treat: &[Treat::at_client(&["resolver", "--file", "{resolv_conf}", "--ndots", "1"])],
     }),
     params: |rng| {
         super::params(rng)

@@ -1,7 +1,7 @@
 //! Every look-up takes long: dnsmasq forwards it to a slow server, or keeps no cache.
 
 use crate::case::{Case, Observed, plain_link};
-use crate::describe::{Knob, Layer};
+use crate::describe::{Knob, Layer, Treat};
 use crate::dns::{Behaviour, NameServer};
 use crate::error::LabError;
 use crate::labels::{Cause, Class, Role, Variant};
@@ -20,6 +20,7 @@ pub const SLOW: Case = Case {
         at: "the resolver",
         faulty: "takes {delay_ns} for an answer",
         healthy: "answers at once",
+        treat: &[Treat::at_client(&["resolver", "--file", "{resolv_conf}", "--cache"])],
     }),
     params,
     link: plain_link,
@@ -38,6 +39,7 @@ pub const UNCACHED: Case = Case {
         at: "dnsmasq",
         faulty: "cache-size=0",
         healthy: "cache-size=150, its default",
+        treat: &[Treat::at_client(&["resolver", "--file", "{resolv_conf}", "--cache"])],
     }),
     act: |stage, p, variant| act(stage, p, true, variant == Variant::Healthy),
     ..SLOW

@@ -1,0 +1,278 @@
+//! Treatments of a host: what is told to resolver libraries, listeners, routes, packet filters.
+
+use super::*;
+
+/// Whether a program is there; where it is not, that is said.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// What a command prints inside the namespace.
+fn said(place: &Place, command: &[&str]) -> String {
+    let out = Command::new("ip").args(["netns", "exec", &place.name]).args(command).output();
+    let out = out.expect("ip is installed");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// The namespace's own `resolv.conf`, as `ip netns exec` shows it; it goes with this.
+struct ResolvConf(PathBuf);
+
+impl ResolvConf {
+    fn new(place: &Place, content: &str) -> Self {
+        let folder = Path::new("/etc/netns").join(&place.name);
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("resolv.conf"), content).expect("a file");
+        Self(folder)
+    }
+
+    fn read(&self) -> String {
+        fs::read_to_string(self.0.join("resolv.conf")).expect("a file")
+    }
+}
+
+impl Drop for ResolvConf {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program in the namespace, started before any treatment.
+struct Program(Child);
+
+impl Program {
+    fn start(place: &Place) -> Self {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &place.name, "sleep", "60"]);
+        let child = command.spawn().expect("ip is installed");
+        let comm = format!("/proc/{}/comm", child.id());
+        let runs = (0..200).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep")
+        });
+        assert!(runs, "it is started");
+        Self(child)
+    }
+
+    fn resolv_conf(&self) -> String {
+        let path = format!("/proc/{}/root/etc/resolv.conf", self.0.id());
+        fs::read_to_string(path).expect("a file")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_program_sees_what_the_resolver_is_told_and_an_undo_restores_it() {
+    let Some(place) = Place::new("resolver") else { return };
+    let before = "nameserver 10.9.9.9\nsearch a.lab b.lab\noptions ndots:5\n";
+    let none = place.run(&["resolver", "--ndots", "1", "--netns", &place.name, "--no-measure"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("--file"), "it has no file of its own");
+    let file = ResolvConf::new(&place, before);
+    let program = Program::start(&place);
+    let arguments = ["resolver", "--ndots", "1", "--timeout", "2", "--single-request-reopen"];
+    let plan = place.json(&[&arguments[..], &["--netns", &place.name, "--dry-run"]].concat());
+    assert_eq!(
+        (plan["changes"][0]["before"].as_str(), file.read().as_str()),
+        (Some(before), before)
+    );
+    let mut child = place.treat(&arguments);
+    let wanted = "options ndots:1 timeout:2 single-request-reopen\n";
+    assert!(file.read().ends_with(wanted), "{}", file.read());
+    assert_eq!(program.resolv_conf(), file.read(), "also one that runs");
+    let again = place.run(&["resolver", "--ndots", "2", "--netns", &place.name, "--no-measure"]);
+    assert_eq!(again.status.code(), Some(2));
+    signal(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    assert!(file.read().ends_with(wanted), "kill -9 leaves it");
+    let status = place.json(&["status"]);
+    assert_eq!(status["treatments"][0]["what"]["kind"], "resolver");
+    assert_eq!(place.json(&["undo", "--all"])["undone"][0]["restored"], 1);
+    assert_eq!((file.read().as_str(), program.resolv_conf().as_str()), (before, before));
+    assert!(place.journal_is_empty());
+}
+
+#[test]
+fn a_file_that_was_changed_is_restored_after_a_reboot_unless_others_wrote_it() {
+    let Some(place) = Place::new("reboot") else { return };
+    let file = place.folder.join("resolv.conf");
+    fs::write(&file, "nameserver 10.9.9.9\n").expect("a file");
+    let path = file.display().to_string();
+    let record = place.folder.join("journal/1.json");
+    let of_another_boot = || {
+        let mut child = place.treat(&["resolver", "--timeout", "1", "--file", &path, "--keep"]);
+        assert!(child.wait().expect("it ends").success());
+        let whole = fs::read(&record).expect("a record");
+        let mut old: Value = serde_json::from_slice(&whole).expect("JSON");
+        old["since"]["boot_id"] = "another".into();
+        fs::write(&record, old.to_string()).expect("a file");
+    };
+    of_another_boot();
+    let undone = &place.json(&["undo", "1"])["undone"][0].clone();
+    assert_eq!((&undone["was_reboot"], &undone["restored"]), (&true.into(), &1.into()));
+    assert_eq!(fs::read_to_string(&file).expect("a file"), "nameserver 10.9.9.9\n");
+    of_another_boot();
+    fs::write(&file, "nameserver 10.1.1.1\n").expect("a file");
+    let undone = &place.json(&["undo", "1"])["undone"][0].clone();
+    assert_eq!(undone["changed_meanwhile"], 1, "{undone}");
+    assert_eq!(fs::read_to_string(&file).expect("a file"), "nameserver 10.1.1.1\n");
+}
+
+#[test]
+fn a_cache_answers_before_the_servers_and_ends_with_the_treatment() {
+    let Some(place) = Place::new("cache") else { return };
+    let file = ResolvConf::new(&place, "nameserver 127.0.0.1\n");
+    if !has("dnsmasq") {
+        let out = place.run(&["resolver", "--cache", "--netns", &place.name, "--no-measure"]);
+        let why = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(why.contains("dnsmasq") && out.status.code() == Some(2), "{why}");
+        assert_eq!(file.read(), "nameserver 127.0.0.1\n", "nothing is left of it");
+        assert!(place.journal_is_empty());
+        return;
+    }
+    let mut child = place.treat(&["resolver", "--cache"]);
+    let first = file.read().lines().next().unwrap_or_default().to_owned();
+    assert!(first.starts_with("nameserver 127.0.53."), "{first}");
+    assert!(file.read().contains("\nnameserver 127.0.0.1\n"), "those behind it stay");
+    let address = first.trim_start_matches("nameserver ").to_owned();
+    let listens = || said(&place, &["ss", "-lun"]).contains(&format!("{address}:53"));
+    assert!(listens());
+    signal(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    assert!(listens(), "names are still resolved");
+    assert_eq!(place.json(&["undo", "--all"])["undone"][0]["restored"], 2);
+    assert!(!listens());
+    assert_eq!(file.read(), "nameserver 127.0.0.1\n");
+}
+
+/// The length of the accept queue at port 7070.
+fn backlog(place: &Place) -> u32 {
+    let listed = said(place, &["ss", "-Hltn", "sport", "=", ":7070"]);
+    let length = listed.split_whitespace().nth(2).expect("a listener");
+    length.parse().expect("a number")
+}
+
+#[test]
+fn a_listener_is_defended_and_is_as_it_was_after_an_undo() {
+    let Some(place) = Place::new("flood") else { return };
+    let (_listener, _all) = connected(&place, 1);
+    let before = backlog(&place);
+    place.inside(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "0")).expect("a setting");
+    let cookies = || {
+        let read = || fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
+        place.inside(read).expect("a setting").trim().to_owned()
+    };
+    let tables = || said(&place, &["nft", "list", "tables"]);
+    let mut child = place.treat(&["syn-flood", "--port", "7070", "--backlog", "9000"]);
+    assert_eq!((backlog(&place), cookies().as_str()), (9_000, "1"));
+    let rules = said(&place, &["nft", "list", "table", "inet", "tcpwhy_syn_7070"]);
+    assert!(rules.contains("100/second") && rules.contains("dport 7070"), "{rules}");
+    let again = place.run(&["syn-flood", "--port", "7070", "--netns", &place.name, "--no-measure"]);
+    assert_eq!(again.status.code(), Some(2));
+    signal(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    assert!(tables().contains("tcpwhy_syn_7070"), "kill -9 leaves it");
+    let undone = place.json(&["undo", "1"]);
+    assert_eq!(undone["undone"][0]["failed"], Value::Array(Vec::new()), "{undone}");
+    assert_eq!((backlog(&place), cookies().as_str()), (before, "0"));
+    assert!(!tables().contains("tcpwhy"), "{}", tables());
+    let none = place.run(&["syn-flood", "--port", "9", "--netns", &place.name, "--no-measure"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("nothing listens at port 9"));
+}
+
+#[test]
+fn a_limit_of_syns_holds_back_one_source_and_no_other() {
+    let Some(place) = Place::new("limit") else { return };
+    let (_listener, _all) = connected(&place, 1);
+    let child = place.treat(&["syn-flood", "--port", "7070", "--only", "limit", "--limit", "5"]);
+    let connects = |from: &str| {
+        place.inside(|| {
+            let socket = socket2::Socket::new(
+                socket2::Domain::IPV4,
+                socket2::Type::STREAM,
+                Some(socket2::Protocol::TCP),
+            );
+            let socket = socket.expect("a socket");
+            let from: SocketAddr = format!("{from}:0").parse().expect("an address");
+            socket.bind(&from.into()).expect("an address of loopback");
+            let to: SocketAddr = "127.0.0.1:7070".parse().expect("an address");
+            socket.connect_timeout(&to.into(), Duration::from_millis(200)).is_ok()
+        })
+    };
+    let let_in = (0..20).filter(|_| connects("127.0.0.7")).count();
+    assert!((4..=16).contains(&let_in), "5 a second, and a burst of 5: {let_in}");
+    assert!(connects("127.0.0.8"), "another source");
+    end(child);
+    assert!((0..20).all(|_| connects("127.0.0.7")));
+}
+
+#[test]
+fn a_longer_accept_queue_is_given_to_a_running_listener() {
+    let Some(place) = Place::new("backlog") else { return };
+    let (_listener, _all) = connected(&place, 1);
+    let before = backlog(&place);
+    let child = place.treat(&["backlog", "20000", "--port", "7070"]);
+    assert_eq!(backlog(&place), 20_000);
+    end(child);
+    assert_eq!(backlog(&place), before);
+    let none = place.run(&["backlog", "1", "--port", "7070", "--netns", &place.name]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("there is nothing to change"));
+}
+
+#[test]
+fn a_route_gets_other_initial_windows_and_is_as_it_was_after_an_undo() {
+    let Some(place) = Place::new("cwnd") else { return };
+    let on = |arguments: &[&str]| ip(&[&["-n", place.name.as_str()][..], arguments].concat());
+    on(&["link", "add", "near", "type", "veth", "peer", "name", "far"]);
+    on(&["link", "set", "far", "up"]);
+    on(&["addr", "add", "10.77.0.1/24", "dev", "near"]);
+    on(&["link", "set", "near", "up"]);
+    on(&[
+        "route",
+        "add",
+        "default",
+        "via",
+        "10.77.0.2",
+        "metric",
+        "50",
+        "mtu",
+        "1400",
+        "initcwnd",
+        "7",
+    ]);
+    on(&[
+        "route",
+        "add",
+        "10.88.0.0/16",
+        "nexthop",
+        "via",
+        "10.77.0.2",
+        "nexthop",
+        "via",
+        "10.77.0.3",
+    ]);
+    let routes = || said(&place, &["ip", "route", "show"]);
+    let before = routes();
+    let mut child =
+        place.treat(&["cwnd", "--initcwnd", "30", "--initrwnd", "40", "--to", "192.0.2.9"]);
+    let now = routes();
+    assert!(now.contains("metric 50") && now.contains("mtu 1400"), "{now}");
+    assert!(now.contains("initcwnd 30") && now.contains("initrwnd 40"), "{now}");
+    signal(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    assert_eq!(place.json(&["undo", "1"])["undone"][0]["restored"], 1);
+    assert_eq!(routes(), before);
+    let several = ["cwnd", "--initcwnd", "30", "--to", "10.88.0.1", "--netns", &place.name];
+    let refused = place.run(&[&several[..], &["--no-measure"]].concat());
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && why.contains("nexthop"), "{why}");
+    assert_eq!(routes(), before);
+}

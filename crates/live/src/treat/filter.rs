@@ -1,0 +1,94 @@
+//! A limit of SYNs per source address, by nftables, in a table of its own (nft(8)): it looks at
+//! SYNs before anything is kept of them, and an undo deletes the table.
+
+use std::io;
+use std::process::Command;
+
+use super::error::TreatError;
+use super::host::Restored;
+use super::record::FilterChange;
+use crate::netns::Netns;
+
+/// Source addresses that are counted at most, of each IP version; those beyond pass.
+const SOURCES_MAX: u32 = 65_536;
+
+/// The table for a port; nothing else has this name.
+pub(super) fn plan(netns: &Netns, port: u16, syns_per_second: u32) -> FilterChange {
+    FilterChange {
+        netns: netns.inode,
+        netns_name: netns.name.clone(),
+        table: format!("tcpwhy_syn_{port}"),
+        port,
+        syns_per_second,
+    }
+}
+
+/// The rules, in nft's language. A burst of one second's SYNs passes.
+fn rules(change: &FilterChange) -> String {
+    let FilterChange { table, port, syns_per_second, .. } = change;
+    let set = |name: &str, kind: &str| {
+        format!(
+            "set {name} {{ type {kind}; size {SOURCES_MAX}; flags dynamic,timeout; timeout 10s; }}\n"
+        )
+    };
+    let rule = |set: &str, source: &str| {
+        format!(
+            "tcp dport {port} tcp flags & (fin|syn|rst|ack) == syn update @{set} {{ {source} limit \
+             rate over {syns_per_second}/second burst {syns_per_second} packets }} counter drop\n"
+        )
+    };
+    // Before connection tracking, which would keep an entry of each.
+    let chain = "chain syn { type filter hook prerouting priority -300; policy accept;\n";
+    format!(
+        "table inet {table} {{\n{}{}{chain}{}{}}}\n}}\n",
+        set("sources4", "ipv4_addr"),
+        set("sources6", "ipv6_addr"),
+        rule("sources4", "ip saddr"),
+        rule("sources6", "ip6 saddr")
+    )
+}
+
+pub(super) fn make(change: &FilterChange) -> Result<(), TreatError> {
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => TreatError::NoNft,
+        _ => TreatError::Filter { said: error.to_string() },
+    };
+    let Some(netns) = Netns::with_inode(change.netns) else {
+        return Err(TreatError::Filter { said: "its network namespace is gone".into() });
+    };
+    nft(&netns, &[&rules(change)]).map_err(refused)
+}
+
+pub(super) fn restore(change: &FilterChange) -> io::Result<Restored> {
+    let Some(netns) = Netns::with_inode(change.netns) else { return Ok(Restored::Gone) };
+    let table = change.table.as_str();
+    if nft(&netns, &["list", "table", "inet", table]).is_err() {
+        return Ok(Restored::Gone);
+    }
+    nft(&netns, &["delete", "table", "inet", table]).map(|()| Restored::Done)
+}
+
+/// Runs `nft` in a network namespace.
+fn nft(netns: &Netns, arguments: &[&str]) -> io::Result<()> {
+    let run = || Command::new("nft").args(arguments).output();
+    let output = netns.inside(run).map_err(io::Error::other)??;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(said.lines().next().unwrap_or("nft failed").to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_count_each_source_on_its_own() {
+        let change = plan(&Netns::own(), 8080, 50);
+        let rules = rules(&change);
+        assert!(rules.starts_with("table inet tcpwhy_syn_8080 {"), "{rules}");
+        assert!(rules.contains("@sources4 { ip saddr limit rate over 50/second"), "{rules}");
+        assert_eq!(rules.matches('{').count(), rules.matches('}').count(), "{rules}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Changes of a host that last until they are undone: kernel settings, listeners, files, routes,
+//! packet filters. They are made in order, and undone in the reverse order.
+
+use super::error::TreatError;
+use super::journal::Journal;
+use super::record::{Change, Record, State, VERSION, What};
+use super::undo::{self, Undone};
+use super::{cache, file, filter, listener, route, sysctl, system};
+
+/// What a treatment of a host would change, in order.
+#[derive(Debug, Clone)]
+pub struct HostPlan {
+    /// What it is, for the journal.
+    pub what: What,
+    /// The changes; none of them is made yet.
+    pub changes: Vec<Change>,
+    /// What may go wrong with them.
+    pub risks: Vec<&'static str>,
+}
+
+/// A host under treatment. Dropped, it is undone, unless it is kept.
+pub struct HostTreatment {
+    journal: Journal,
+    record: Record,
+    is_over: bool,
+}
+
+impl HostTreatment {
+    /// Notes all changes in the journal, and makes them.
+    ///
+    /// # Errors
+    /// Something treats the same already; the journal cannot be written; a change is refused: then
+    /// those before it are undone.
+    pub fn begin(journal: Journal, plan: &HostPlan) -> Result<Self, TreatError> {
+        let record = {
+            let lock = journal.lock()?;
+            super::refuse_twice_of(&journal, |record| {
+                let both = |one: &Change| plan.changes.iter().any(|other| is_same(one, other));
+                record.changes.iter().any(both)
+            })?;
+            let id = journal.next_id(&lock)?;
+            let record = Record {
+                version: VERSION,
+                id,
+                what: plan.what.clone(),
+                state: State::Running,
+                by: system::by(),
+                since: system::since(),
+                changes: plan.changes.clone(),
+            };
+            journal.write(&record)?;
+            record
+        };
+        // Dropped, it restores what was made, and takes the record away.
+        let treatment = Self { journal, record, is_over: false };
+        for change in &treatment.record.changes {
+            make(change)?;
+        }
+        Ok(treatment)
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.record.id
+    }
+
+    /// What the journal holds of it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Whether it still lasts: another process may have undone it.
+    pub fn tend(&mut self) -> bool {
+        self.is_over = !self.journal.has(self.record.id);
+        !self.is_over
+    }
+
+    /// Leaves the change until it is undone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn keep(mut self) -> Result<(), TreatError> {
+        self.record.state = State::Kept;
+        self.journal.write(&self.record)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Restores what was there.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn undo(mut self) -> Result<Undone, TreatError> {
+        self.is_over = true;
+        undo::restore(&self.journal, &self.record)
+    }
+}
+
+impl Drop for HostTreatment {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // What cannot be restored stays in the journal.
+            let _ = undo::restore(&self.journal, &self.record);
+        }
+    }
+}
+
+/// Whether two changes are of the same thing.
+fn is_same(one: &Change, other: &Change) -> bool {
+    match (one, other) {
+        (Change::Sysctl(one), Change::Sysctl(other)) => {
+            one.name == other.name && one.netns == other.netns
+        }
+        (Change::Listener(one), Change::Listener(other)) => one.cookie == other.cookie,
+        (Change::File(one), Change::File(other)) => one.path == other.path,
+        (Change::Route(one), Change::Route(other)) => {
+            one.netns == other.netns && one.is_ipv6 == other.is_ipv6 && one.prefix == other.prefix
+        }
+        (Change::Filter(one), Change::Filter(other)) => {
+            one.netns == other.netns && one.port == other.port
+        }
+        _ => false,
+    }
+}
+
+fn make(change: &Change) -> Result<(), TreatError> {
+    match change {
+        Change::Sysctl(change) => sysctl::make(change),
+        Change::Listener(change) => listener::make(change),
+        Change::File(change) => file::make(change),
+        Change::Cache(change) => cache::make(change),
+        Change::Route(change) => route::make(change),
+        Change::Filter(change) => filter::make(change),
+        // Sockets are a treatment of their own.
+        Change::Socket(_) => Ok(()),
+    }
+}
+
+/// What became of a thing that was to be restored.
+pub(super) enum Restored {
+    /// It has the value that it had before.
+    Done,
+    /// It is not there any more.
+    Gone,
+    /// Someone else has changed it since.
+    ChangedMeanwhile,
+}
+
+/// Restores what a record of a host lists, the last change first; what could not be restored.
+/// After a reboot only files are left of it.
+pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
+    let mut left = Vec::new();
+    for change in record.changes.iter().rev() {
+        let restored = match change {
+            Change::File(change) => file::restore(change),
+            _ if undone.was_reboot => Ok(Restored::Gone),
+            Change::Sysctl(change) => sysctl::restore(change),
+            Change::Listener(change) => listener::restore(change),
+            Change::Cache(change) => cache::restore(change),
+            Change::Route(change) => route::restore(change),
+            Change::Filter(change) => filter::restore(change),
+            Change::Socket(_) => Ok(Restored::Gone),
+        };
+        match restored {
+            Ok(Restored::Done) => undone.restored += 1,
+            Ok(Restored::Gone) => undone.gone += 1,
+            Ok(Restored::ChangedMeanwhile) => undone.changed_meanwhile += 1,
+            Err(why) => {
+                undone.failed.push(format!("{}: {why}", change.words()));
+                left.insert(0, change.clone());
+            }
+        }
+    }
+    left
+}

@@ -1,0 +1,170 @@
+//! What a resolver library is told by `resolv.conf` (resolv.conf(5)): how long it waits, whom it
+//! asks, and with which names.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use super::error::TreatError;
+use super::host::HostPlan;
+use super::record::{Change, FileChange, What};
+use super::{cache, file};
+use crate::netns::Netns;
+
+/// What is asked for; empty fields leave things as they are.
+#[derive(Debug, Clone, Default)]
+pub struct Resolver {
+    /// How long an answer is waited for, s.
+    pub timeout_s: Option<u32>,
+    /// How often each server is asked.
+    pub attempts: Option<u32>,
+    /// Names with so many dots are asked for as they stand first.
+    pub ndots: Option<u32>,
+    /// A socket of its own for the second question, where both answers do not come.
+    pub single_request_reopen: bool,
+    /// The servers, in place of those that are there.
+    pub nameservers: Vec<IpAddr>,
+    /// A caching resolver of the host's own, in front of the servers.
+    pub cache: bool,
+    /// The network namespace.
+    pub netns: Option<String>,
+    /// The file, where it is not that of the namespace.
+    pub file: Option<PathBuf>,
+}
+
+/// What the library takes at most (`RES_MAXNDOTS`, `RES_MAXRETRANS` and `RES_MAXRETRY` of glibc).
+const MOST: [(&str, u32); 3] = [("ndots", 15), ("timeout", 30), ("attempts", 5)];
+/// So many `nameserver` lines count (`MAXNS`).
+const SERVERS_MAX: usize = 3;
+
+/// What `asked` would change.
+///
+/// # Errors
+/// The namespace has no file of its own, it cannot be read, or nothing would change.
+pub fn plan(asked: &Resolver) -> Result<HostPlan, TreatError> {
+    let path = path(asked)?;
+    let shown = path.display().to_string();
+    let read = file::read(&path).map_err(|source| TreatError::File { path: path.clone(), source });
+    let before = read?;
+    let mut changes = Vec::new();
+    let mut risks = vec![
+        "programs read the file when they look a name up the next time (glibc), or only when they \
+         start",
+    ];
+    let mut nameservers = asked.nameservers.clone();
+    if asked.cache {
+        let netns = match &asked.netns {
+            Some(name) => Netns::find(name)?,
+            None => Netns::own(),
+        };
+        let upstream = if nameservers.is_empty() { servers(&before) } else { nameservers };
+        let cache = cache::plan(&netns, &upstream)?;
+        // Where the cache ends early, the library goes on with those behind it.
+        nameservers = std::iter::once(cache.address).chain(upstream).collect();
+        changes.push(Change::Cache(cache));
+        risks.push("the cache asks all servers at once, and keeps that a name is missing for 30 s");
+    }
+    let set = edited(&before, asked, &nameservers);
+    if set == before {
+        return Err(TreatError::HasIt { name: shown.clone(), value: "so".into() });
+    }
+    if before.contains("systemd-resolved") || before.contains("NetworkManager") {
+        risks.push("a service that made the file may replace it: then the treatment ends early");
+    }
+    changes.push(Change::File(FileChange { path: shown.clone(), before, set }));
+    Ok(HostPlan { what: What::Resolver { path: shown }, changes, risks })
+}
+
+/// The file of the namespace: that which `ip netns exec` shows, or which a process sees.
+fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
+    let path = match (&asked.file, &asked.netns) {
+        (Some(path), _) => path.clone(),
+        (None, None) => "/etc/resolv.conf".into(),
+        (None, Some(name)) if name.parse::<u32>().is_ok() => {
+            format!("/proc/{name}/root/etc/resolv.conf").into()
+        }
+        (None, Some(name)) => {
+            Netns::find(name)?;
+            let path = Path::new("/etc/netns").join(name).join("resolv.conf");
+            if !path.exists() {
+                return Err(TreatError::NoResolverFile { netns: name.clone(), path });
+            }
+            path
+        }
+    };
+    // A link stays a link: what it leads to is replaced.
+    fs::canonicalize(&path).map_err(|source| TreatError::File { path, source })
+}
+
+fn servers(content: &str) -> Vec<IpAddr> {
+    let addresses = content.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some("nameserver")).then(|| words.next()?.parse().ok()).flatten()
+    });
+    addresses.take(SERVERS_MAX).collect()
+}
+
+/// The file with what is asked for. Options of the last line that has one count: they are put into
+/// a line of their own at the end, with those that were there.
+fn edited(before: &str, asked: &Resolver, nameservers: &[IpAddr]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut options: Vec<String> = Vec::new();
+    for line in before.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("nameserver") if !nameservers.is_empty() => {}
+            Some("options") => options.extend(words.map(str::to_owned)),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    let wanted = [asked.ndots, asked.timeout_s, asked.attempts];
+    for ((name, most), value) in MOST.into_iter().zip(wanted) {
+        let Some(value) = value else { continue };
+        options.retain(|option| option.split(':').next() != Some(name));
+        options.push(format!("{name}:{}", value.min(most)));
+    }
+    let reopen = "single-request-reopen";
+    if asked.single_request_reopen && !options.iter().any(|option| option == reopen) {
+        options.push(reopen.into());
+    }
+    let servers = nameservers.iter().take(SERVERS_MAX).map(|it| format!("nameserver {it}"));
+    let mut all: Vec<String> = servers.chain(lines).collect();
+    if !options.is_empty() {
+        all.push(format!("options {}", options.join(" ")));
+    }
+    let mut text = all.join("\n");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_replace_their_namesakes_and_leave_the_rest() {
+        let before =
+            "# made by hand\nnameserver 10.0.0.1\nsearch a.lab b.lab\noptions ndots:5 rotate\n";
+        let asked = Resolver { ndots: Some(1), timeout_s: Some(99), ..Resolver::default() };
+        assert_eq!(
+            edited(before, &asked, &[]),
+            "# made by hand\nnameserver 10.0.0.1\nsearch a.lab b.lab\noptions rotate ndots:1 \
+             timeout:30\n"
+        );
+        let nothing = Resolver::default();
+        assert_eq!(edited(before, &nothing, &[]), before);
+    }
+
+    #[test]
+    fn servers_are_replaced_in_their_order() {
+        let servers = ["127.0.53.1", "10.0.0.1"].map(|it| it.parse().unwrap());
+        let asked = Resolver { single_request_reopen: true, ..Resolver::default() };
+        let edited = edited("nameserver 10.0.0.9\nsearch lab\n", &asked, &servers);
+        assert_eq!(
+            edited,
+            "nameserver 127.0.53.1\nnameserver 10.0.0.1\nsearch lab\noptions \
+             single-request-reopen\n"
+        );
+        assert_eq!(super::servers(&edited), servers);
+    }
+}
