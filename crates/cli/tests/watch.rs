@@ -103,7 +103,10 @@ impl Place {
         command.args(["watch", "--netns", &self.name]).args(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("tcpwhy runs");
-        wait_for("a packet socket", || self.packet_sockets() > 0);
+        // Rights are given up once the capture is open.
+        let status = format!("/proc/{}/status", child.id());
+        let captures = |text: String| text.contains("NoNewPrivs:\t1");
+        wait_for("it captures", || std::fs::read_to_string(&status).is_ok_and(captures));
         child
     }
 
@@ -221,7 +224,8 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     let _healthy = place.load(HEALTHY, 4, Duration::from_millis(5));
     thread::sleep(Duration::from_millis(300));
     let common = ["--for", "5s", "--json", "--budget", "none", "--filter"];
-    let healthy = place.watch(&[&common[..], &["port 8081"]].concat());
+    // By programs at the interface where the kernel has them; the other one by a packet socket.
+    let healthy = place.watch(&[&common[..], &["port 8081", "-i", "lo"]].concat());
     let faulty = place.watch(&[&common[..], &["port 8080"]].concat());
     let (faulty, healthy) =
         (faulty.wait_with_output().expect("output"), healthy.wait_with_output().expect("output"));
@@ -239,6 +243,7 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     }
     assert_eq!(faulty.status.code(), Some(1), "{}", stderr(&faulty));
     let whole = &all[all.len() - 1];
+    assert_eq!(whole["watch"]["captured_by"], "packet_socket");
     assert_eq!(whole["totals"]["connections"], 10);
     assert_eq!(whole["watch"]["dropped_packets"], 0);
 
@@ -370,7 +375,14 @@ fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_wa
 fn packets_that_the_ring_has_no_room_for_are_counted() {
     let Some(mut place) = Place::new() else { return };
     place.nginx();
-    let child = place.watch(&["--json", "--buffer", "512K", "--budget", "none"]);
+    for capture in [&["-i", "lo"][..], &["-i", "lo", "--packet-socket"]] {
+        counts_what_it_has_no_room_for(&place, capture);
+    }
+}
+
+fn counts_what_it_has_no_room_for(place: &Place, capture: &[&str]) {
+    let common = ["--json", "--buffer", "512K", "--budget", "none"];
+    let child = place.watch(&[&common[..], capture].concat());
     let load = place.load(HEALTHY, 4, Duration::ZERO);
     thread::sleep(Duration::from_millis(300));
     signal(&child, rustix::process::Signal::STOP);

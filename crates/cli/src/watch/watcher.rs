@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, InputSummary};
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_core::report::{Look, Report, text};
-use tcpwhy_live::capture::{Capture, Link, Share};
+use tcpwhy_live::capture::{Capture, Link, Means, Share};
 use tcpwhy_live::sys::process;
 
 /// How often it is looked whether what is watched is still there, and what watching costs.
@@ -395,6 +395,10 @@ impl<'a> Watcher<'a> {
         };
         Cost {
             covers: if is_whole { "whole" } else { "window" },
+            captured_by: match self.capture.means() {
+                Means::PacketSocket => "packet_socket",
+                Means::Programs => "programs",
+            },
             dropped_packets: self.capture.drops(),
             late_packets: self.capture.late(),
             own_cpu_ns: cpu.as_nanos() as u64,
