@@ -489,6 +489,52 @@ fn ask_metrics(address: &str) -> String {
     text
 }
 
+/// The body of the next request to `collector`, which is answered with success.
+fn next_push(collector: &TcpListener) -> (String, Value) {
+    let mut stream = BufReader::new(collector.accept().expect("a push").0);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("a line");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head += &line;
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).expect("the body");
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    stream.get_mut().write_all(answer).expect("answered");
+    (head, serde_json::from_slice(&body).expect("JSON"))
+}
+
+#[test]
+fn metrics_are_pushed_to_a_collector_each_interval() {
+    let Some(mut place) = Place::new() else { return };
+    place.nginx();
+    let _load = place.load(NAGLE, 2, Duration::ZERO);
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", collector.local_addr().expect("its port"));
+    let child = place.watch(&["--json", "--interval", "500ms", "--otlp", &url]);
+    let count = |body: &Value| {
+        let metrics = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array();
+        let metrics = metrics.expect("metrics");
+        let latency = metrics.iter().find(|it| it["histogram"].is_object()).expect("a histogram");
+        let count = latency["histogram"]["dataPoints"][0]["count"].as_str().expect("a count");
+        count.parse::<u64>().expect("a number")
+    };
+    let pushes: Vec<_> = (0..3).map(|_| next_push(&collector)).collect();
+    assert!(pushes[0].0.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{}", pushes[0].0);
+    let counts: Vec<_> = pushes.iter().map(|(_, body)| count(body)).collect();
+    assert!(counts.is_sorted() && counts[2] > counts[0], "{counts:?}");
+    drop(collector);
+    let out = interrupt(child);
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
+}
+
 #[test]
 fn a_missing_right_is_named_with_how_to_get_it() {
     let Some(place) = Place::new() else { return };

@@ -87,7 +87,8 @@ pub struct Watch {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub ring_files: u16,
 
-    /// Serve metrics for Prometheus at this address
+    /// Serve metrics for Prometheus at this address: in its text format, whatever the scraper asks for,
+    /// with latencies as a classic histogram
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 

@@ -42,9 +42,15 @@ impl Tap {
 
     /// Share of one CPU that it cost since the last call.
     pub fn share(&mut self) -> f64 {
-        let (now, packets) = (Instant::now(), self.packets().unwrap_or(self.last.1));
+        let packets = self.packets().unwrap_or(self.last.1);
+        self.share_until(Instant::now(), packets)
+    }
+
+    /// The same where `packets` were counted by `now`.
+    fn share_until(&mut self, now: Instant, packets: u64) -> f64 {
         let (then, before) = std::mem::replace(&mut self.last, (now, packets));
         let passed_s = now.duration_since(then).as_secs_f64();
+        // Counters begin again where an interface is made anew.
         packets.saturating_sub(before) as f64 * self.per_packet_s / passed_s.max(1e-3)
     }
 
@@ -71,7 +77,25 @@ fn sum(text: &str, interface: Option<&str>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::sum;
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_packet_costs_more_by_a_packet_socket_than_by_programs() {
+        let began = Instant::now();
+        let share = |per_packet_s, packets| {
+            let (counters, interface) = (None, None);
+            let mut tap = Tap { counters, interface, last: (began, 1_000), per_packet_s };
+            let shares = [1, 2].map(|s| tap.share_until(began + Duration::from_secs(s), packets));
+            assert_eq!(shares[1], 0.0, "no packet passed since");
+            shares[0]
+        };
+        let (socket, programs) =
+            (share(SOCKET_PER_PACKET_S, 401_000), share(PROGRAMS_PER_PACKET_S, 401_000));
+        assert!((socket - 0.02).abs() < 1e-9, "{socket}");
+        assert!(programs < socket / 3.0, "{programs}");
+        assert_eq!(share(SOCKET_PER_PACKET_S, 7), 0.0, "the interface was made anew");
+    }
 
     #[test]
     fn packets_of_both_directions_are_counted_where_it_is_watched() {

@@ -125,7 +125,7 @@ impl Hooks {
             let socket = sockets.socket(wait.flow.source, wait.flow.destination);
             socket.hooked.sndbuf_wait_ns = wait.wait_ns + wait.refused_ns;
             let (pid, command) = (wait.pid.into(), wait.command.clone());
-            socket.process.get_or_insert_with(|| Process { pid, command, container: None });
+            socket.process.get_or_insert(Process { pid, command, container: None });
         }
         for again in self.lasting.summary().retransmits {
             let hooked = &mut sockets.socket(again.flow.source, again.flow.destination).hooked;
