@@ -103,9 +103,9 @@ impl Place {
         command.args(["watch", "--netns", &self.name]).args(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("tcpwhy runs");
-        // Rights are given up once the capture is open.
+        // Rights are given up once the capture is open; one that is refused has ended.
         let status = format!("/proc/{}/status", child.id());
-        let captures = |text: String| text.contains("NoNewPrivs:\t1");
+        let captures = |text: String| text.contains("NoNewPrivs:\t1") || text.contains("State:\tZ");
         wait_for("it captures", || std::fs::read_to_string(&status).is_ok_and(captures));
         child
     }
