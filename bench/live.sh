@@ -3,7 +3,7 @@
 # tcpdump and strace; and the memory of a watch that runs long.
 #
 # Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how many pairs of each kind are
-# run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none).
+# run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none, else 2 or more).
 set -euo pipefail
 : "${TCPWHY:?the tcpwhy to measure}"
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} soak_minutes=${SOAK_MINUTES:-0}
@@ -76,6 +76,7 @@ start() {
     case $1 in
     'watch, default budget') watch_at & ;;
     'watch, no budget') watch_at --budget none & ;;
+    'watch, packet socket') watch_at --budget none --packet-socket & ;;
     'tcpdump -s 128 -w FILE')
         ip netns exec "$server" tcpdump -i bench0 -s 128 -w "$work/dump.pcap" 2>"$work/tcpdump.err" & ;;
     'strace -f -p PID') strace -f -o "$work/strace.txt" -p "$worker" 2>/dev/null & ;;
@@ -97,7 +98,8 @@ median() { sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2
 load >/dev/null
 echo "-- nginx with one worker, wrk with 64 connections, $rounds pairs of $seconds s each"
 printf '%-26s %12s %12s %8s %10s\n' 'observed by' 'alone, req/s' 'observed' 'costs' 'lost'
-for kind in 'watch, default budget' 'watch, no budget' 'tcpdump -s 128 -w FILE' 'strace -f -p PID'; do
+for kind in 'watch, default budget' 'watch, no budget' 'watch, packet socket' \
+    'tcpdump -s 128 -w FILE' 'strace -f -p PID'; do
     : >"$work/alone" >"$work/observed" >"$work/ratios" >"$work/lost"
     for _ in $(seq "$rounds"); do
         alone=$(load)
@@ -117,16 +119,20 @@ for kind in 'watch, default budget' 'watch, no budget' 'tcpdump -s 128 -w FILE' 
 done
 
 if [ "$soak_minutes" -gt 0 ]; then
-    echo "-- resident memory of a watch over $soak_minutes min of load, MiB each minute"
+    echo "-- resident memory of a watch over $soak_minutes min of load, every 10 s, after the first minute"
     watch_at --budget none &
     pid=$!
     sleep 1
-    for _ in $(seq "$soak_minutes"); do
-        ip netns exec "$client" wrk -t1 -c64 -d58s -H 'Connection: close' http://10.99.0.2:8080/ >/dev/null
-        sleep 2
-        awk '/VmRSS/ { printf "%d ", $2 / 1024 }' "/proc/$pid/status"
+    for minute in $(seq "$soak_minutes"); do
+        ip netns exec "$client" wrk -t1 -c64 -d58s -H 'Connection: close' http://10.99.0.2:8080/ >/dev/null &
+        wrk=$!
+        for _ in $(seq 6); do
+            sleep 10
+            [ "$minute" -eq 1 ] || awk '/VmRSS/ { print $2 / 1024 }' "/proc/$pid/status" >>"$work/rss"
+        done
+        wait "$wrk"
     done
-    echo
+    sort -g "$work/rss" | awk '{ all[NR] = $1 } END { printf "min %d MiB, max %d MiB\n", all[1], all[NR] }'
     kill -TERM "$pid"
     wait || true
 fi

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// Folder and stem of each hook's C program.
-const HOOKS: [&str; 7] =
-    ["drop", "retransmit", "unread", "sndbuf_wait", "state", "options", "established"];
+const HOOKS: [&str; 8] =
+    ["drop", "retransmit", "unread", "sndbuf_wait", "state", "options", "established", "frames"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/hooks");

@@ -103,7 +103,10 @@ impl Place {
         command.args(["watch", "--netns", &self.name]).args(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("tcpwhy runs");
-        wait_for("a packet socket", || self.packet_sockets() > 0);
+        // Rights are given up once the capture is open; one that is refused has ended.
+        let status = format!("/proc/{}/status", child.id());
+        let captures = |text: String| text.contains("NoNewPrivs:\t1") || text.contains("State:\tZ");
+        wait_for("it captures", || std::fs::read_to_string(&status).is_ok_and(captures));
         child
     }
 
@@ -221,7 +224,8 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     let _healthy = place.load(HEALTHY, 4, Duration::from_millis(5));
     thread::sleep(Duration::from_millis(300));
     let common = ["--for", "5s", "--json", "--budget", "none", "--filter"];
-    let healthy = place.watch(&[&common[..], &["port 8081"]].concat());
+    // By programs at the interface where the kernel has them; the other one by a packet socket.
+    let healthy = place.watch(&[&common[..], &["port 8081", "-i", "lo"]].concat());
     let faulty = place.watch(&[&common[..], &["port 8080"]].concat());
     let (faulty, healthy) =
         (faulty.wait_with_output().expect("output"), healthy.wait_with_output().expect("output"));
@@ -239,6 +243,7 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     }
     assert_eq!(faulty.status.code(), Some(1), "{}", stderr(&faulty));
     let whole = &all[all.len() - 1];
+    assert_eq!(whole["watch"]["captured_by"], "packet_socket");
     assert_eq!(whole["totals"]["connections"], 10);
     assert_eq!(whole["watch"]["dropped_packets"], 0);
 
@@ -370,7 +375,14 @@ fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_wa
 fn packets_that_the_ring_has_no_room_for_are_counted() {
     let Some(mut place) = Place::new() else { return };
     place.nginx();
-    let child = place.watch(&["--json", "--buffer", "512K", "--budget", "none"]);
+    for capture in [&["-i", "lo"][..], &["-i", "lo", "--packet-socket"]] {
+        counts_what_it_has_no_room_for(&place, capture);
+    }
+}
+
+fn counts_what_it_has_no_room_for(place: &Place, capture: &[&str]) {
+    let common = ["--json", "--buffer", "512K", "--budget", "none"];
+    let child = place.watch(&[&common[..], capture].concat());
     let load = place.load(HEALTHY, 4, Duration::ZERO);
     thread::sleep(Duration::from_millis(300));
     signal(&child, rustix::process::Signal::STOP);
@@ -475,6 +487,52 @@ fn ask_metrics(address: &str) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
     text
+}
+
+/// The body of the next request to `collector`, which is answered with success.
+fn next_push(collector: &TcpListener) -> (String, Value) {
+    let mut stream = BufReader::new(collector.accept().expect("a push").0);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("a line");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        head += &line;
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).expect("the body");
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    stream.get_mut().write_all(answer).expect("answered");
+    (head, serde_json::from_slice(&body).expect("JSON"))
+}
+
+#[test]
+fn metrics_are_pushed_to_a_collector_each_interval() {
+    let Some(mut place) = Place::new() else { return };
+    place.nginx();
+    let _load = place.load(NAGLE, 2, Duration::ZERO);
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", collector.local_addr().expect("its port"));
+    let child = place.watch(&["--json", "--interval", "500ms", "--otlp", &url]);
+    let count = |body: &Value| {
+        let metrics = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array();
+        let metrics = metrics.expect("metrics");
+        let latency = metrics.iter().find(|it| it["histogram"].is_object()).expect("a histogram");
+        let count = latency["histogram"]["dataPoints"][0]["count"].as_str().expect("a count");
+        count.parse::<u64>().expect("a number")
+    };
+    let pushes: Vec<_> = (0..3).map(|_| next_push(&collector)).collect();
+    assert!(pushes[0].0.starts_with("POST /v1/metrics HTTP/1.1\r\n"), "{}", pushes[0].0);
+    let counts: Vec<_> = pushes.iter().map(|(_, body)| count(body)).collect();
+    assert!(counts.is_sorted() && counts[2] > counts[0], "{counts:?}");
+    drop(collector);
+    let out = interrupt(child);
+    assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
 }
 
 #[test]

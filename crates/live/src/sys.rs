@@ -7,6 +7,7 @@ pub mod mount;
 pub mod options;
 pub mod packet;
 pub mod process;
+pub mod shared;
 pub mod wait;
 
 use std::io;

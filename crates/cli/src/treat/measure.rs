@@ -72,6 +72,7 @@ impl Meters {
             ends,
             snap_bytes: SNAP_BYTES,
             ring_bytes: RING_BYTES,
+            packet_socket: false,
         })?;
         let second = Duration::from_secs(1);
         let meter = Meter::new(Some(BUDGET), second, Duration::ZERO, process::cpu_time());

@@ -70,6 +70,10 @@ pub struct Watch {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "32M")]
     pub buffer: u64,
 
+    /// Capture with a packet socket even where programs at the interface (TCX) cost less
+    #[arg(long)]
+    pub packet_socket: bool,
+
     /// Keep the last packets in this directory, and those around each finding
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub write: Option<PathBuf>,
@@ -83,7 +87,8 @@ pub struct Watch {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub ring_files: u16,
 
-    /// Serve metrics for Prometheus at this address
+    /// Serve metrics for Prometheus at this address: in its text format, whatever the scraper asks for,
+    /// with latencies as a classic histogram
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 

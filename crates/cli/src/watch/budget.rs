@@ -1,7 +1,17 @@
 //! Keeps what watching costs within a budget: where more is spent, fewer connections are captured.
 
+use super::state::STATE_PART;
 use std::time::Duration;
 use tcpwhy_live::capture::Share;
+
+/// The part of a budget that reports may take without fewer connections being captured for it.
+pub const REPORTS_PART: f64 = 0.25;
+/// So many open connections are to be among those that are captured, whatever the budget: with none nothing is
+/// seen.
+const CONNECTIONS_MIN: f64 = 2.0;
+/// The part of a budget that capturing has in any case, so that something is seen where the kernel's part alone
+/// takes all of it.
+const CAPTURE_PART_MIN: f64 = 0.125;
 
 /// Calm intervals in a row after which more connections are captured.
 const CALM: u32 = 2;
@@ -13,6 +23,19 @@ const SETTLES: Duration = Duration::from_secs(1);
 const CALM_PART: f64 = 0.4;
 /// Before so much of an interval has passed its rate of spending says little.
 const LEAST: Duration = Duration::from_millis(100);
+
+/// What capturing may spend of `budget`, as a share of one CPU, beside reports, readings of sockets, and the
+/// `tap_share` that capturing costs the kernel.
+pub fn capture_share(budget: f64, tap_share: f64) -> f64 {
+    let left = budget * (1.0 - STATE_PART - REPORTS_PART) - tap_share;
+    left.max(budget * CAPTURE_PART_MIN)
+}
+
+/// The smallest share that is captured where about `open` connections are open, and with less than `seen` nothing
+/// was seen.
+pub fn least_share(open: f64, seen: Share) -> Share {
+    Share::not_below((CONNECTIONS_MIN / open.max(1.0)).max(seen.value()))
+}
 
 /// CPU time spent against what may be.
 pub struct Meter {
@@ -121,6 +144,25 @@ mod tests {
     fn a_load_within_the_budget_is_captured_in_full() {
         assert_eq!(share_after(&mut meter(Some(0.02)), 20, 1.5, &mut (0, 0.0)), [0.0; 0]);
         assert_eq!(share_after(&mut meter(None), 20, 90.0, &mut (0, 0.0)), [0.0; 0]);
+    }
+
+    #[test]
+    fn two_connections_are_captured_whatever_the_budget() {
+        let least = |open| least_share(open, Share::LEAST).value();
+        assert_eq!([0.0, 1.0, 2.0].map(least), [1.0; 3]);
+        for open in [3.0, 64.0, 1_000.0] {
+            assert!((2.0..4.0).contains(&(least(open) * open)), "{open} open");
+        }
+        assert_eq!(least(1e9), Share::LEAST.value());
+        let seen = Share::ALL.halved();
+        assert_eq!(least_share(1e9, seen), seen, "with less nothing was seen");
+    }
+
+    #[test]
+    fn what_capturing_costs_the_kernel_is_part_of_the_budget() {
+        assert_eq!(capture_share(0.02, 0.0), 0.01);
+        assert_eq!(capture_share(0.02, 0.005), 0.005);
+        assert_eq!(capture_share(0.02, 0.5), 0.0025, "something is seen in any case");
     }
 
     #[test]

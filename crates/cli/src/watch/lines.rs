@@ -15,6 +15,8 @@ const ROWS_MAX: usize = 8;
 pub struct Cost {
     /// What the report covers: `window` or `whole`.
     pub covers: &'static str,
+    /// What hands over packets: `packet_socket`, or `programs` at the interface.
+    pub captured_by: &'static str,
     /// Packets that the kernel could not hand over, since the watch began.
     pub dropped_packets: u64,
     /// Packets handed over after others with a later time.

@@ -51,6 +51,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
         ends: target.ends(),
         snap_bytes: asked.snaplen,
         ring_bytes: u32::try_from(asked.buffer).unwrap_or(u32::MAX),
+        packet_socket: asked.packet_socket,
     })?;
     let interface = &asked.interface;
     let ring = (asked.ring_size, asked.ring_files);
@@ -59,7 +60,7 @@ pub fn run(asked: &Watch) -> Result<ExitCode, Error> {
     let server = asked.metrics.map(Server::listen).transpose()?;
     let push = asked.otlp.as_deref().map(Push::to).transpose()?;
     let state = Reader::new(target.netns.clone(), asked.budget.0, asked.pid);
-    let tap = Tap::new(&target.netns, &asked.interface);
+    let tap = Tap::new(&target.netns, &asked.interface, capture.means());
     privileges::keep_only(&needed(asked))?;
     let ending = process::watch_signals().map_err(tcpwhy_live::LiveError::Signals)?;
     let look = terminal::look(&asked.display, asked.all);

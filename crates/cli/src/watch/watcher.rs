@@ -1,13 +1,13 @@
 //! The loop: frames in, a report an interval.
 
 use super::args::Watch;
-use super::budget::Meter;
+use super::budget::{Meter, REPORTS_PART, capture_share, least_share};
 use super::cuts::Cuts;
 use super::files::Files;
 use super::lines::{self, Beside, Cost};
 use super::metrics::{self, Counters, Push, Server};
 use super::screen::Screen;
-use super::state::{Reader, STATE_PART};
+use super::state::Reader;
 use super::tap::Tap;
 use super::target::Target;
 use crate::error::Error;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, InputSummary};
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_core::report::{Look, Report, text};
-use tcpwhy_live::capture::{Capture, Link, Share};
+use tcpwhy_live::capture::{Capture, Link, Means, Share};
 use tcpwhy_live::sys::process;
 
 /// How often it is looked whether what is watched is still there, and what watching costs.
@@ -27,14 +27,6 @@ const LOOK: Duration = Duration::from_millis(250);
 /// After fewer connections are captured, frames of the others are under way for so long: the ring
 /// holds them for 64 ms, and frames of other processors are waited for.
 const UNDER_WAY: Duration = Duration::from_millis(500);
-/// The part of a budget that reports may take without fewer connections being captured for it.
-const REPORTS_PART: f64 = 0.25;
-/// So many open connections are to be among those that are captured, whatever the budget: with none nothing is
-/// seen.
-const CONNECTIONS_MIN: f64 = 2.0;
-/// The part of a budget that capturing has in any case, so that something is seen where the kernel's part alone
-/// takes all of it.
-const CAPTURE_PART_MIN: f64 = 0.125;
 /// How long the whole waits for the last reading of the sockets' state.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
@@ -113,13 +105,6 @@ pub struct Watcher<'a> {
     notes: Vec<String>,
     /// Why it has to end.
     ended: Option<String>,
-}
-
-/// What capturing may spend of `budget`, as a share of one CPU, beside reports, readings of sockets, and the
-/// `tap_share` that capturing costs the kernel.
-fn capture_share(budget: f64, tap_share: f64) -> f64 {
-    let left = budget * (1.0 - STATE_PART - REPORTS_PART) - tap_share;
-    left.max(budget * CAPTURE_PART_MIN)
 }
 
 impl<'a> Watcher<'a> {
@@ -244,7 +229,7 @@ impl<'a> Watcher<'a> {
         let wanted = self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured);
         if let Some(wanted) = wanted {
             let open = self.sliding.open_connections() as f64 / self.share.value();
-            let least = Share::not_below((CONNECTIONS_MIN / open.max(1.0)).max(self.seen.value()));
+            let least = least_share(open, self.seen);
             self.set_share(if wanted.value() < least.value() { least } else { wanted })?;
         }
         if self.leaves.is_some_and(|at| Instant::now() >= at) {
@@ -395,6 +380,10 @@ impl<'a> Watcher<'a> {
         };
         Cost {
             covers: if is_whole { "whole" } else { "window" },
+            captured_by: match self.capture.means() {
+                Means::PacketSocket => "packet_socket",
+                Means::Programs => "programs",
+            },
             dropped_packets: self.capture.drops(),
             late_packets: self.capture.late(),
             own_cpu_ns: cpu.as_nanos() as u64,

@@ -15,7 +15,7 @@ pub use words::sentence;
 
 use crate::wire::Endpoint;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 /// Sockets and counters of a system, as they were at one moment.
@@ -32,18 +32,15 @@ pub struct State {
 }
 
 impl State {
-    /// The socket with these ends; one is added where the list has none, as it was closed meanwhile.
-    pub fn socket_between(&mut self, local: SocketAddr, peer: SocketAddr) -> &mut Socket {
-        let same = |one: SocketAddr, other: SocketAddr| {
-            (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
-        };
-        let is_it = |it: &Socket| same(it.local, local) && it.peer.is_some_and(|at| same(at, peer));
-        let known = self.sockets.iter().position(is_it);
-        let at = known.unwrap_or_else(|| {
-            self.sockets.push(Socket::between(local, peer));
-            self.sockets.len() - 1
-        });
-        &mut self.sockets[at]
+    /// Its sockets by their ends.
+    pub fn by_ends(&mut self) -> ByEnds<'_> {
+        let mut known = HashMap::new();
+        for (index, socket) in self.sockets.iter().enumerate() {
+            if let Some(peer) = socket.peer {
+                known.entry(ends(socket.local, peer)).or_insert(index);
+            }
+        }
+        ByEnds { state: self, known }
     }
 
     /// Reads the JSON of `tcpwhy sockets --json`; fields that are not known are ignored.
@@ -53,6 +50,30 @@ impl State {
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(json)
     }
+}
+
+/// The sockets of a state, found by their ends.
+pub struct ByEnds<'a> {
+    state: &'a mut State,
+    known: HashMap<(SocketAddr, SocketAddr), usize>,
+}
+
+impl ByEnds<'_> {
+    /// The socket with these ends; one is added where the list has none, as it was closed meanwhile.
+    pub fn socket(&mut self, local: SocketAddr, peer: SocketAddr) -> &mut Socket {
+        let sockets = &mut self.state.sockets;
+        let index = *self.known.entry(ends(local, peer)).or_insert_with(|| {
+            sockets.push(Socket::between(local, peer));
+            sockets.len() - 1
+        });
+        &mut sockets[index]
+    }
+}
+
+/// The same for an address of IPv4 and for that on a socket of IPv6.
+fn ends(local: SocketAddr, peer: SocketAddr) -> (SocketAddr, SocketAddr) {
+    let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    (canonical(local), canonical(peer))
 }
 
 /// Counters of one network namespace.
@@ -188,6 +209,10 @@ pub struct Hooked {
     pub unread_ns: u64,
     /// The longest that some lay unread, ns.
     pub unread_max_ns: u64,
+    /// Segments that it sent again after a retransmission timeout (RFC 6298 §5).
+    pub rto_segments: u64,
+    /// Segments that it sent again in fast recovery (RFC 6675, RFC 8985).
+    pub fast_segments: u64,
 }
 
 /// What holds a socket.
@@ -197,6 +222,9 @@ pub struct Process {
     pub pid: u64,
     /// Its command, without arguments.
     pub command: String,
+    /// The container that it runs in; `None` outside of one.
+    #[serde(default)]
+    pub container: Option<String>,
 }
 
 /// Queues of a listening socket.

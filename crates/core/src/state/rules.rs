@@ -17,6 +17,7 @@ pub(super) fn ask(finding: &Finding, state: &State) -> Vec<StateEvidence> {
         Cause::SendBuffer => waited_to_send(&of_side(finding, state, finding.sender)),
         Cause::ZeroWindow => lay_unread(&of_side(finding, state, finding.sender.peer())),
         Cause::ServerThink => lay_unread(&of_side(finding, state, Side::Server)),
+        Cause::RetransmissionTimeout | Cause::FastRecovery => sent_again(finding, state),
         _ => None,
     };
     waited.into_iter().chain(of_sockets(finding, state)).collect()
@@ -68,7 +69,10 @@ fn evidence(
     socket: &Socket,
     facts: Vec<(&'static str, Fact)>,
 ) -> StateEvidence {
-    let process = socket.process.as_ref().map(|it| format!("{} (pid {})", it.command, it.pid));
+    let process = socket.process.as_ref().map(|it| match &it.container {
+        Some(container) => format!("{} (pid {}, container {container})", it.command, it.pid),
+        None => format!("{} (pid {})", it.command, it.pid),
+    });
     let place = socket.local.to_string();
     StateEvidence { id, agrees, setting, value, place, process, read_ns: None, facts }
 }
@@ -180,15 +184,35 @@ fn leaves_unread(sockets: &[&Socket]) -> Option<StateEvidence> {
     Some(evidence(true, "unread", ("receive queue", value), socket, facts))
 }
 
-/// What the kernel of the sender of the evidence counts on that very connection.
-fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
+/// The socket that sent what was lost, on the very connection of the evidence.
+fn own_socket<'a>(finding: &Finding, state: &'a State) -> Option<&'a Socket> {
     let (client, server) = finding.evidence_flow?;
     let (own, peer) = match finding.sender {
         Side::Client => (client, server),
         Side::Server => (server, client),
     };
     let is_it = |it: &&Socket| is_at(it.local, &own) && it.peer.is_some_and(|at| is_at(at, &peer));
-    let socket = state.sockets.iter().find(is_it)?;
+    state.sockets.iter().find(is_it)
+}
+
+/// A kernel hook at the sending of segments again: it saw what made the kernel do it. That it saw
+/// nothing of the kind is no evidence: it may have been attached later.
+fn sent_again(finding: &Finding, state: &State) -> Option<StateEvidence> {
+    let socket = own_socket(finding, state)?;
+    let hooked = &socket.hooked;
+    let (id, setting, count) = match finding.cause {
+        Cause::RetransmissionTimeout => {
+            ("sent_again_by_timer", "rto_segments", hooked.rto_segments)
+        }
+        _ => ("sent_again_fast", "fast_segments", hooked.fast_segments),
+    };
+    let facts = vec![("count", Fact::Count(count))];
+    (count > 0).then(|| evidence(true, id, (setting, count.to_string()), socket, facts))
+}
+
+/// What the kernel of the sender of the evidence counts on that very connection.
+fn repeats(finding: &Finding, state: &State) -> Option<StateEvidence> {
+    let socket = own_socket(finding, state)?;
     let count = socket.tcp_info("tcpi_total_retrans")?;
     let (id, facts) = match count {
         0 => ("not_retransmitted", Vec::new()),

@@ -1,31 +1,43 @@
-//! Live capture: a packet socket with a ring that the kernel fills (TPACKET_V3). Read first:
-//! packet(7), Documentation/networking/packet_mmap.rst.
+//! Live capture of frames, by one of two means:
 //!
 //! ```text
-//! selection (classic BPF) ─► ring (cooked frames) ─► order ─► Block
-//! in the kernel              shared with it          by time
+//! selection (classic BPF) ─► ring (TPACKET_V3) ─┐
+//! terms, hash (eBPF, TCX) ─► ring of records   ─┴─► cooked frames ─► order ─► Block
+//! in the kernel              shared with it                          by time
 //! ```
+//!
+//! - `packet`: a packet socket with a ring that the kernel fills. Read first: packet(7),
+//!   Documentation/networking/packet_mmap.rst. It works everywhere, and sees what is sent when the
+//!   device takes it; the kernel shows it a copy of each packet, whether it is kept or not.
+//! - `programs`: programs at the ingress and egress of one interface (TCX, Linux 6.6), which copy
+//!   what is kept and nothing else. They see what is sent before its queueing discipline: they are
+//!   used where that does not hold packets back on purpose.
 //!
 //! The capture is not promiscuous, and packets keep the form in which the kernel has them:
 //! super-packets of segmentation offload are one frame. What a loopback interface sends is seen
 //! once, as it arrives.
 
 mod bpf;
+mod cooked;
 mod order;
+mod packet;
+mod programs;
 mod ring;
 mod selection;
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use tcpwhy_core::capture::{Block, InputSummary, LinkType, Problem};
 use tcpwhy_core::filter::Ends;
 
 use crate::error::LiveError;
 use crate::netns::Netns;
-use crate::sys::packet;
+use crate::sys::packet as device;
 use order::Order;
+use packet::PacketSocket;
+use programs::Programs;
 pub use selection::{Selection, Share};
 
 /// The name that stands for all interfaces.
@@ -35,15 +47,9 @@ pub const ANY: &str = "any";
 /// and IP and those of most requests and answers.
 pub const SNAP_BYTES: u32 = 512;
 
-/// Instructions that the kernel takes (`BPF_MAXINSNS`).
-const INSTRUCTIONS_MAX: usize = 4096;
-/// Bytes of a block of the ring.
-const BLOCK_BYTES: u32 = 256 << 10;
-/// The kernel hands over a block after this time even if it is not full, ms.
+/// The kernel hands over what it has after this time, ms.
 const RETIRE_MS: u32 = 64;
-/// Blocks of the ring taken in one round: what is handed over stays in a core's cache.
-const ROUND_BLOCKS: usize = 4;
-/// Without a new block for so long nothing earlier can come any more.
+/// Without anything new for so long nothing earlier can come any more.
 const IDLE: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
 /// What is captured.
@@ -59,6 +65,32 @@ pub struct Wanted {
     pub snap_bytes: u32,
     /// Size of the ring, bytes.
     pub ring_bytes: u32,
+    /// Whether a packet socket is to be used even where programs at the interface could be.
+    pub packet_socket: bool,
+}
+
+/// What hands over frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// A packet socket.
+    PacketSocket,
+    /// Programs at the interface (TCX).
+    Programs,
+}
+
+/// Frames as the kernel hands them over, not in order yet.
+trait Source: Send {
+    /// Adds frames to `to`; `false` where there are none now.
+    fn fill(&mut self, to: &mut Block) -> bool;
+
+    /// Waits until there may be frames, or `timeout` is over. A signal may end it.
+    fn wait(&mut self, timeout: Duration) -> Result<(), LiveError>;
+
+    /// From now on keeps what `selection` says.
+    fn select(&mut self, selection: &Selection) -> Result<(), LiveError>;
+
+    /// Frames lost for want of room, since it began.
+    fn lost(&mut self) -> u64;
 }
 
 /// What the interface is doing.
@@ -74,10 +106,10 @@ pub enum Link {
 
 /// A capture under way.
 pub struct Capture {
-    socket: OwnedFd,
-    ring: packet::Ring,
-    /// The block of the ring that the kernel hands over next.
-    next: usize,
+    /// Asks what the interface is doing.
+    control: OwnedFd,
+    source: Box<dyn Source>,
+    means: Means,
     order: Order,
     selection: Selection,
     interface: String,
@@ -96,30 +128,35 @@ impl Capture {
     }
 
     fn open_here(wanted: &Wanted) -> Result<Self, LiveError> {
-        let socket = packet::packet_socket().map_err(refused)?;
-        let fd = socket.as_fd();
+        let control = Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(LiveError::Packet)?;
+        let control = OwnedFd::from(control);
         let unknown = || LiveError::NoInterface { name: wanted.interface.clone() };
         let index = match wanted.interface.as_str() {
             ANY => 0,
-            name => packet::interface_index(fd, name).ok_or_else(unknown)?,
+            name => device::interface_index(control.as_fd(), name).ok_or_else(unknown)?,
         };
-        if packet::interface_is_loopback(fd, &wanted.interface) {
-            // The filter drops what it sends, too; so the kernel need not show it (since Linux 4.20).
-            let _ = packet::set_int(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1);
-        }
         let selection = Selection::new(&wanted.ends, wanted.snap_bytes);
-        attach(&socket, &selection)?;
-        let blocks = (wanted.ring_bytes / BLOCK_BYTES).max(2);
-        let ring = packet::ring(fd, (blocks, BLOCK_BYTES), RETIRE_MS).map_err(LiveError::Ring)?;
-        packet::bind(fd, index).map_err(LiveError::Packet)?;
+        let (source, means): (Box<dyn Source>, _) =
+            match Programs::attach(control.as_fd(), wanted, &selection) {
+                Some(programs) => (Box::new(programs), Means::Programs),
+                None => {
+                    let socket = PacketSocket::open(control.as_fd(), index, wanted, &selection)?;
+                    (Box::new(socket), Means::PacketSocket)
+                }
+            };
         let summary = InputSummary {
             path: wanted.interface.clone(),
             link_types: vec![LinkType::LINUX_SLL2],
             ..InputSummary::default()
         };
         let interface = wanted.interface.clone();
-        let (order, next, drops, link) = (Order::default(), 0, 0, Link::Up);
-        Ok(Self { socket, ring, next, order, selection, interface, link, summary, drops })
+        let (order, drops, link) = (Order::default(), 0, Link::Up);
+        Ok(Self { control, source, means, order, selection, interface, link, summary, drops })
+    }
+
+    /// What hands over the frames.
+    pub fn means(&self) -> Means {
+        self.means
     }
 
     /// Waits up to `timeout` for frames and fills `block` with those whose turn it is, in the order
@@ -130,17 +167,11 @@ impl Capture {
     /// says so.
     pub fn read(&mut self, block: &mut Block, timeout: Duration) -> Result<(), LiveError> {
         let mut is_idle = false;
-        if !self.fill() {
+        if !self.source.fill(self.order.waiting()) {
             // What is held back is due even if nothing follows it.
             let holds = !self.order.waiting().entries.is_empty();
-            let timeout = if holds { timeout.min(IDLE) } else { timeout };
-            match packet::wait(self.socket.as_fd(), timeout) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {}
-                Err(error) => return Err(LiveError::Packet(error)),
-            }
-            is_idle = !self.fill();
+            self.source.wait(if holds { timeout.min(IDLE) } else { timeout })?;
+            is_idle = !self.source.fill(self.order.waiting());
         }
         self.hand_over(block, is_idle);
         Ok(())
@@ -148,23 +179,9 @@ impl Capture {
 
     /// Fills `block` with all that is left, in the same way; for the end.
     pub fn drain(&mut self, block: &mut Block) {
-        while self.fill() {}
+        let _ = self.source.wait(IDLE);
+        while self.source.fill(self.order.waiting()) {}
         self.hand_over(block, true);
-    }
-
-    /// Takes blocks from the ring; `false` where none is there.
-    fn fill(&mut self) -> bool {
-        let mut found = false;
-        for _ in 0..ROUND_BLOCKS {
-            let waiting = self.order.waiting();
-            let read = self.ring.take(self.next, |bytes| ring::read(bytes, waiting));
-            if read.is_none() {
-                break;
-            }
-            found = true;
-            self.next = (self.next + 1) % self.ring.blocks();
-        }
-        found
     }
 
     fn hand_over(&mut self, block: &mut Block, all: bool) {
@@ -181,9 +198,7 @@ impl Capture {
 
     /// What was captured so far; frames that the kernel dropped are its problem.
     pub fn summary(&mut self) -> &InputSummary {
-        if let Ok((_, drops)) = packet::statistics(self.socket.as_fd()) {
-            self.drops += u64::from(drops);
-        }
+        self.drops = self.source.lost();
         self.summary.problems.clear();
         if self.drops > 0 {
             self.summary.problems.push(Problem::CaptureDrops { frames: self.drops });
@@ -218,7 +233,7 @@ impl Capture {
     /// The kernel refuses the filter.
     pub fn set_share(&mut self, share: Share) -> Result<(), LiveError> {
         let selection = Selection { share, ..self.selection.clone() };
-        attach(&self.socket, &selection)?;
+        self.source.select(&selection)?;
         self.selection = selection;
         Ok(())
     }
@@ -229,7 +244,7 @@ impl Capture {
     /// The kernel refuses the filter.
     pub fn set_ends(&mut self, ends: Vec<Ends>) -> Result<(), LiveError> {
         let selection = Selection { ends, ..self.selection.clone() };
-        attach(&self.socket, &selection)?;
+        self.source.select(&selection)?;
         self.selection = selection;
         Ok(())
     }
@@ -240,7 +255,7 @@ impl Capture {
         if self.interface == ANY {
             return None;
         }
-        let link = match packet::interface_is_up(self.socket.as_fd(), &self.interface) {
+        let link = match device::interface_is_up(self.control.as_fd(), &self.interface) {
             Some(true) => Link::Up,
             Some(false) => Link::Down,
             None => Link::Gone,
@@ -249,20 +264,4 @@ impl Capture {
         self.link = link;
         has_changed.then_some(link)
     }
-}
-
-fn refused(error: io::Error) -> LiveError {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => LiveError::NetRaw(error),
-        _ => LiveError::Packet(error),
-    }
-}
-
-fn attach(socket: &OwnedFd, selection: &Selection) -> Result<(), LiveError> {
-    let mut program = selection::program(selection);
-    if program.len() > INSTRUCTIONS_MAX {
-        // The core looks at the ends of what the kernel keeps, too.
-        program = selection::program(&Selection { ends: Vec::new(), ..selection.clone() });
-    }
-    packet::attach_filter(socket.as_fd(), &program).map_err(LiveError::Filter)
 }

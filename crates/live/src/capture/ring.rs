@@ -1,13 +1,12 @@
 //! Frames in a block of the ring (linux/if_packet.h: `tpacket_block_desc`, `tpacket3_hdr`,
-//! `sockaddr_ll`), and their form as Linux cooked capture, version 2 (LINKTYPE_LINUX_SLL2).
+//! `sockaddr_ll`).
 
-use tcpwhy_core::capture::{Block, FrameEntry, FrameId, LinkType};
+use super::cooked::Cooked;
+use tcpwhy_core::capture::Block;
 
 /// `struct tpacket3_hdr`, behind which `struct sockaddr_ll` stands.
 const HEADER_BYTES: usize = 48;
 const ADDRESS_BYTES: usize = 20;
-/// The header of a cooked frame.
-const SLL2_BYTES: usize = 20;
 /// EtherType of a VLAN tag where the kernel does not say which (IEEE 802.1Q).
 const VLAN: u16 = 0x8100;
 
@@ -35,40 +34,24 @@ fn frame(block: &[u8], at: usize, to: &mut Block) -> Option<usize> {
     let (captured, length) = (word(header, 12) as usize, word(header, 16));
     let data = at + usize::from(half(header, 26));
     let bytes = block.get(data..data + captured)?;
-    let offset = to.bytes.len();
-    let has_tag = status & libc::TP_STATUS_VLAN_VALID != 0;
-    let protocol = [address[2], address[3]];
     let tag_type = match status & libc::TP_STATUS_VLAN_TPID_VALID {
         0 => VLAN,
         _ => half(header, 36),
     };
-    cooked_header(address, if has_tag { tag_type.to_be_bytes() } else { protocol }, to);
-    if has_tag {
-        // What stands beside the packet is put back: the tag, and what follows it.
-        to.bytes.extend_from_slice(&(word(header, 32) as u16).to_be_bytes());
-        to.bytes.extend_from_slice(&protocol);
-    }
-    let added = (to.bytes.len() - offset) as u32;
-    to.bytes.extend_from_slice(bytes);
-    to.entries.push(FrameEntry {
+    let has_tag = status & libc::TP_STATUS_VLAN_VALID != 0;
+    let mut link_address = [0; 10];
+    link_address.copy_from_slice(&address[10..20]);
+    let cooked = Cooked {
         time_ns: u64::from(word(header, 4)) * 1_000_000_000 + u64::from(word(header, 8)),
-        id: FrameId::default(),
-        offset: offset as u32,
-        captured_len: added + captured as u32,
-        original_len: added + length,
-        link: LinkType::LINUX_SLL2,
-    });
+        protocol: [address[2], address[3]],
+        interface: word(address, 4),
+        hardware: half(address, 8),
+        link_address,
+        tag: has_tag.then(|| (tag_type.to_be_bytes(), word(header, 32) as u16)),
+        length,
+    };
+    cooked.push(bytes, to);
     Some(word(header, 0) as usize)
-}
-
-/// Protocol, interface, kind of hardware, direction and link address.
-fn cooked_header(address: &[u8], protocol: [u8; 2], to: &mut Block) {
-    let mut header = [0; SLL2_BYTES];
-    header[..2].copy_from_slice(&protocol);
-    header[4..8].copy_from_slice(&word(address, 4).to_be_bytes());
-    header[8..10].copy_from_slice(&half(address, 8).to_be_bytes());
-    header[10..].copy_from_slice(&address[10..20]);
-    to.bytes.extend_from_slice(&header);
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

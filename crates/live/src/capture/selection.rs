@@ -100,7 +100,7 @@ impl Share {
     }
 
     /// Hashes below this are kept; `None` is all of them.
-    fn limit(self) -> Option<u32> {
+    pub(super) fn limit(self) -> Option<u32> {
         (self.0 > 0).then(|| 1 << (32 - self.0))
     }
 
@@ -430,7 +430,8 @@ impl<'s> Writer<'s> {
     }
 }
 
-fn mask(bits: u32) -> u128 {
+/// The first `bits` of an address.
+pub(super) fn mask(bits: u32) -> u128 {
     if bits == 0 { 0 } else { u128::MAX << (128 - bits.min(128)) }
 }
 

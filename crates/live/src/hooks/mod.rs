@@ -30,6 +30,9 @@
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
 //!   does not see programs of 32 bits, nor io_uring.
 //!
+//! Beside these, `established` sets an option of new connections, and `frames` (TCX, Linux 6.6)
+//! captures packets at one interface.
+//!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
 //! what they cost.
@@ -41,6 +44,7 @@ mod btf;
 mod drop;
 pub mod established;
 mod flow;
+pub mod frames;
 mod object;
 mod options;
 mod program;

@@ -40,3 +40,15 @@ pub(super) fn established() -> Option<&'static [u8]> {
 pub(super) fn established() -> Option<&'static [u8]> {
     None
 }
+
+/// The compiled programs that capture frames; `None` where the build had no clang.
+#[cfg(kernel_hooks)]
+pub(super) fn frames() -> Option<&'static [u8]> {
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/frames.bpf.o")))
+}
+
+/// The compiled programs that capture frames; `None` where the build had no clang.
+#[cfg(not(kernel_hooks))]
+pub(super) fn frames() -> Option<&'static [u8]> {
+    None
+}

@@ -205,6 +205,14 @@ pub fn interface_is_loopback(socket: BorrowedFd<'_>, name: &str) -> bool {
     interface_flags(socket, name).is_some_and(|flags| flags & libc::IFF_LOOPBACK != 0)
 }
 
+/// The kind of hardware (`ARPHRD_`) of the interface `name`; `None` where there is none.
+pub fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> Option<u16> {
+    let (request, ok) = interface_request(socket, name, libc::SIOCGIFHWADDR)?;
+    // SAFETY: every member of the union is plain numbers, and all of it was written.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    ok.then_some(address.sa_family)
+}
+
 fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> Option<i32> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFFLAGS)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.
@@ -227,7 +235,7 @@ fn interface_request(
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: both requests read the name and write into the union of this `ifreq`.
+    // SAFETY: all requests read the name and write into the union of this `ifreq`.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), asked, &raw mut request) };
     Some((request, result == 0))
 }

@@ -157,6 +157,45 @@ fn repeated_segments_are_counted_on_the_connection_itself() {
 }
 
 #[test]
+fn a_hook_says_what_made_the_kernel_send_again() {
+    let hooked = json!({ "tcp_info": { "tcpi_total_retrans": 5 },
+                         "hooked": { "rto_segments": 2, "fast_segments": 0 } });
+    let ids = |cause, hooked: &Value| {
+        let finding = weighed_by(cause, json!([server_socket(hooked.clone())]));
+        (finding.state.iter().map(|it| it.id).collect::<Vec<_>>(), finding.confidence)
+    };
+    let timer = vec!["sent_again_by_timer", "retransmitted"];
+    assert_eq!(ids(Cause::RetransmissionTimeout, &hooked), (timer, SURER), "one witness");
+    assert_eq!(ids(Cause::FastRecovery, &hooked), (vec!["retransmitted"], SURER));
+    let finding = weighed_by(Cause::RetransmissionTimeout, json!([server_socket(hooked)]));
+    let words =
+        "while it was watched, the kernel counted 2 retransmissions by timer on this connection";
+    assert_eq!(sentence(&finding.state[0]), words);
+}
+
+#[test]
+fn a_process_in_a_container_is_named_with_it() {
+    let process = json!({ "process": { "pid": 7, "command": "redis", "container": "0123456789ab" },
+                          "nodelay": false });
+    let finding = weighed_by(Cause::NagleDelayedAck, json!([server_socket(process)]));
+    let name = finding.state[0].process.as_deref();
+    assert_eq!(name, Some("redis (pid 7, container 0123456789ab)"));
+}
+
+#[test]
+fn what_hooks_saw_of_a_closed_socket_has_a_place_and_of_an_open_one_its_own() {
+    let mut state = state(json!([server_socket(json!({}))]), json!([]));
+    let mut sockets = state.by_ends();
+    let end = |text: &str| text.parse().expect("an address");
+    let (local, peer) = (end("[::ffff:10.0.0.2]:80"), end("10.0.0.1:50000"));
+    sockets.socket(local, peer).hooked.rto_segments = 1;
+    sockets.socket(local, end("10.0.0.1:50001")).hooked.rto_segments = 2;
+    sockets.socket(local, end("10.0.0.1:50001")).hooked.rto_segments += 2;
+    let counts: Vec<_> = state.sockets.iter().map(|it| it.hooked.rto_segments).collect();
+    assert_eq!(counts, [1, 4]);
+}
+
+#[test]
 fn unanswered_syns_to_a_full_listener_are_its_overflow() {
     let listener = |queued: u64, drops: u64| {
         json!({ "local": "0.0.0.0:80", "peer": null, "is_server": true, "drops": drops,

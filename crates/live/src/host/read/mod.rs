@@ -8,7 +8,7 @@ mod filter;
 mod nginx;
 pub mod program;
 mod resolver;
-mod route;
+pub(crate) mod route;
 mod sockets;
 mod udp;
 

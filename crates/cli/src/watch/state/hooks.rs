@@ -1,0 +1,137 @@
+//! Kernel hooks of a watch: what no list of sockets shows.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+use tcpwhy_core::state::{Process, State};
+use tcpwhy_live::hooks::{self, HookKind, Record, Scope, Session, Summary};
+
+/// Hooks that run at each call of readers and senders are attached when a finding can use them, for so long, …
+const HOOKS_LOOK: Duration = Duration::from_secs(1);
+/// … look with a budget at one of 2 to the power of this many connections, …
+const HOOKS_SHIFT: u32 = 3;
+/// … and rest then for as long as keeps them in their part of the budget, where they cost this share of a busy server's
+/// time while they are attached: 0.07 to 0.11 were measured.
+const HOOKS_COST: f64 = 0.11;
+
+/// What was sent again longer ago counts no more, and makes room in the kernel's table.
+const RETRANSMITS_KEPT: Duration = Duration::from_secs(600);
+
+/// Kernel hooks that see what no list of sockets shows.
+pub struct Hooks {
+    scope: Scope,
+    /// Those that stay: segments sent again, and the calls of a process that is watched.
+    lasting: Session,
+    /// How long they rest after they were attached.
+    rest: Duration,
+    /// When they may be attached again.
+    next: Instant,
+    /// What they counted when they were attached last, until a reading has it.
+    seen: Summary,
+    /// When that was, by the monotonic clock.
+    seen_ns: u64,
+    /// Why they do not see what they should, until it was said.
+    lacking: Option<String>,
+    /// It was said.
+    has_said: bool,
+}
+
+impl Hooks {
+    /// Attaches those that stay, which cost nothing for each request: in the namespace with this inode, and
+    /// with the calls of process `pid`. The others may take `part` of a CPU, where they have a bound.
+    pub fn new(netns_inode: u64, pid: Option<u32>, part: Option<f64>) -> Self {
+        let mut hooks = Self {
+            scope: Scope {
+                netns: u32::try_from(netns_inode).ok(),
+                sample_shift: if part.is_some() { HOOKS_SHIFT } else { 0 },
+                pids: pid.into_iter().collect(),
+            },
+            lasting: Session::default(),
+            rest: HOOKS_LOOK.mul_f64(part.map_or(0.0, |part| HOOKS_COST / part)),
+            next: Instant::now(),
+            seen: Summary::default(),
+            seen_ns: 0,
+            lacking: None,
+            has_said: false,
+        };
+        hooks.lasting = match pid {
+            Some(_) => hooks.attach(&[HookKind::Retransmit, HookKind::Options]),
+            None => hooks.attach(&[HookKind::Retransmit]),
+        };
+        hooks
+    }
+
+    fn attach(&mut self, kinds: &[HookKind]) -> Session {
+        let (session, missing) = Session::open(kinds, &self.scope);
+        // All lack the same, as a rule.
+        if let Some(lacks) = missing.first().filter(|_| !self.has_said) {
+            self.lacking = Some(format!(
+                "waits of readers and senders, and why segments are sent again, are not seen: {}",
+                lacks.lack
+            ));
+            self.has_said = true;
+        }
+        session
+    }
+
+    /// Attaches hooks for a moment, if they have rested.
+    pub fn look(&mut self) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let session = self.attach(&[HookKind::Unread, HookKind::SndbufWait]);
+        thread::sleep(HOOKS_LOOK);
+        (self.seen, self.seen_ns) = (session.summary(), hooks::monotonic_ns());
+        self.next = Instant::now() + self.rest;
+    }
+
+    /// What to say beside the reports: in the first reading why hooks are not there, and the calls by which
+    /// a watched process set up its sockets since the last reading, equal ones once with their number.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = Vec::from_iter(self.lacking.take());
+        let mut calls: BTreeMap<String, u64> = BTreeMap::new();
+        for record in self.lasting.poll(Duration::ZERO).unwrap_or_default() {
+            if let Record::Call(call) = record {
+                let failed = |error| format!(" failed: {}", io::Error::from_raw_os_error(error));
+                let result = call.error.map(failed).unwrap_or_default();
+                let words = format!("{} (pid {}): {}{result}", call.command, call.pid, call.what);
+                *calls.entry(words).or_default() += 1;
+            }
+        }
+        notes.extend(calls.into_iter().map(|(words, count)| match count {
+            1 => words,
+            _ => format!("{words}, {count} times"),
+        }));
+        notes
+    }
+
+    /// Adds to `state` what the hooks counted: those that stay until now, the others if they were attached for
+    /// this reading.
+    pub fn beside(&mut self, mut state: State) -> State {
+        let seen = std::mem::take(&mut self.seen);
+        let mut sockets = state.by_ends();
+        for unread in &seen.unread {
+            let flow = unread.flow;
+            let hooked = &mut sockets.socket(flow.source, flow.destination).hooked;
+            (hooked.unread_ns, hooked.unread_max_ns) = (unread.total_ns, unread.max_ns);
+            if let Some(since_ns) = unread.since_ns {
+                let waits_ns = self.seen_ns.saturating_sub(since_ns);
+                hooked.unread_ns += waits_ns;
+                hooked.unread_max_ns = hooked.unread_max_ns.max(waits_ns);
+            }
+        }
+        for wait in &seen.sndbuf_waits {
+            let socket = sockets.socket(wait.flow.source, wait.flow.destination);
+            socket.hooked.sndbuf_wait_ns = wait.wait_ns + wait.refused_ns;
+            let (pid, command) = (wait.pid.into(), wait.command.clone());
+            socket.process.get_or_insert(Process { pid, command, container: None });
+        }
+        for again in self.lasting.summary().retransmits {
+            let hooked = &mut sockets.socket(again.flow.source, again.flow.destination).hooked;
+            (hooked.rto_segments, hooked.fast_segments) = (again.timeout, again.fast);
+        }
+        self.lasting.forget(RETRANSMITS_KEPT);
+        state
+    }
+}
