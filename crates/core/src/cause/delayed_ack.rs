@@ -7,6 +7,9 @@ use super::{Cause, Owner, Slice};
 use crate::report::Fact;
 use crate::tcp::{Gap, Shape, Turn};
 
+/// What blocks the sender where its send buffer holds less than two segments.
+pub const SEND_BUFFER: &str = "a send buffer of that size";
+
 /// Delayed-ACK timers start at 40 ms (Linux); half of it is not a prompt ACK any more.
 pub(super) const DELAY_FLOOR_NS: u64 = 20_000_000;
 
@@ -101,7 +104,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     let blocker = match gap.shape {
         _ if gap.after_loss => Some("its congestion window, which a loss has cut"),
         _ if gap.window_limited() => Some("the receiver's window"),
-        Shape::Ceiling { .. } => Some("a send buffer of that size"),
+        Shape::Ceiling { .. } => Some(SEND_BUFFER),
         Shape::Opening => None,
     };
     if let Some(blocker) = blocker {

@@ -56,7 +56,7 @@ pub use application::busy;
 pub use assemble::{Floors, arrange, assemble};
 pub use bufferbloat::{Leg, own_ns};
 pub use confidence::of_many as confidence_of;
-pub use delayed_ack::after_late_ack;
+pub use delayed_ack::{SEND_BUFFER as BLOCKED_BY_SEND_BUFFER, after_late_ack};
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};

@@ -1,8 +1,9 @@
 //! The commands that go on from a finding: draw its evidence, and measure again after the change.
 
 use super::phrases::is_dns;
-use super::{Asked, ConnectionReport, Finding, Report};
-use crate::cause::{Cause, Role};
+use super::{Asked, ConnectionReport, Fact, Finding, Report};
+use crate::app::Side;
+use crate::cause::{BLOCKED_BY_SEND_BUFFER, Cause, Role};
 use crate::wire::Endpoint;
 
 /// Files that a command names one by one; more are `FILES`.
@@ -86,26 +87,96 @@ pub fn verify(report: &Report, finding: &Finding) -> String {
     }
 }
 
-/// The command that tries the fix on the running system, on the culprit's host; none where the fix is not
-/// one that can be taken back.
+/// Connections that a longer accept queue has room for.
+const BACKLOG: u32 = 4_096;
+
+/// Segments of a larger initial window: about 44 KB, thrice the usual.
+const INITCWND: u32 = 30;
+
+/// The command that tries the fix on the running system, on the host at fault; none where the fix is not
+/// one that can be taken back. Where that host is not the culprit's, a comment of the shell says so.
 pub fn treat(finding: &Finding) -> Option<String> {
-    let side = finding.culprit.role;
+    let role = finding.culprit.role;
+    let sockets = |what: &str, at: Role| {
+        let port = port(finding).filter(|_| matches!(at, Role::Client | Role::Server))?;
+        Some(format!("{what} --port {port} --side {}", at.id()))
+    };
+    let measured = |what: &str| Some(format!("{what} --port {}", port(finding)?));
     let what = match finding.cause {
-        Cause::NagleDelayedAck => "nodelay",
-        Cause::SendBuffer | Cause::ReceiveWindow | Cause::DelayedAck => "buffers",
-        Cause::PortExhaustion if side == Role::Client => {
-            return Some("sudo tcpwhy treat sysctl 'ip_local_port_range=1024 65535'".into());
+        Cause::NagleDelayedAck => sockets("nodelay", role)?,
+        Cause::SendBuffer | Cause::ReceiveWindow => sockets("buffers", role)?,
+        Cause::DelayedAck if is_blocked_by(finding, BLOCKED_BY_SEND_BUFFER) => {
+            sockets("buffers", role)?
         }
+        // What else blocks the sender is not the sender's to change: the other side's ACKs are.
+        Cause::DelayedAck => sockets("quickack", peer(role)?)?,
+        Cause::SlowStart if role != Role::Server => return None,
+        Cause::SlowStart if has(finding, "idle_ns") => {
+            measured("sysctl tcp_slow_start_after_idle=0")?
+        }
+        Cause::SlowStart => {
+            let (client, _) = finding.evidence_flow?;
+            measured(&format!("cwnd --initcwnd {INITCWND} --to {}", client.ip()))?
+        }
+        Cause::MtuBlackHole => {
+            let what = measured("sysctl tcp_mtu_probing=1")?;
+            return Some(format!("sudo tcpwhy treat {what}  # on the {}", side(finding.sender)));
+        }
+        Cause::AcceptQueueOverflow if role == Role::Server => {
+            format!("backlog {BACKLOG} --port {}", port(finding)?)
+        }
+        Cause::SynFlood => {
+            let port = port(finding)?;
+            return Some(format!("sudo tcpwhy treat syn-flood --port {port}  # on the server"));
+        }
+        Cause::PortExhaustion if role == Role::Client => {
+            "sysctl 'ip_local_port_range=1024 65535'".into()
+        }
+        Cause::DnsSearch => resolver("--ndots 1"),
+        Cause::DnsSlow if role == Role::Resolver => resolver("--cache"),
+        // Asked all at once, the one that answers is not waited for.
+        Cause::DnsTimeout if has(finding, "next_resolver") => resolver("--cache"),
+        Cause::ConntrackRace => resolver("--single-request-reopen"),
         _ => return None,
     };
-    // A client's ports change: its connections are known by the server's.
-    let port = match side {
+    Some(format!("sudo tcpwhy treat {what}"))
+}
+
+fn resolver(options: &str) -> String {
+    format!("resolver {options}  # on the client")
+}
+
+fn has(finding: &Finding, name: &str) -> bool {
+    finding.facts.iter().any(|(fact, _)| *fact == name)
+}
+
+fn is_blocked_by(finding: &Finding, what: &str) -> bool {
+    let is_it = |fact: &Fact| matches!(fact, Fact::Text(text) if text == what);
+    finding.facts.iter().any(|(name, fact)| *name == "blocker" && is_it(fact))
+}
+
+fn side(side: Side) -> &'static str {
+    match side {
+        Side::Client => Role::Client.id(),
+        Side::Server => Role::Server.id(),
+    }
+}
+
+fn peer(role: Role) -> Option<Role> {
+    match role {
+        Role::Client => Some(Role::Server),
+        Role::Server => Some(Role::Client),
+        _ => None,
+    }
+}
+
+/// Port of the server. A client's ports change: its connections are known by the server's.
+fn port(finding: &Finding) -> Option<u16> {
+    let port = match finding.culprit.role {
         Role::Server => finding.culprit.endpoint.port,
-        Role::Client => finding.evidence_flow?.1.port,
-        _ => return None,
+        _ => finding.evidence_flow.map_or(finding.culprit.endpoint.port, |(_, server)| server.port),
     };
-    let is_known = port != 0;
-    is_known.then(|| format!("sudo tcpwhy treat {what} --port {port} --side {}", side.id()))
+    (port != 0).then_some(port)
 }
 
 /// The commands that watch a running system before the change and after it.

@@ -202,5 +202,65 @@ fn a_fix_that_can_be_tried_is_named_for_the_side_at_fault() {
     finding.culprit.role = Role::Network;
     assert_eq!(treat(&finding), None, "a network has no sockets");
     (finding.cause, finding.culprit.role) = (Cause::ServerThink, Role::Server);
+    finding.evidence_flow = Some((finding.culprit.endpoint, server));
     assert_eq!(treat(&finding), None, "no option makes a server's work shorter");
+}
+
+/// A late ACK is the receiver's to send, unless the sender's own buffer makes it wait.
+#[test]
+fn a_delayed_ack_is_treated_where_it_comes_from_or_where_it_blocks() {
+    let (_, mut finding) = nagle();
+    finding.cause = Cause::DelayedAck;
+    finding.facts.clear();
+    let quickack = "sudo tcpwhy treat quickack --port 8080 --side client";
+    assert_eq!(treat(&finding).as_deref(), Some(quickack));
+    finding.facts = vec![("blocker", Fact::Text("a send buffer of that size".into()))];
+    let buffers = "sudo tcpwhy treat buffers --port 8080 --side server";
+    assert_eq!(treat(&finding).as_deref(), Some(buffers));
+}
+
+#[test]
+fn each_cause_with_a_treatment_names_it() {
+    let (_, nagle) = nagle();
+    let (mut client, server) = nagle.evidence_flow.expect("a connection");
+    client.port = 0;
+    let of = |cause, role, facts: &[&'static str]| {
+        let mut finding = nagle.clone();
+        (finding.cause, finding.culprit.role) = (cause, role);
+        finding.evidence_flow = Some((client, server));
+        finding.facts = facts.iter().map(|fact| (*fact, Fact::Count(1))).collect();
+        treat(&finding).map(|command| command.trim_start_matches("sudo tcpwhy treat ").to_owned())
+    };
+    let larger = format!("cwnd --initcwnd 30 --to {} --port 8080", client.ip());
+    let idle = "sysctl tcp_slow_start_after_idle=0 --port 8080";
+    let flood = "syn-flood --port 8080  # on the server";
+    let cases: [(Cause, Role, &[&'static str], Option<&str>); 12] = [
+        (Cause::SlowStart, Role::Server, &["idle_ns"], Some(idle)),
+        (Cause::SlowStart, Role::Server, &[], Some(&larger)),
+        (Cause::SlowStart, Role::Client, &[], None),
+        (Cause::AcceptQueueOverflow, Role::Server, &[], Some("backlog 4096 --port 8080")),
+        (Cause::SynFlood, Role::Network, &[], Some(flood)),
+        (Cause::DnsSearch, Role::Client, &[], Some("resolver --ndots 1  # on the client")),
+        (Cause::DnsSlow, Role::Resolver, &[], Some("resolver --cache  # on the client")),
+        (
+            Cause::DnsTimeout,
+            Role::Resolver,
+            &["next_resolver"],
+            Some("resolver --cache  # on the client"),
+        ),
+        (Cause::DnsTimeout, Role::Resolver, &[], None),
+        (
+            Cause::ConntrackRace,
+            Role::Host,
+            &[],
+            Some("resolver --single-request-reopen  # on the client"),
+        ),
+        (Cause::PathRtt, Role::Network, &[], None),
+        (Cause::Bandwidth, Role::Network, &[], None),
+    ];
+    for (cause, role, facts, command) in cases {
+        assert_eq!(of(cause, role, facts).as_deref(), command, "{}", cause.id());
+    }
+    let probing = of(Cause::MtuBlackHole, Role::Network, &[]).expect("a command");
+    assert!(probing.starts_with("sysctl tcp_mtu_probing=1 --port 8080  # on the "), "{probing}");
 }
