@@ -51,6 +51,7 @@ impl Tap {
             ends: ends(server),
             snap_bytes: SNAP_BYTES,
             ring_bytes: RING_BYTES,
+            packet_socket: false,
         })?;
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);

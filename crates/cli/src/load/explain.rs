@@ -99,6 +99,7 @@ impl Watch {
             ends: ends.clone(),
             snap_bytes: SNAP_BYTES,
             ring_bytes: RING_BYTES,
+            packet_socket: false,
         })?;
         let now = Instant::now();
         Ok(Watch {
