@@ -136,7 +136,7 @@ impl Measured {
             protocol: self.protocol,
             connections: report.totals.connections,
             exchanges: report.totals.exchanges,
-            ledger: all.clone(),
+            ledger: all,
             latency: report.latency,
             kinds: Vec::new(),
         }];

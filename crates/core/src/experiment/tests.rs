@@ -165,7 +165,7 @@ fn each_sentence_states_effect_and_trials() {
     let said = sentence(&supports());
     assert!(said.contains("43.9 ms less (at least 43.8 ms, 8 pairs of trials)"), "{said}");
     let said = sentence(&refutes());
-    assert!(said.contains("makes no difference: 44 ms and 44 ms (8 pairs"), "{said}");
+    assert!(said.contains("no difference of 1 ms or more: 44 ms and 44 ms (8 pairs"), "{said}");
     let few = Experiment { interval_ns: (None, None), trials: 3, ..supports() };
     assert!(sentence(&few).contains("cannot tell"), "{}", sentence(&few));
     let slower = Experiment {

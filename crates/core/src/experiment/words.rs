@@ -21,6 +21,7 @@ pub fn sentence(of: &Experiment) -> String {
         ("usual_ns", Fact::Ns(of.usual_ns)),
         ("changed_ns", Fact::Ns(of.changed_ns)),
         ("effect_ns", Fact::Ns(of.effect_ns.unsigned_abs())),
+        ("floor_ns", Fact::Ns(of.floor_ns)),
         ("trials", Fact::Count(of.trials)),
     ];
     if let Some(Ok(least_ns @ 1..)) = of.interval_ns.0.map(u64::try_from) {
