@@ -18,8 +18,8 @@ Examples:
 It sends few requests, says before how many, and repeats only requests that may be repeated (GET, HEAD,
 OPTIONS, PUT, DELETE), unless --method names another.
 
-Exit status: 0 no fault, 1 faults found, 2 the target does not resolve, refuses, does not answer, or
-answers what is no HTTP.";
+Exit status: 0 no fault, 1 faults found (a refused port is one), 2 the target does not resolve, does
+not answer, or answers what is no HTTP.";
 
 #[derive(Debug, Args)]
 pub struct Doctor {

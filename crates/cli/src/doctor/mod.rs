@@ -40,6 +40,8 @@ use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 
+/// Something is wrong, and somebody can change it.
+const EXIT_FAULTS: u8 = 1;
 /// The target could not be examined.
 const EXIT_UNEXAMINED: u8 = 2;
 
@@ -120,9 +122,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     }
     output::print(if asked_for.json { &document } else { &page })?;
     let has_faults = report.findings.iter().any(|it| it.cause.class() == Class::Fault);
-    Ok(match asked.is_answered() {
-        true => ExitCode::from(u8::from(has_faults)),
-        false => ExitCode::from(EXIT_UNEXAMINED),
+    Ok(match (has_faults, asked.is_answered()) {
+        (true, _) => ExitCode::from(EXIT_FAULTS),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(EXIT_UNEXAMINED),
     })
 }
 

@@ -100,7 +100,7 @@ pub(super) fn make(change: &RouteChange) -> Result<(), TreatError> {
 pub(super) fn restore(change: &RouteChange) -> io::Result<Restored> {
     let Some(netns) = Netns::with_inode(change.netns) else { return Ok(Restored::Gone) };
     let now = shown(&netns, change.is_ipv6, &change.prefix)?;
-    if now.iter().any(|now| *now == change.before) {
+    if now.contains(&change.before) {
         return Ok(Restored::Done);
     }
     if now.is_empty() {
@@ -120,7 +120,7 @@ fn prefix(netns: &Netns, to: Option<IpAddr>) -> Result<String, TreatError> {
     let address = to.to_string();
     let said = ip(netns, &[family, "-o", "route", "get", "fibmatch", &address]).map_err(refused)?;
     let first = said.split_whitespace().next().map(str::to_owned);
-    first.ok_or_else(|| TreatError::NoRoute { to: address })
+    first.ok_or(TreatError::NoRoute { to: address })
 }
 
 /// The one route of a prefix; several cannot be told apart when they are changed.
