@@ -6,12 +6,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use tcpwhy_live::sockets::Peer;
 use tcpwhy_live::treat::{Asked, Buffer, Setting, Side, WINDOW_MAX};
+use tcpwhy_probe::load::PlanError;
+use tcpwhy_probe::{Scheme, Target};
 
 pub const EXAMPLES: &str = "\
 Examples:
   sudo tcpwhy treat nodelay --port 8080            try it: measure, change, measure; Ctrl-C undoes it
   sudo tcpwhy treat nodelay --port 8080 --dry-run  only show what would change
   sudo tcpwhy treat nodelay --pid 4711 --for 60s   for a minute, then undo
+  sudo tcpwhy treat nodelay --port 8080 --load http://localhost:8080/ --for 10s
   sudo tcpwhy treat buffers --port 5432 --keep     leave it; the journal has what was there
   sudo tcpwhy treat congestion-control bbr --peer 10.0.0.7
   sudo tcpwhy treat sysctl tcp_slow_start_after_idle=0 --port 443
@@ -288,6 +291,16 @@ pub struct Course {
     #[arg(long)]
     pub no_measure: bool,
 
+    /// Send requests to measure by, from this namespace: http://HOST[:PORT]/PATH or https://…
+    #[arg(long, value_name = "URL", value_parser = parse_load, value_hint = ValueHint::Url)]
+    #[arg(conflicts_with = "no_measure")]
+    pub load: Option<Target>,
+
+    /// Connections of --load
+    #[arg(long, value_name = "N", default_value = "10", requires = "load")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub load_connections: u16,
+
     /// Undo at once where the 99th percentile grows by more, or `none`
     #[arg(long, value_name = "p99:+N%", value_parser = parse_guard, default_value = "p99:+20%")]
     pub guard: Guard,
@@ -302,6 +315,14 @@ pub struct Course {
 
     #[command(flatten)]
     pub display: Display,
+}
+
+fn parse_load(text: &str) -> Result<Target, String> {
+    let target = Target::parse(text).map_err(|error| error.to_string())?;
+    match target.scheme {
+        Scheme::Tcp => Err(PlanError::NotHttp(text.to_owned()).to_string()),
+        Scheme::Http | Scheme::Https => Ok(target),
+    }
 }
 
 /// Growth of the 99th percentile that is borne, as a share; `None` is any.

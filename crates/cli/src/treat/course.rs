@@ -1,6 +1,7 @@
 //! The course of a treatment: measure, change, measure, and undo or keep.
 
 use super::args::Course;
+use super::load::{OwnLoad, Sent};
 use super::measure::Meters;
 pub use super::measure::Place;
 use super::{EXIT_WORSE, begin, json, text};
@@ -19,6 +20,8 @@ use tcpwhy_live::treat::{Asked, HostPlan, HostTreatment, Record, TreatError, Tre
 /// How soon a signal is noticed, and new sockets are looked for.
 const STEP: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
+/// How long a load of our own goes on where nothing ends it before.
+const LOAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to be treated.
 pub enum Subject {
@@ -42,6 +45,8 @@ pub struct End {
     pub alarm: Option<String>,
     /// Whether another process undid it.
     pub by_other: bool,
+    /// What became of the requests of `--load`.
+    pub sent: Option<Sent>,
 }
 
 impl Place {
@@ -115,6 +120,10 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
         true => None,
         false => Some(Meters::open(&place, measure)?),
     };
+    let own_load = match &course.load {
+        None => None,
+        Some(target) => Some(OwnLoad::begin(target, course.load_connections, LOAD_MAX)?),
+    };
     if let Some(meters) = &mut meters {
         say(text::measuring(measure, &look))?;
         let began = Instant::now();
@@ -140,7 +149,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
         Active::Host(..) => None,
     };
     let is_kept = course.keep && alarm.is_none() && !ending.load(Ordering::Relaxed);
-    let mut end = End { alarm, by_other, undone: None };
+    let mut end = End { alarm, by_other, ..End::default() };
     if by_other {
         drop(active);
     } else if is_kept {
@@ -148,6 +157,7 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
     } else {
         end.undone = Some(active.undo()?);
     }
+    end.sent = own_load.map(OwnLoad::end).transpose()?;
     if course.json {
         let value = json::treated(&record, counts.as_ref(), compared.as_ref(), &end);
         output::print(&(serde_json::to_string_pretty(&value)? + "\n"))?;

@@ -76,6 +76,7 @@ pub fn treated(
             "kept": end.undone.is_none() && !end.by_other,
             "undone": end.undone,
             "undone_by_other": end.by_other,
+            "load": end.sent.map(|it| json!({ "answered": it.answered, "failed": it.failed })),
         }),
     )
 }

@@ -3,6 +3,7 @@
 mod args;
 mod course;
 mod json;
+mod load;
 mod measure;
 mod text;
 

@@ -188,6 +188,10 @@ pub fn end(record: &Record, counts: Option<&Counts>, end: &End, look: &Look) -> 
         let new = counted(new, "connection that opened", "connections that opened");
         page.labelled("treated", &format!("{new} meanwhile"));
     }
+    if let Some(sent) = end.sent {
+        let answered = counted(sent.answered, "request", "requests");
+        page.labelled("load", &format!("{answered} answered, {} failed", count(sent.failed)));
+    }
     match &end.undone {
         Some(undone) => state_undone(&mut page, &record.what, undone),
         None if end.by_other => page.labelled("ended", "another process undid it"),

@@ -1,0 +1,59 @@
+//! A load of our own: requests to measure by, on a system that has none while it is treated.
+
+use crate::error::Error;
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tcpwhy_probe::Target;
+use tcpwhy_probe::load::{self, Outcome, Plan, PlanError};
+
+/// A load that runs until it is ended.
+pub struct OwnLoad {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Outcome, PlanError>>,
+}
+
+/// What became of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Requests and connections that failed, and answers with an error status.
+    pub failed: u64,
+}
+
+impl OwnLoad {
+    /// Begins to ask `target` on so many connections, each for its next request when it has an answer, for
+    /// `most` where nothing ends it before.
+    ///
+    /// # Errors
+    /// The name does not resolve.
+    pub fn begin(target: &Target, connections: u16, most: Duration) -> Result<Self, Error> {
+        let addresses = (target.host.as_str(), target.port)
+            .to_socket_addrs()
+            .map_err(|source| Error::Resolve { host: target.host.clone(), source })?;
+        let plan = Plan {
+            connections: connections.into(),
+            threads: Some(1),
+            duration: Some(most),
+            ..Plan::new(target.clone(), addresses.collect())
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let thread = thread::spawn(move || load::run(&plan, &stops, |_| {}));
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// It could not be sent.
+    pub fn end(self) -> Result<Sent, Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join();
+        let outcome = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(Sent { answered: outcome.requests, failed: outcome.error_count() })
+    }
+}
