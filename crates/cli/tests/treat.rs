@@ -312,6 +312,21 @@ fn the_measurement_says_that_it_helped_and_what_it_cost_before() {
 }
 
 /// A listener of this process in the namespace, with connections to it.
+#[test]
+fn requests_of_its_own_measure_a_server_that_nobody_asks() {
+    let Some(place) = Place::new("load") else { return };
+    let nginx = Nginx::start(&place);
+    let url = "http://127.0.0.1:8080/file.bin";
+    let asked = ["nodelay", "--port", "8080", "--side", "server", "--netns", &place.name];
+    let out =
+        place.json(&[&asked[..], &["--load", url, "--measure", "2s", "--for", "3s"]].concat());
+    assert_eq!(out["comparison"]["verdict"], "faster", "{out}");
+    assert_eq!(out["comparison"]["gone_faults"][0]["cause"], "nagle_delayed_ack");
+    assert_eq!((&out["counts"]["changed"], &out["load"]["failed"]), (&10.into(), &0.into()));
+    assert!(out["load"]["answered"].as_u64() > Some(400), "{out}");
+    drop(nginx);
+}
+
 fn connected(place: &Place, number: usize) -> (TcpListener, Vec<(TcpStream, TcpStream)>) {
     place.inside(|| {
         let listener = TcpListener::bind("127.0.0.1:7070").expect("a port");

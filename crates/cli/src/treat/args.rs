@@ -291,7 +291,7 @@ pub struct Course {
     #[arg(long)]
     pub no_measure: bool,
 
-    /// Send requests to measure by, from this namespace: http://HOST[:PORT]/PATH or https://…
+    /// Send requests to measure by, from the namespace that is treated: http://HOST[:PORT]/PATH or https://…
     #[arg(long, value_name = "URL", value_parser = parse_load, value_hint = ValueHint::Url)]
     #[arg(conflicts_with = "no_measure")]
     pub load: Option<Target>,

@@ -122,7 +122,10 @@ pub fn run(course: &Course, place: Place, subject: &Subject) -> Result<ExitCode,
     };
     let own_load = match &course.load {
         None => None,
-        Some(target) => Some(OwnLoad::begin(target, course.load_connections, LOAD_MAX)?),
+        Some(target) => {
+            let netns = place.netns.clone();
+            Some(OwnLoad::begin(target, course.load_connections, netns, LOAD_MAX)?)
+        }
     };
     if let Some(meters) = &mut meters {
         say(text::measuring(measure, &look))?;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tcpwhy_live::netns::Netns;
 use tcpwhy_probe::Target;
-use tcpwhy_probe::load::{self, Outcome, Plan, PlanError};
+use tcpwhy_probe::load::{self, Outcome, Plan};
 
 /// A load that runs until it is ended.
 pub struct OwnLoad {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Outcome, PlanError>>,
+    thread: JoinHandle<Result<Outcome, Error>>,
 }
 
 /// What became of its requests.
@@ -25,12 +26,17 @@ pub struct Sent {
 }
 
 impl OwnLoad {
-    /// Begins to ask `target` on so many connections, each for its next request when it has an answer, for
-    /// `most` where nothing ends it before.
+    /// Begins to ask `target` from `netns` on so many connections, each for its next request when it has
+    /// an answer, for `most` where nothing ends it before.
     ///
     /// # Errors
     /// The name does not resolve.
-    pub fn begin(target: &Target, connections: u16, most: Duration) -> Result<Self, Error> {
+    pub fn begin(
+        target: &Target,
+        connections: u16,
+        netns: Netns,
+        most: Duration,
+    ) -> Result<Self, Error> {
         let addresses = (target.host.as_str(), target.port)
             .to_socket_addrs()
             .map_err(|source| Error::Resolve { host: target.host.clone(), source })?;
@@ -42,7 +48,8 @@ impl OwnLoad {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&stop);
-        let thread = thread::spawn(move || load::run(&plan, &stops, |_| {}));
+        let run = move || netns.inside(|| load::run(&plan, &stops, |_| {}))?.map_err(Error::from);
+        let thread = thread::spawn(run);
         Ok(Self { stop, thread })
     }
 

@@ -174,6 +174,7 @@ fn peer(role: Role) -> Option<Role> {
 fn port(finding: &Finding) -> Option<u16> {
     let port = match finding.culprit.role {
         Role::Server => finding.culprit.endpoint.port,
+        Role::Client => finding.evidence_flow?.1.port,
         _ => finding.evidence_flow.map_or(finding.culprit.endpoint.port, |(_, server)| server.port),
     };
     (port != 0).then_some(port)
