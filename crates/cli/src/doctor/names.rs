@@ -1,10 +1,11 @@
-//! The name servers, where the name took long: each asked on its own.
+//! The name servers, where the name took long or has no address: each asked on its own.
 
 use super::steps::Steps;
+use crate::dns::unsent;
 use std::time::Instant;
-use tcpwhy_core::cause::arrange;
+use tcpwhy_core::cause::{Class, arrange};
 use tcpwhy_core::report::{Fact, Finding, Report, StateEvidence};
-use tcpwhy_probe::dns::{self, Config, Judged};
+use tcpwhy_probe::dns::{self, Config, Ended, Judged};
 
 /// A look-up that takes longer is looked into, ns: the floor of a cost.
 const SLOW_NS: u64 = 20_000_000;
@@ -14,12 +15,41 @@ pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     if lookup_ns < SLOW_NS {
         return Vec::new();
     }
+    ask(host, steps).map_or_else(Vec::new, |asked| asked.findings)
+}
+
+/// What is wrong with the servers of a name without an address; nothing where they say that there
+/// is no such name, or where this host reaches none of them.
+pub fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
+    // No server has names below `invalid` (RFC 6761 §6.4).
+    if host.trim_end_matches('.').rsplit('.').next() == Some("invalid") {
+        return Vec::new();
+    }
+    let Some(asked) = ask(host, steps) else { return Vec::new() };
+    let is_answered = matches!(asked.ended, Ended::NoData | Ended::NotFound);
+    let is_fault = |it: &Finding| it.cause.class() == Class::Fault;
+    if is_answered || asked.is_unsent || !asked.findings.iter().any(is_fault) {
+        return Vec::new();
+    }
+    asked.findings
+}
+
+/// What the servers answered.
+struct Asked {
+    findings: Vec<Finding>,
+    /// How a look-up ends with these answers.
+    ended: Ended,
+    /// No query could leave this host.
+    is_unsent: bool,
+}
+
+fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
     let began = Instant::now();
     let config = match Config::system() {
         Ok(config) => config,
         Err(error) => {
             steps.skipped("resolvers", error.to_string());
-            return Vec::new();
+            return None;
         }
     };
     let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(dns::record_type).collect();
@@ -30,7 +60,11 @@ pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     let causes = if causes.is_empty() { "no fault".to_owned() } else { causes.join(", ") };
     let count = survey.servers.len();
     steps.done("resolvers", began, format!("{count} asked on their own: {causes}"));
-    judged.into_iter().map(finding).collect()
+    Some(Asked {
+        findings: judged.into_iter().map(finding).collect(),
+        ended: expected.ended,
+        is_unsent: unsent(&survey).is_some(),
+    })
 }
 
 /// Adds what `examine` found to a report.
