@@ -87,6 +87,11 @@ fn a_server_that_holds_small_segments_is_named_with_the_experiment_that_shows_it
     assert_eq!(quickack["verdict"], "supports");
     assert!(quickack["effect_ns"].as_i64() > Some(20_000_000), "{quickack}");
     assert_eq!(finding["verify"], format!("tcpwhy {url}"));
+    // Options of other sockets are read by root alone.
+    if rustix::process::geteuid().is_root() {
+        let explains = &report["doctor"]["host"][0]["explains"];
+        assert_eq!(*explains, serde_json::json!(["nagle_delayed_ack"]), "{}", report["doctor"]);
+    }
 }
 
 #[test]
@@ -95,6 +100,7 @@ fn a_healthy_server_has_no_fault() {
     let (report, status) = report(&[&url]);
     assert_eq!(status, Some(0), "{}", report["findings"]);
     assert_eq!(report["doctor"]["loads"].as_array().map(Vec::len), Some(3));
+    assert_eq!(report["doctor"]["host"], serde_json::json!([]), "it explains findings alone");
 }
 
 #[test]

@@ -24,17 +24,18 @@ use crate::tap::{Tap, Tapped};
 use crate::{output, terminal};
 use asked::{Asked, CONNECTIONS, Layers, REQUESTS};
 use loads::Loaded;
+use names::Resolved;
 use serde::Serialize;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use steps::{Step, Steps};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::{Experiment, add_load, sentence, unresolved, weigh};
-use tcpwhy_core::report::{Finding, Report, json, units::duration};
+use tcpwhy_core::report::{Report, json, units::duration};
 use tcpwhy_live::host::Entry;
 use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
@@ -88,7 +89,7 @@ struct Walk<'a> {
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
-    let (addresses, lookup_ns, named) = match resolve(&target, &mut steps)? {
+    let (addresses, lookup_ns, named) = match names::resolve(&target, &mut steps)? {
         Resolved::Found { addresses, lookup_ns, findings } => (addresses, lookup_ns, findings),
         Resolved::Failed { lookup_ns, findings } => {
             let report = unresolved(lookup_ns, findings);
@@ -134,44 +135,6 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(EXIT_UNEXAMINED),
     })
-}
-
-/// What came of looking the name up.
-enum Resolved {
-    /// Its addresses, those that the system prefers first, and what is wrong with its name servers.
-    Found { addresses: Vec<SocketAddr>, lookup_ns: u64, findings: Vec<Finding> },
-    /// It has none, and name servers are at fault.
-    Failed { lookup_ns: u64, findings: Vec<Finding> },
-}
-
-fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorError> {
-    let host = &target.host;
-    if let Some(address) = target.address() {
-        steps.skipped("name", format!("{address} is an address"));
-        let addresses = vec![SocketAddr::new(address, target.port)];
-        return Ok(Resolved::Found { addresses, lookup_ns: 0, findings: Vec::new() });
-    }
-    let began = Instant::now();
-    let found = (host.as_str(), target.port).to_socket_addrs();
-    let lookup_ns = began.elapsed().as_nanos() as u64;
-    let addresses: Vec<SocketAddr> = match found {
-        Ok(found) => found.collect(),
-        Err(source) => {
-            steps.failed("name", began, format!("{host} does not resolve"));
-            let findings = names::examine_failed(host, steps);
-            return match findings.is_empty() {
-                true => Err(DoctorError::Unresolved { host: host.clone(), source }),
-                false => Ok(Resolved::Failed { lookup_ns, findings }),
-            };
-        }
-    };
-    if addresses.is_empty() {
-        return Err(DoctorError::NoAddress { host: host.clone() });
-    }
-    let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
-    steps.done("name", began, format!("{host} is {}", shown.join(", ")));
-    let findings = names::examine(host, lookup_ns, steps);
-    Ok(Resolved::Found { addresses, lookup_ns, findings })
 }
 
 /// The report where name servers are why nothing could be asked.

@@ -1,17 +1,63 @@
-//! The name servers, where the name took long or has no address: each asked on its own.
+//! The target's addresses; where the look-up took long or came to nothing, its name servers, each
+//! asked on its own.
 
+use super::error::DoctorError;
 use super::steps::Steps;
 use crate::dns::unsent;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Instant;
 use tcpwhy_core::cause::{Class, arrange};
 use tcpwhy_core::report::{Fact, Finding, Report, StateEvidence};
+use tcpwhy_probe::Target;
 use tcpwhy_probe::dns::{self, Config, Ended, Judged};
 
 /// A look-up that takes longer is looked into, ns: the floor of a cost.
 const SLOW_NS: u64 = 20_000_000;
 
+/// What came of looking the name up.
+pub enum Resolved {
+    /// Its addresses, those that the system prefers first, and what is wrong with its name servers.
+    Found { addresses: Vec<SocketAddr>, lookup_ns: u64, findings: Vec<Finding> },
+    /// It has none, and name servers are at fault.
+    Failed { lookup_ns: u64, findings: Vec<Finding> },
+}
+
+/// Looks the target's name up.
+///
+/// # Errors
+/// There is no such name, it has no address, or no name server can be asked.
+pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorError> {
+    let host = &target.host;
+    if let Some(address) = target.address() {
+        steps.skipped("name", format!("{address} is an address"));
+        let addresses = vec![SocketAddr::new(address, target.port)];
+        return Ok(Resolved::Found { addresses, lookup_ns: 0, findings: Vec::new() });
+    }
+    let began = Instant::now();
+    let found = (host.as_str(), target.port).to_socket_addrs();
+    let lookup_ns = began.elapsed().as_nanos() as u64;
+    let addresses: Vec<SocketAddr> = match found {
+        Ok(found) => found.collect(),
+        Err(source) => {
+            steps.failed("name", began, format!("{host} does not resolve"));
+            let findings = examine_failed(host, steps);
+            return match findings.is_empty() {
+                true => Err(DoctorError::Unresolved { host: host.clone(), source }),
+                false => Ok(Resolved::Failed { lookup_ns, findings }),
+            };
+        }
+    };
+    if addresses.is_empty() {
+        return Err(DoctorError::NoAddress { host: host.clone() });
+    }
+    let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
+    steps.done("name", began, format!("{host} is {}", shown.join(", ")));
+    let findings = examine(host, lookup_ns, steps);
+    Ok(Resolved::Found { addresses, lookup_ns, findings })
+}
+
 /// What is wrong with the servers that a slow look-up asked.
-pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
+fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     if lookup_ns < SLOW_NS {
         return Vec::new();
     }
@@ -20,7 +66,7 @@ pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
 
 /// What is wrong with the servers of a name without an address; nothing where they say that there
 /// is no such name, or where this host reaches none of them.
-pub fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
+fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
     // No server has names below `invalid` (RFC 6761 §6.4).
     if host.trim_end_matches('.').rsplit('.').next() == Some("invalid") {
         return Vec::new();
@@ -67,7 +113,7 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
     })
 }
 
-/// Adds what `examine` found to a report.
+/// Adds what [`resolve`] found to a report.
 pub fn add(report: &mut Report, found: Vec<Finding>) {
     report.findings.extend(found);
     arrange(&mut report.findings, &report.totals);
