@@ -27,6 +27,8 @@ mod sandbox;
 mod sockets;
 mod sources;
 mod state;
+#[cfg(target_os = "linux")]
+mod tap;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod treat;

@@ -3,9 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;
-use std::net::IpAddr;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::thread;
 use std::time::Duration;
 use tcpwhy_lab::dns::{AAAA, Behaviour, NameServer, command, dnsmasq};
 use tcpwhy_lab::error::LabError;
@@ -48,7 +50,15 @@ impl Place {
     /// `tcpwhy dns` with that file in the place of /etc/resolv.conf: exit status and report.
     fn dns(&self, more: &[&str]) -> (Option<i32>, Value) {
         let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
-        read(&command.args(["dns", "--json"]).args(more).output().expect("it runs"))
+        let out = command.args(["dns", "--json"]).args(more).output().expect("it runs");
+        read(&out, include_str!("../../../docs/dns.schema.json"))
+    }
+
+    /// `tcpwhy URL` with that file in the place of /etc/resolv.conf.
+    fn doctor(&self, url: &str) -> Output {
+        let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
+        let only = ["--json", "--no-load", "--no-experiments", "--no-path"];
+        command.args(["doctor", url]).args(only).output().expect("it runs")
     }
 }
 
@@ -58,10 +68,9 @@ impl Drop for Place {
     }
 }
 
-fn read(out: &Output) -> (Option<i32>, Value) {
+fn read(out: &Output, schema: &str) -> (Option<i32>, Value) {
     let report: Value = serde_json::from_slice(&out.stdout)
         .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&out.stderr)));
-    let schema = include_str!("../../../docs/dns.schema.json");
     let schema = serde_json::from_str(schema).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a valid schema");
     let errors: Vec<_> = validator.iter_errors(&report).map(|it| it.to_string()).collect();
@@ -142,6 +151,58 @@ fn a_cache_before_a_slow_server_shows_itself() {
     // That there is no AAAA comes without SOA, and so is not cached (RFC 2308 §5): slow each time.
     let (status, report) = place.dns(&[&[NAME], &both[..]].concat());
     assert_eq!((status, &report["findings"][0]["cause"]), (Some(1), &Value::from("dns_slow")));
+}
+
+#[test]
+fn a_walk_to_a_name_without_an_address_names_the_server_at_fault() {
+    let failing = Behaviour { fails: true, ..Behaviour::healthy(NAME, address()) };
+    for (test, server, cause) in
+        [("servfail", failing, "dns_failure"), ("silent", Behaviour::dead(), "dns_timeout")]
+    {
+        let Some(place) = Place::new(test, vec![server], "") else { return };
+        let out = place.doctor(&format!("http://{NAME}/"));
+        let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
+        let finding = &report["findings"][0];
+        assert_eq!((status, &finding["cause"]), (Some(1), &Value::from(cause)), "{test}");
+        assert_eq!(finding["culprit"]["role"], "resolver", "{test}");
+        assert_eq!(finding["culprit"]["endpoint"], "127.0.0.1:53", "{test}");
+        assert_eq!(report["ledger"]["dns"], report["totals"]["wall_ns"], "{test}");
+        assert_eq!(report["doctor"]["address"], Value::Null, "{test}");
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_no_fault_of_its_servers() {
+    let knows_another = Behaviour::healthy("other.lab", address());
+    let Some(place) = Place::new("missing", vec![knows_another], "") else { return };
+    let out = place.doctor(&format!("http://{NAME}/"));
+    assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("db.lab does not resolve"), "{said}");
+}
+
+#[test]
+fn a_walk_that_waits_for_a_dead_name_server_names_it() {
+    let here = IpAddr::from([127, 0, 0, 1]);
+    let servers = vec![Behaviour::dead(), Behaviour::healthy(NAME, here)];
+    let Some(place) = Place::new("slow", servers, "") else { return };
+    let bound = place.netns.inside(|| TcpListener::bind((here, 80))).expect("the namespace");
+    let listener = bound.expect("a port");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut bytes = [0; 4096];
+            while matches!(stream.read(&mut bytes), Ok(1..)) {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    let out = place.doctor(&format!("http://{NAME}/"));
+    let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
+    let finding = &report["findings"][0];
+    assert_eq!((status, &finding["cause"]), (Some(1), &Value::from("dns_timeout")), "{report}");
+    assert_eq!(finding["culprit"]["endpoint"], "127.0.0.1:53");
+    assert_eq!(seconds(&report["doctor"]["layers"]["name_ns"]), 1);
 }
 
 #[test]

@@ -35,6 +35,25 @@ fn serve_with(answer: impl Fn(&mut TcpStream) + Send + Clone + 'static) -> Socke
     at
 }
 
+/// A server that keeps a connection until its client leaves, and has so much room for those that
+/// wait meanwhile.
+fn serve_in_turn(backlog: i32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&listener, backlog).expect("a shorter queue");
+    let at = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            stream.set_nodelay(true).expect("an option");
+            let mut bytes = [0; 4096];
+            while matches!(stream.read(&mut bytes), Ok(1..)) {
+                let _ = stream.write_all(&[HEAD, b"hello"].concat());
+            }
+        }
+    });
+    at
+}
+
 fn tcpwhy(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
     command.args(words).output().expect("tcpwhy runs")
@@ -68,6 +87,11 @@ fn a_server_that_holds_small_segments_is_named_with_the_experiment_that_shows_it
     assert_eq!(quickack["verdict"], "supports");
     assert!(quickack["effect_ns"].as_i64() > Some(20_000_000), "{quickack}");
     assert_eq!(finding["verify"], format!("tcpwhy {url}"));
+    // Options of other sockets are read by root alone.
+    if rustix::process::geteuid().is_root() {
+        let explains = &report["doctor"]["host"][0]["explains"];
+        assert_eq!(*explains, serde_json::json!(["nagle_delayed_ack"]), "{}", report["doctor"]);
+    }
 }
 
 #[test]
@@ -76,6 +100,27 @@ fn a_healthy_server_has_no_fault() {
     let (report, status) = report(&[&url]);
     assert_eq!(status, Some(0), "{}", report["findings"]);
     assert_eq!(report["doctor"]["loads"].as_array().map(Vec::len), Some(3));
+    assert_eq!(report["doctor"]["host"], serde_json::json!([]), "it explains findings alone");
+}
+
+#[test]
+fn an_accept_queue_that_ten_connections_fill_is_named_with_their_number() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: capturing packets needs root");
+        return;
+    }
+    let url = format!("http://{}/", serve_in_turn(2));
+    let (report, status) = report(&[&url, "--no-experiments"]);
+    assert_eq!(status, Some(1), "{}", report["doctor"]);
+    let findings = report["findings"].as_array().expect("findings");
+    let of_queue = findings.iter().find(|it| it["cause"] == "accept_queue_overflow");
+    let finding = of_queue.unwrap_or_else(|| panic!("{findings:?}"));
+    assert_eq!(finding["load"]["connections"], 10);
+    assert!(finding["headline"].as_str().is_some_and(|it| it.contains("10 connections")));
+    let file = &finding["evidence"][0]["file"];
+    assert!(file.as_str().is_some_and(|it| it.contains("10 connections")), "{file}");
+    // Alone nobody waits for another, and a busy server is no slow one.
+    assert!(findings.iter().all(|it| it["cause"] != "server_think"), "{findings:?}");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn system(name: &str, expected_ns: Option<u64>) -> System {
 }
 
 /// Why no query left this host, where none did.
-fn unsent(survey: &Survey) -> Option<String> {
+pub fn unsent(survey: &Survey) -> Option<String> {
     let mut queries =
         survey.servers.iter().flat_map(|it| &it.rounds).flat_map(|it| &it.queries).peekable();
     let why = |query: &dns::Query| match &query.outcome {

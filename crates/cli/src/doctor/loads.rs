@@ -4,10 +4,11 @@
 use super::args::Doctor;
 use super::asked::Asked;
 use super::steps::Steps;
+use crate::tap::Tap;
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tcpwhy_core::report::units;
+use tcpwhy_core::report::{Report, units};
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::Subject;
 use tcpwhy_probe::load::{Outcome, Plan, run as generate};
@@ -15,8 +16,9 @@ use tcpwhy_probe::tls::TlsOptions;
 
 /// Connections at a time.
 const CONNECTIONS: [usize; 3] = [1, 10, 100];
-/// How long each lasts.
-const LASTS: Duration = Duration::from_millis(800);
+/// How long each lasts. A SYN that was dropped is sent again after 1 s (RFC 6298 §2.1): a load that
+/// is over before does not show it.
+const LASTS: Duration = Duration::from_millis(1_300);
 
 /// What one number of connections showed.
 #[derive(Clone, Debug, Serialize)]
@@ -41,21 +43,37 @@ pub fn announcement() -> String {
     format!(", and as many as it answers on 1, 10 and 100 connections for {each} each (--no-load)")
 }
 
-/// Asks with more and more connections, as long as all is answered.
-pub fn run(wanted: &Doctor, asked: &Asked, subject: &Subject, steps: &mut Steps) -> Vec<Loaded> {
+/// What the loads showed.
+#[derive(Default)]
+pub struct Loads {
+    /// The measurements, fewest connections first.
+    pub measured: Vec<Loaded>,
+    /// What their packets show, by connections: of those with more than one.
+    pub reports: Vec<(u64, Report)>,
+}
+
+/// Asks with more and more connections, as long as all is answered; captures meanwhile, where it
+/// `may_capture`.
+pub fn run(
+    wanted: &Doctor,
+    asked: &Asked,
+    subject: &Subject,
+    may_capture: bool,
+    steps: &mut Steps,
+) -> Loads {
     if wanted.no_load {
         steps.skipped("load", "--no-load");
-        return Vec::new();
+        return Loads::default();
     }
     if subject.target.scheme == Scheme::Tcp || !asked.is_answered() || asked.error.is_some() {
         steps.skipped("load", "what is not answered alone is not asked a hundred times");
-        return Vec::new();
+        return Loads::default();
     }
     if !subject.request.is_idempotent() {
         steps.skipped("load", "requests of this method are not repeated; tcpwhy load does that");
-        return Vec::new();
+        return Loads::default();
     }
-    let mut all: Vec<Loaded> = Vec::new();
+    let mut all = Loads::default();
     for connections in CONNECTIONS {
         let began = Instant::now();
         let plan = Plan {
@@ -66,12 +84,19 @@ pub fn run(wanted: &Doctor, asked: &Asked, subject: &Subject, steps: &mut Steps)
             tls: TlsOptions { insecure: wanted.insecure, resume: true },
             ..Plan::new(subject.target.clone(), vec![subject.server])
         };
-        match generate(&plan, &AtomicBool::new(false), |_| ()) {
+        // One connection shows what requests alone do.
+        let captures = may_capture && connections > 1;
+        let tap = captures.then(|| Tap::of_load(&[subject.server]).ok()).flatten();
+        let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
+        if let Some(tap) = tap {
+            all.reports.push((connections as u64, tap.finish().report));
+        }
+        match outcome {
             Ok(outcome) => {
                 let loaded = of(connections, &outcome);
                 steps.done("load", began, words(&loaded));
                 let is_over = loaded.errors > 0;
-                all.push(loaded);
+                all.measured.push(loaded);
                 if is_over {
                     break;
                 }

@@ -1,20 +1,28 @@
-//! A server on this machine: what the kernel says of its sockets.
+//! A server on this machine: what the kernel says of its sockets, and which of the host's settings
+//! explain a finding.
 
 use super::steps::Steps;
 use std::net::SocketAddr;
-use std::time::Instant;
-use tcpwhy_core::report::Report;
-use tcpwhy_core::state::{self, State};
+use std::time::{Duration, Instant};
+use tcpwhy_core::report::{Report, json, units};
+use tcpwhy_core::state::{self, Socket, State};
+use tcpwhy_live::host::{Entry, Evidence, Place, audit};
 use tcpwhy_live::sockets::{Selection, Where};
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 
+/// The sample of an audit: its counters need not grow, since the requests are over.
+const SAMPLE: Duration = Duration::from_millis(200);
+
+/// Entries of an audit that are told.
+const ENTRIES_MAX: usize = 3;
+
 /// Puts the state of the server's sockets beside the findings, where the other end of a connection
-/// of our own is on this machine.
-pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) {
+/// of our own is on this machine; the network namespace that the server is in.
+pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) -> Option<Place> {
     let began = Instant::now();
     // A connection that is open while the sockets are read.
-    let Ok(connection) = Connection::open(subject, Settings::default()) else { return };
-    let Some(own) = connection.local() else { return };
+    let connection = Connection::open(subject, Settings::default()).ok()?;
+    let own = connection.local()?;
     let at = |port| {
         // Other namespaces may be looked into by root only.
         let read = |place| {
@@ -24,11 +32,15 @@ pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) {
     };
     let there = match at(own.port()) {
         Ok(there) => there,
-        Err(error) => return steps.skipped("sockets", error.to_string()),
+        Err(error) => {
+            steps.skipped("sockets", error.to_string());
+            return None;
+        }
     };
-    if !has(&there, subject.server, own) {
-        return steps.skipped("sockets", "the server is on another machine, or may not be seen");
-    }
+    let Some(server) = socket(&there, subject.server, own) else {
+        steps.skipped("sockets", "the server is on another machine, or may not be seen");
+        return None;
+    };
     match at(subject.server.port()) {
         Ok(all) => {
             state::weigh(report, &all);
@@ -37,15 +49,48 @@ pub fn weigh(report: &mut Report, subject: &Subject, steps: &mut Steps) {
         }
         Err(error) => steps.skipped("sockets", error.to_string()),
     }
+    Some(server.netns.clone().map_or(Place::Here, Place::Named))
 }
 
-/// Whether a socket has these ends.
-fn has(state: &State, local: SocketAddr, peer: SocketAddr) -> bool {
+/// What of the host explains findings of the report, the most direct first.
+pub fn explain(report: &Report, place: &Place, steps: &mut Steps) -> Vec<Entry> {
+    if report.findings.is_empty() {
+        return Vec::new();
+    }
+    let began = Instant::now();
+    let Ok(document) = json::render(report, env!("CARGO_PKG_VERSION")) else { return Vec::new() };
+    match audit(place, SAMPLE, Some(document.as_bytes())) {
+        Ok(audit) => {
+            let mut entries = audit.entries;
+            entries.retain(explains_a_finding);
+            entries.truncate(ENTRIES_MAX);
+            let count = entries.len() as u64;
+            let what = match count {
+                0 => "nothing explains a finding".to_owned(),
+                1 => "1 entry explains a finding".to_owned(),
+                _ => format!("{} explain a finding", units::counted(count, "entry", "entries")),
+            };
+            steps.done("host", began, what);
+            entries
+        }
+        Err(error) => {
+            steps.skipped("host", error.to_string());
+            Vec::new()
+        }
+    }
+}
+
+fn explains_a_finding(entry: &Entry) -> bool {
+    entry.evidence.iter().any(|it| matches!(it, Evidence::Report { .. }))
+}
+
+/// The socket that has these ends.
+fn socket(state: &State, local: SocketAddr, peer: SocketAddr) -> Option<&Socket> {
     let same = |one: SocketAddr, other: SocketAddr| {
         (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
     };
-    let is_it = |it: &tcpwhy_core::state::Socket| {
-        same(it.local, local) && it.peer.is_some_and(|at| same(at, peer))
-    };
-    state.sockets.iter().any(is_it)
+    state
+        .sockets
+        .iter()
+        .find(|it| same(it.local, local) && it.peer.is_some_and(|at| same(at, peer)))
 }

@@ -13,7 +13,6 @@ mod loads;
 mod local;
 mod names;
 mod steps;
-mod tap;
 mod text;
 mod way;
 
@@ -21,21 +20,23 @@ pub use args::{Doctor, EXAMPLES};
 pub use error::DoctorError;
 
 use crate::error::Error;
+use crate::tap::{Tap, Tapped};
 use crate::{output, terminal};
 use asked::{Asked, CONNECTIONS, Layers, REQUESTS};
 use loads::Loaded;
+use names::Resolved;
 use serde::Serialize;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use steps::{Step, Steps};
-use tap::{Tap, Tapped};
 use tcpwhy_core::cause::Class;
-use tcpwhy_core::experiment::{Experiment, sentence, weigh};
-use tcpwhy_core::report::{Finding, Report, json, units::duration};
+use tcpwhy_core::experiment::{Experiment, add_load, sentence, unresolved, weigh};
+use tcpwhy_core::report::{Report, json, units::duration};
+use tcpwhy_live::host::Entry;
 use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
@@ -71,10 +72,12 @@ struct Beside<'a> {
 #[derive(Serialize)]
 struct Walk<'a> {
     target: String,
-    address: String,
+    address: Option<String>,
     requests: u64,
     layers: Layers,
     loads: Vec<Loaded>,
+    /// What explains findings, where the server is on this machine.
+    host: Vec<Entry>,
     verdict: String,
     steps: &'a [Step],
 }
@@ -86,7 +89,13 @@ struct Walk<'a> {
 pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let target = Target::parse(&asked_for.target).map_err(DoctorError::from)?;
     let mut steps = Steps::new(!asked_for.display.no_progress);
-    let (addresses, lookup_ns, named) = resolve(&target, &mut steps)?;
+    let (addresses, lookup_ns, named) = match names::resolve(&target, &mut steps)? {
+        Resolved::Found { addresses, lookup_ns, findings } => (addresses, lookup_ns, findings),
+        Resolved::Failed { lookup_ns, findings } => {
+            let report = unresolved(lookup_ns, findings);
+            return tell_unresolved(asked_for, report, &target, steps.taken());
+        }
+    };
     let subject = subject(asked_for, target, addresses[0])?;
     let kinds = asked_for.experiments();
     steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
@@ -96,31 +105,30 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let asked = Asked::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
-    let loads = loads::run(asked_for, &asked, &subject, &mut steps);
+    let loads = loads::run(asked_for, &asked, &subject, tapped.is_some(), &mut steps);
     let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
-    let loaded = loads.iter().map(|it| it.requests).sum::<u64>();
+    let loaded = loads.measured.iter().map(|it| it.requests).sum::<u64>();
     let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
-    let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject, &mut steps);
-    names::add(&mut report, named);
-    let verdict = text::verdict(&report, &asked, &subject);
-    let beside = Beside {
-        doctor: Walk {
-            target: subject.target.to_string(),
-            address: subject.server.to_string(),
-            requests,
-            layers: asked.layers(),
-            loads,
-            verdict: verdict.clone(),
-            steps: steps.taken(),
-        },
-    };
-    let document = json::render_with(&report, env!("CARGO_PKG_VERSION"), &beside)?;
-    let look = terminal::look(&asked_for.display, asked_for.all);
-    let page = text::page(&report, &beside.doctor, &asked, &look);
-    if let Some(folder) = &asked_for.bundle {
-        keep(folder, &document, &page, packets.as_deref())?;
+    let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject);
+    for (connections, loaded) in loads.reports {
+        add_load(&mut report, connections, loaded);
     }
-    output::print(if asked_for.json { &document } else { &page })?;
+    let is_answered = asked.is_answered();
+    let place = is_answered.then(|| local::weigh(&mut report, &subject, &mut steps)).flatten();
+    names::add(&mut report, named);
+    let host = place.map_or_else(Vec::new, |place| local::explain(&report, &place, &mut steps));
+    let verdict = text::verdict(&report, &asked, &subject);
+    let walk = Walk {
+        target: subject.target.to_string(),
+        address: Some(subject.server.to_string()),
+        requests,
+        layers: asked.layers(),
+        loads: loads.measured,
+        host,
+        verdict,
+        steps: steps.taken(),
+    };
+    tell(asked_for, &report, walk, &asked, packets.as_deref())?;
     let has_faults = report.findings.iter().any(|it| it.cause.class() == Class::Fault);
     Ok(match (has_faults, asked.is_answered()) {
         (true, _) => ExitCode::from(EXIT_FAULTS),
@@ -129,27 +137,44 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     })
 }
 
-/// The target's addresses, those that the system prefers first, how long that took, ns, and what is
-/// wrong with its name servers.
-fn resolve(
+/// The report where name servers are why nothing could be asked.
+fn tell_unresolved(
+    asked_for: &Doctor,
+    mut report: Report,
     target: &Target,
-    steps: &mut Steps,
-) -> Result<(Vec<SocketAddr>, u64, Vec<Finding>), DoctorError> {
-    if let Some(address) = target.address() {
-        steps.skipped("name", format!("{address} is an address"));
-        return Ok((vec![SocketAddr::new(address, target.port)], 0, Vec::new()));
+    steps: &[Step],
+) -> Result<ExitCode, Error> {
+    report.asked.target = Some(target.to_string());
+    let walk = Walk {
+        target: target.to_string(),
+        address: None,
+        requests: 0,
+        layers: Layers::default(),
+        loads: Vec::new(),
+        host: Vec::new(),
+        verdict: format!("{} does not resolve: name servers are at fault.", target.host),
+        steps,
+    };
+    tell(asked_for, &report, walk, &Asked::default(), None)?;
+    Ok(ExitCode::from(EXIT_FAULTS))
+}
+
+/// Prints the report, and keeps it where a bundle is asked for.
+fn tell(
+    asked_for: &Doctor,
+    report: &Report,
+    doctor: Walk<'_>,
+    asked: &Asked,
+    packets: Option<&[u8]>,
+) -> Result<(), Error> {
+    let beside = Beside { doctor };
+    let document = json::render_with(report, env!("CARGO_PKG_VERSION"), &beside)?;
+    let look = terminal::look(&asked_for.display, asked_for.all);
+    let page = text::page(report, &beside.doctor, asked, &look);
+    if let Some(folder) = &asked_for.bundle {
+        keep(folder, &document, &page, packets)?;
     }
-    let began = Instant::now();
-    let unresolved = |source| DoctorError::Unresolved { host: target.host.clone(), source };
-    let found = (target.host.as_str(), target.port).to_socket_addrs().map_err(unresolved)?;
-    let addresses: Vec<SocketAddr> = found.collect();
-    let lookup_ns = began.elapsed().as_nanos() as u64;
-    if addresses.is_empty() {
-        return Err(DoctorError::NoAddress { host: target.host.clone() });
-    }
-    let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
-    steps.done("name", began, format!("{} is {}", target.host, shown.join(", ")));
-    Ok((addresses, lookup_ns, names::examine(&target.host, lookup_ns, steps)))
+    output::print(if asked_for.json { &document } else { &page })
 }
 
 fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject, DoctorError> {
@@ -184,7 +209,7 @@ fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
 }
 
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
-    match Tap::open(subject.server, keeps) {
+    match Tap::of_few(subject.server, keeps.then_some("tcpwhy doctor")) {
         Ok(tap) => Some(tap),
         Err(error) => {
             steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));
@@ -195,18 +220,15 @@ fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
 
 fn end_tap(tap: Tap, steps: &mut Steps) -> Option<Tapped> {
     let began = Instant::now();
-    match tap.finish() {
-        Ok(tapped) => {
-            let packets: u64 = tapped.report.inputs.iter().map(|it| it.packets).sum();
-            let exchanges = tapped.report.totals.exchanges;
-            steps.done("capture", began, format!("{packets} packets, {exchanges} exchanges"));
-            Some(tapped)
-        }
-        Err(error) => {
-            steps.failed("capture", began, error.to_string());
-            None
-        }
+    let tapped = tap.finish();
+    if let Some(error) = &tapped.refused {
+        steps.failed("capture", began, error.to_string());
+        return None;
     }
+    let packets: u64 = tapped.report.inputs.iter().map(|it| it.packets).sum();
+    let exchanges = tapped.report.totals.exchanges;
+    steps.done("capture", began, format!("{packets} packets, {exchanges} exchanges"));
+    Some(tapped)
 }
 
 fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Steps) {
@@ -271,25 +293,20 @@ fn experiments(
     made
 }
 
-/// One report of packets, or own sockets where there are none, experiments and state; with the
-/// packets.
+/// One report of packets, or own sockets where there are none, and experiments; with the packets.
 fn diagnose(
     asked: &Asked,
     experiments: Vec<Experiment>,
     tapped: Option<Tapped>,
     subject: &Subject,
-    steps: &mut Steps,
 ) -> (Report, Option<Vec<u8>>) {
     let is_captured = |it: &Tapped| it.report.totals.connections > 0;
     let (mut report, packets) = match tapped.filter(is_captured) {
-        Some(Tapped { report, packets }) => (report, packets),
+        Some(Tapped { report, packets, .. }) => (report, packets),
         None => (asked.measured.report(&experiments), None),
     };
     report.asked.target = Some(subject.target.to_string());
     weigh(&mut report, experiments);
-    if asked.is_answered() {
-        local::weigh(&mut report, subject, steps);
-    }
     (report, packets)
 }
 

@@ -1,25 +1,101 @@
-//! The name servers, where the name took long: each asked on its own.
+//! The target's addresses; where the look-up took long or came to nothing, its name servers, each
+//! asked on its own.
 
+use super::error::DoctorError;
 use super::steps::Steps;
+use crate::dns::unsent;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Instant;
-use tcpwhy_core::cause::arrange;
+use tcpwhy_core::cause::{Class, arrange};
 use tcpwhy_core::report::{Fact, Finding, Report, StateEvidence};
-use tcpwhy_probe::dns::{self, Config, Judged};
+use tcpwhy_probe::Target;
+use tcpwhy_probe::dns::{self, Config, Ended, Judged};
 
 /// A look-up that takes longer is looked into, ns: the floor of a cost.
 const SLOW_NS: u64 = 20_000_000;
 
+/// What came of looking the name up.
+pub enum Resolved {
+    /// Its addresses, those that the system prefers first, and what is wrong with its name servers.
+    Found { addresses: Vec<SocketAddr>, lookup_ns: u64, findings: Vec<Finding> },
+    /// It has none, and name servers are at fault.
+    Failed { lookup_ns: u64, findings: Vec<Finding> },
+}
+
+/// Looks the target's name up.
+///
+/// # Errors
+/// There is no such name, it has no address, or no name server can be asked.
+pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorError> {
+    let host = &target.host;
+    if let Some(address) = target.address() {
+        steps.skipped("name", format!("{address} is an address"));
+        let addresses = vec![SocketAddr::new(address, target.port)];
+        return Ok(Resolved::Found { addresses, lookup_ns: 0, findings: Vec::new() });
+    }
+    let began = Instant::now();
+    let found = (host.as_str(), target.port).to_socket_addrs();
+    let lookup_ns = began.elapsed().as_nanos() as u64;
+    let addresses: Vec<SocketAddr> = match found {
+        Ok(found) => found.collect(),
+        Err(source) => {
+            steps.failed("name", began, format!("{host} does not resolve"));
+            let findings = examine_failed(host, steps);
+            return match findings.is_empty() {
+                true => Err(DoctorError::Unresolved { host: host.clone(), source }),
+                false => Ok(Resolved::Failed { lookup_ns, findings }),
+            };
+        }
+    };
+    if addresses.is_empty() {
+        return Err(DoctorError::NoAddress { host: host.clone() });
+    }
+    let shown: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
+    steps.done("name", began, format!("{host} is {}", shown.join(", ")));
+    let findings = examine(host, lookup_ns, steps);
+    Ok(Resolved::Found { addresses, lookup_ns, findings })
+}
+
 /// What is wrong with the servers that a slow look-up asked.
-pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
+fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     if lookup_ns < SLOW_NS {
         return Vec::new();
     }
+    ask(host, steps).map_or_else(Vec::new, |asked| asked.findings)
+}
+
+/// What is wrong with the servers of a name without an address; nothing where they say that there
+/// is no such name, or where this host reaches none of them.
+fn examine_failed(host: &str, steps: &mut Steps) -> Vec<Finding> {
+    // No server has names below `invalid` (RFC 6761 §6.4).
+    if host.trim_end_matches('.').rsplit('.').next() == Some("invalid") {
+        return Vec::new();
+    }
+    let Some(asked) = ask(host, steps) else { return Vec::new() };
+    let is_answered = matches!(asked.ended, Ended::NoData | Ended::NotFound);
+    let is_fault = |it: &Finding| it.cause.class() == Class::Fault;
+    if is_answered || asked.is_unsent || !asked.findings.iter().any(is_fault) {
+        return Vec::new();
+    }
+    asked.findings
+}
+
+/// What the servers answered.
+struct Asked {
+    findings: Vec<Finding>,
+    /// How a look-up ends with these answers.
+    ended: Ended,
+    /// No query could leave this host.
+    is_unsent: bool,
+}
+
+fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
     let began = Instant::now();
     let config = match Config::system() {
         Ok(config) => config,
         Err(error) => {
             steps.skipped("resolvers", error.to_string());
-            return Vec::new();
+            return None;
         }
     };
     let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(dns::record_type).collect();
@@ -30,10 +106,14 @@ pub fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
     let causes = if causes.is_empty() { "no fault".to_owned() } else { causes.join(", ") };
     let count = survey.servers.len();
     steps.done("resolvers", began, format!("{count} asked on their own: {causes}"));
-    judged.into_iter().map(finding).collect()
+    Some(Asked {
+        findings: judged.into_iter().map(finding).collect(),
+        ended: expected.ended,
+        is_unsent: unsent(&survey).is_some(),
+    })
 }
 
-/// Adds what `examine` found to a report.
+/// Adds what [`resolve`] found to a report.
 pub fn add(report: &mut Report, found: Vec<Finding>) {
     report.findings.extend(found);
     arrange(&mut report.findings, &report.totals);

@@ -4,6 +4,7 @@
 use super::Walk;
 use super::asked::{Asked, Layers};
 use super::loads;
+use crate::host::explained;
 use std::io::ErrorKind;
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::sentence;
@@ -17,7 +18,7 @@ const FINDINGS_MAX: usize = 3;
 pub fn page(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
     let mut page = Page::new(look);
     let software = asked.measured.software.as_deref().map(units::printable);
-    let facts = [Some(walk.address.clone()), software, Some(sent(walk.requests))];
+    let facts = [walk.address.clone(), software, Some(sent(walk.requests))];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     page.paragraph(Some(Paint::Bold), &units::printable(&walk.target), 0);
     page.paragraph(None, &facts.join(" · "), 2);
@@ -46,6 +47,13 @@ fn sent(requests: u64) -> String {
 fn rest(report: &Report, walk: &Walk<'_>, asked: &Asked, look: &Look) -> String {
     let mut page = Page::new(look);
     page.line("");
+    if !walk.host.is_empty() {
+        page.line(&look.paint(Paint::Bold, "on the server's host, which is this machine"));
+        for (number, entry) in (1..).zip(&walk.host) {
+            explained(number, entry, look, &mut page);
+        }
+        page.gap();
+    }
     if asked.is_answered() {
         page.line(&look.paint(Paint::Bold, "where the time of a request goes, medians"));
         layers(&mut page, &walk.layers);

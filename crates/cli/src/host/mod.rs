@@ -4,6 +4,7 @@ mod args;
 mod text;
 
 pub use args::{EXAMPLES, Host};
+pub use text::explained;
 
 use crate::error::Error;
 use crate::{output, terminal};

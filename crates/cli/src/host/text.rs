@@ -90,7 +90,8 @@ fn unexplained(finding: &Finding) -> String {
     }
 }
 
-fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
+/// An entry that explains something: what shows it, and what to do.
+pub fn explained(number: usize, entry: &Entry, look: &Look, page: &mut Page) {
     let causes: Vec<_> = entry.explains.iter().map(|cause| cause.id()).collect();
     let causes =
         if causes.is_empty() { "what it says itself".to_owned() } else { causes.join(", ") };

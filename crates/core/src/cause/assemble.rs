@@ -110,7 +110,8 @@ const MOST: f64 = 0.5;
 
 /// Puts the findings in order: faults before costs, for what is wrong heads the report, not what
 /// distance and work take; lost time within a class; faults without lost time by severity. Costs that
-/// have a cost's share of all the time come before faults that lost none, or hardly any.
+/// have a cost's share of all the time come before faults that lost none, or hardly any. What a
+/// request meets that is asked alone comes before what only a load shows.
 pub fn arrange(findings: &mut [Finding], totals: &Totals) {
     let floors = Floors::default();
     let costs = findings.iter().filter(|finding| finding.cause.class() == Class::Cost);
@@ -122,7 +123,7 @@ pub fn arrange(findings: &mut [Finding], totals: &Totals) {
             Class::Fault => 2,
             Class::Cost => 3,
         };
-        (rank, order(finding))
+        (rank, finding.load.is_some(), order(finding))
     });
 }
 
@@ -447,6 +448,7 @@ pub(super) fn finding(
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     }
 }
 

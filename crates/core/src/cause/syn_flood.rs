@@ -196,5 +196,6 @@ pub(super) fn recognise(
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     })
 }

@@ -280,6 +280,19 @@ impl Measured {
     }
 }
 
+/// The report of a request that was not asked because its name has no address: all of its time is
+/// the look-up's, and `findings` say why.
+pub fn unresolved(lookup_ns: u64, findings: Vec<Finding>) -> Report {
+    let mut report = Report { findings, ..Report::default() };
+    report.totals.exchanges = 1;
+    report.totals.wall_ns = lookup_ns;
+    report.ledger.add(Owner::Dns, lookup_ns);
+    report.latency_histogram.record(lookup_ns);
+    report.latency = report.latency_histogram.latency();
+    cause::arrange(&mut report.findings, &report.totals);
+    report
+}
+
 /// The timer of a SYN ran out before the connection was there, and the kernel says that it sent
 /// again.
 fn is_repeated_syn(request: &OwnRequest) -> bool {

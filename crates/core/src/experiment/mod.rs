@@ -5,15 +5,18 @@
 //! ```text
 //! Experiment ─► weigh ─► findings of a report, with evidence of the kind `experiment`
 //! Measured   ─► report   where no packets were captured: what the client's own sockets say
+//! add_load   ─► findings that only many requests at a time show
 //! ```
 //!
 //! The measurement itself is the caller's: there is neither a clock nor a socket here.
 
+mod loaded;
 mod measured;
 mod weigh;
 mod words;
 
-pub use measured::{Failure, Measured, OwnRequest};
+pub use loaded::add_load;
+pub use measured::{Failure, Measured, OwnRequest, unresolved};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
 

@@ -9,7 +9,8 @@ use super::commands;
 use super::phrases::{self, Fix, Phrases, endpoint};
 use super::{
     Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
-    Ledger, Observation, Report, SCHEMA_VERSION, StateEvidence, Step, protocol_id, vantage_id,
+    Ledger, Load, Observation, Report, SCHEMA_VERSION, StateEvidence, Step, protocol_id,
+    vantage_id,
 };
 use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
@@ -330,6 +331,8 @@ struct FindingView<'a> {
     protocol: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     places: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<Load>,
 }
 
 /// One piece of evidence, by what it comes from.
@@ -496,6 +499,7 @@ impl<'a> FindingView<'a> {
             software: finding.software.as_deref(),
             protocol: protocol_id(finding.protocol),
             places: join::places(&finding.sights, report),
+            load: finding.load,
         }
     }
 }

@@ -359,6 +359,17 @@ pub struct Finding {
     pub sender: Side,
     /// Which of two places see it; empty where there is one.
     pub sights: Vec<Sight>,
+    /// The load that shows it, where requests that are asked alone do not.
+    pub load: Option<Load>,
+}
+
+/// Many requests at a time: a finding of a load counts its exchanges and their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Load {
+    /// Connections at the same time.
+    pub connections: u64,
+    /// Wall time of all exchanges of the load that were captured, ns.
+    pub wall_ns: u64,
 }
 
 impl Finding {
@@ -379,6 +390,7 @@ impl Finding {
             state: Vec::new(),
             experiments: Vec::new(),
             is_unseen: false,
+            load: None,
             ruled_out: Vec::new(),
             facts: Vec::new(),
             software: None,

@@ -49,7 +49,8 @@ impl Phrases {
             template.and_then(|text| fill(text, &fact)).unwrap_or_else(|| readable(evidence.part))
         };
         Self {
-            headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into()),
+            headline: fill_first(&words.headline, &fact).unwrap_or_else(|| words.title.into())
+                + &under_load(finding),
             what: fill_all(&[&words.message[..], words.part("ahead").as_slice()].concat(), &fact),
             evidence: finding.evidence.iter().map(part).collect(),
             note: words.part("far_sender").and_then(|text| fill(text, &fact)),
@@ -64,6 +65,12 @@ impl Phrases {
             fixes: fixes(finding, &words, &fact),
         }
     }
+}
+
+/// Which load shows it, where one does.
+fn under_load(finding: &Finding) -> String {
+    let load = finding.load.map(|it| units::counted(it.connections, "connection", "connections"));
+    load.map_or_else(String::new, |it| format!(", with {it} at a time"))
 }
 
 /// An observation in words; its id where the table has none.

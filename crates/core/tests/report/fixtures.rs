@@ -148,6 +148,7 @@ fn nagle_finding(server: Endpoint) -> Finding {
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     }
 }
 
@@ -274,6 +275,7 @@ fn send_buffer(server: Endpoint) -> Finding {
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     }
 }
 
@@ -306,6 +308,7 @@ fn timeout(server: Endpoint) -> Finding {
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     }
 }
 
@@ -351,6 +354,7 @@ fn refused(server: Endpoint) -> Finding {
         sights: Vec::new(),
         experiments: Vec::new(),
         is_unseen: false,
+        load: None,
     }
 }
 

@@ -47,7 +47,8 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
     let affected = &finding.affected;
     let mut facts = vec![culprit(finding)];
     if finding.lost_ns > 0 {
-        let whole = units::duration(report.totals.wall_ns);
+        let wall_ns = finding.load.map_or(report.totals.wall_ns, |it| it.wall_ns);
+        let whole = units::duration(wall_ns);
         facts.push(format!("cost {} of {whole}", units::duration(finding.lost_ns)));
     }
     if affected.exchanges > 0 {
@@ -55,6 +56,9 @@ fn heading(page: &mut Page<'_>, report: &Report, finding: &Finding) {
         facts.push(format!("{} of {whole}", units::count(affected.exchanges)));
     } else if affected.connections > 0 {
         facts.push(counted(affected.connections, "connection", "connections"));
+    }
+    if let Some(load) = finding.load {
+        facts.push(format!("with {}", counted(load.connections, "connection", "connections")));
     }
     facts.push(format!("confidence {:.2}", finding.confidence));
     let title = page.look.paint(Paint::Bold, finding.cause.id());

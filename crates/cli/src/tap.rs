@@ -1,0 +1,222 @@
+//! The packets of tcpwhy's own connections, captured and diagnosed while it asks or sends a load.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tcpwhy_core::capture::{Block, InputSummary, LinkType};
+use tcpwhy_core::filter::{Ends, Filter, Values};
+use tcpwhy_core::pipeline::{Options, Sliding};
+use tcpwhy_core::report::Report;
+use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
+use tcpwhy_live::netns::Netns;
+use tcpwhy_live::pcapng::Encoder;
+use tcpwhy_live::sys::process;
+use tcpwhy_live::{LiveError, privileges};
+
+/// The ring that is captured into, bytes.
+const RING_BYTES: u32 = 16 << 20;
+/// CPU time that capturing may take: this much at once, and this share of one CPU.
+const AT_ONCE: Duration = Duration::from_millis(150);
+const BUDGET: f64 = 0.03;
+/// How often it is looked what that is.
+const LOOK: Duration = Duration::from_millis(50);
+/// So many connections are captured where there are as many: fewer would not stand for all.
+const CONNECTIONS_MIN: f64 = 4.0;
+/// The kernel hands packets over after 64 ms at the latest; those of other processors are waited
+/// for.
+const UNDER_WAY: Duration = Duration::from_millis(150);
+/// Packets that are kept, bytes.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// A capture under way, on a thread of its own.
+pub struct Tap {
+    done: Arc<AtomicBool>,
+    thread: JoinHandle<Tapped>,
+}
+
+/// What was captured.
+pub struct Tapped {
+    /// The diagnosis.
+    pub report: Report,
+    /// The packets as pcapng, where they were to be kept.
+    pub packets: Option<Vec<u8>>,
+    /// Packets that the capture lost.
+    pub dropped_packets: u64,
+    /// The kernel refused to go on before the end.
+    pub refused: Option<LiveError>,
+}
+
+impl Tap {
+    /// Captures all that passes between this host and `server` from now on: what is asked alone is
+    /// little. The packets themselves are kept, as written by `keeper`, where one is named.
+    ///
+    /// # Errors
+    /// `CAP_NET_RAW` is missing, or the kernel refuses.
+    pub fn of_few(server: SocketAddr, keeper: Option<&str>) -> Result<Tap, LiveError> {
+        Ok(Self::run(Watch { kept: keeper.map(encoder), ..Watch::open(&[server], false)? }))
+    }
+
+    /// Captures a load on `addresses` within a budget of CPU time, so some of it where it is much.
+    ///
+    /// # Errors
+    /// `CAP_NET_RAW` is missing, or the kernel refuses.
+    pub fn of_load(addresses: &[SocketAddr]) -> Result<Tap, LiveError> {
+        Ok(Self::run(Watch::open(addresses, true)?))
+    }
+
+    fn run(watch: Watch) -> Tap {
+        let done = Arc::new(AtomicBool::new(false));
+        let until = done.clone();
+        Tap { done, thread: thread::spawn(move || watch.run(&until)) }
+    }
+
+    /// Ends the capture: what it shows.
+    pub fn finish(self) -> Tapped {
+        self.done.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// A new file of packets.
+fn encoder(keeper: &str) -> Encoder {
+    let mut encoder = Encoder::default();
+    encoder.header(LinkType::LINUX_SLL2, ANY, keeper);
+    encoder
+}
+
+/// A capture of own connections.
+struct Watch {
+    capture: Capture,
+    sliding: Sliding,
+    ends: Vec<Ends>,
+    block: Block,
+    /// The packets as pcapng, where they are kept.
+    kept: Option<Encoder>,
+    /// It keeps within a budget.
+    is_bounded: bool,
+    began: Instant,
+    /// Nothing is captured for now.
+    is_paused: bool,
+    looked: Instant,
+    /// Time since it began, weighted by the share of connections that were captured in it, s.
+    captured_s: f64,
+}
+
+impl Watch {
+    fn open(addresses: &[SocketAddr], is_bounded: bool) -> Result<Watch, LiveError> {
+        let hosts: Vec<String> = addresses.iter().map(|it| it.ip().to_string()).collect();
+        let port = addresses.first().map_or(0, SocketAddr::port);
+        let words = format!("host {} and port {port}", hosts.join(","));
+        let ends = Filter::parse(&words).unwrap_or_default().ends().to_vec();
+        let capture = Capture::open(&Wanted {
+            interface: ANY.to_owned(),
+            netns: Netns::own(),
+            ends: ends.clone(),
+            snap_bytes: SNAP_BYTES,
+            ring_bytes: RING_BYTES,
+            packet_socket: false,
+        })?;
+        let seed = RandomState::new().hash_one(0);
+        let now = Instant::now();
+        Ok(Watch {
+            capture,
+            sliding: Sliding::new(Options { seed, ..Options::default() }, 1),
+            ends,
+            block: Block::default(),
+            kept: None,
+            is_bounded,
+            began: now,
+            is_paused: false,
+            looked: now,
+            captured_s: 0.0,
+        })
+    }
+
+    fn run(mut self, done: &AtomicBool) -> Tapped {
+        let looked = self.until(done);
+        let share = self.captured_s / self.began.elapsed().as_secs_f64().max(1e-9);
+        thread::sleep(UNDER_WAY);
+        self.capture.drain(&mut self.block);
+        self.take();
+        self.sliding.cut();
+        let summary = self.capture.summary();
+        let inputs = [InputSummary { path: format!("live:{}", summary.path), ..summary.clone() }];
+        let mut report = self.sliding.whole(&inputs);
+        // Cut on purpose.
+        report.observations.retain(|it| it.id != "truncated_payload");
+        if let Some(watched) = &mut report.watched {
+            watched.sampled_share = share.clamp(f64::MIN_POSITIVE, 1.0);
+        }
+        Tapped {
+            report,
+            packets: self.kept.map(|it| it.bytes),
+            dropped_packets: self.capture.drops(),
+            refused: looked.err(),
+        }
+    }
+
+    fn until(&mut self, done: &AtomicBool) -> Result<(), LiveError> {
+        // The thread that parses packets needs no rights for it.
+        privileges::keep_only(&[])?;
+        while !done.load(Ordering::Relaxed) {
+            self.capture.read(&mut self.block, LOOK)?;
+            if !self.block.entries.is_empty() {
+                self.take();
+            }
+            if self.is_bounded && self.looked.elapsed() >= LOOK {
+                self.look()?;
+            }
+        }
+        self.count();
+        Ok(())
+    }
+
+    /// Takes the packets that were read last.
+    fn take(&mut self) {
+        self.sliding.take(&self.block);
+        if let Some(kept) = self.kept.as_mut().filter(|it| it.bytes.len() < KEPT_BYTES_MAX) {
+            self.block.frames().for_each(|frame| kept.frame(&frame, None));
+        }
+    }
+
+    fn count(&mut self) {
+        let passed_s = self.looked.elapsed().as_secs_f64();
+        self.looked = Instant::now();
+        if !self.is_paused {
+            self.captured_s += passed_s * self.capture.share().value();
+        }
+    }
+
+    /// Keeps within the budget: by fewer connections where there are many, by pauses where there are few.
+    fn look(&mut self) -> Result<(), LiveError> {
+        self.count();
+        let allowed = AT_ONCE + self.began.elapsed().mul_f64(BUDGET);
+        let spent = process::thread_cpu_time();
+        let share = self.capture.share();
+        if spent <= allowed {
+            if self.is_paused && spent + AT_ONCE / 10 <= allowed {
+                self.is_paused = false;
+                self.capture.set_ends(self.ends.clone())?;
+            }
+            return Ok(());
+        }
+        if self.is_paused {
+            return Ok(());
+        }
+        if self.sliding.open_connections() as f64 >= 2.0 * CONNECTIONS_MIN {
+            self.capture.set_share(share.halved())?;
+            let selection = self.capture.selection();
+            self.sliding.keep_only(|flow| selection.has(flow));
+        } else {
+            self.is_paused = true;
+            // No packet has port 0.
+            let nothing = Ends { wanted: true, any: Values::Ports(vec![(0, 0)]) };
+            self.capture.set_ends(vec![nothing])?;
+            self.sliding.keep_only(|_| false);
+        }
+        Ok(())
+    }
+}

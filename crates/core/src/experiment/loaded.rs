@@ -1,0 +1,117 @@
+//! What many requests at a time show that a request alone does not: a full accept queue, a queue
+//! before the bottleneck, losses.
+
+use crate::capture::{FrameId, InputSummary};
+use crate::cause::{self, Class, Role};
+use crate::report::units::counted;
+use crate::report::{Finding, Load, Report};
+
+/// A fault that takes less of the time of a load, and meets fewer of its exchanges and connections,
+/// is not told.
+const SLIGHT: f64 = 0.01;
+
+/// Adds to `report`, of requests that were asked alone, the faults that only a load of so many
+/// connections shows, as the `loaded` report of its packets has them. Costs are not added: where
+/// more is asked than a server can do, each request waits for the others, and nothing is wrong.
+/// What the client would have to change is not either: it is the one that makes the load.
+pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
+    let is_new = |it: &Finding| {
+        let is_known = report.findings.iter().any(|known| is_same(known, it));
+        it.cause.class() == Class::Fault && it.culprit.role != Role::Client && !is_known
+    };
+    let mut found = loaded.findings;
+    found.retain(|it| is_new(it) && !is_slight(it, loaded.totals.connections));
+    if found.is_empty() {
+        return;
+    }
+    // Frames of the load are numbered on their own: its capture is an input of the report.
+    let offset = report.inputs.len() as u16;
+    for finding in &mut found {
+        finding.load = Some(Load { connections, wall_ns: loaded.totals.wall_ns });
+        for link in &mut finding.evidence {
+            link.frame = FrameId::new(link.frame.file() + offset, link.frame.number());
+        }
+    }
+    let named = |it: InputSummary| {
+        let count = counted(connections, "connection", "connections");
+        InputSummary { path: format!("{}, {count}", it.path), ..it }
+    };
+    report.inputs.extend(loaded.inputs.into_iter().map(named));
+    report.findings.extend(found);
+    cause::arrange(&mut report.findings, &report.totals);
+}
+
+fn is_same(known: &Finding, found: &Finding) -> bool {
+    known.cause == found.cause && known.culprit.role == found.culprit.role
+}
+
+fn is_slight(finding: &Finding, connections: u64) -> bool {
+    let part = |of: u64, whole: u64| of as f64 / whole.max(1) as f64;
+    let affected = &finding.affected;
+    finding.share < SLIGHT
+        && part(affected.exchanges, affected.of_exchanges) < SLIGHT
+        && part(affected.connections, connections) < SLIGHT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Cause;
+    use crate::report::{Affected, Culprit, Evidence};
+    use crate::wire::Endpoint;
+
+    fn found(cause: Cause, role: Role, share: f64) -> Finding {
+        let culprit = Culprit { role, endpoint: Endpoint::default() };
+        let affected = Affected { exchanges: 30, of_exchanges: 100, connections: 30 };
+        Finding { share, affected, ..Finding::of_cause(cause, culprit) }
+    }
+
+    fn report(path: &str, findings: Vec<Finding>) -> Report {
+        let input = InputSummary { path: path.to_owned(), ..InputSummary::default() };
+        let mut report = Report { inputs: vec![input], findings, ..Report::default() };
+        report.totals.connections = 100;
+        report.totals.wall_ns = 7_000;
+        report
+    }
+
+    fn causes(report: &Report) -> Vec<(Cause, Option<u64>)> {
+        let of = |it: &Finding| (it.cause, it.load.map(|load| load.connections));
+        report.findings.iter().map(of).collect()
+    }
+
+    #[test]
+    fn faults_that_a_request_alone_does_not_meet_are_added_with_their_load() {
+        let lone = found(Cause::NagleDelayedAck, Role::Server, 0.5);
+        let mut all = report("alone", vec![lone.clone()]);
+        let mut overflow = found(Cause::AcceptQueueOverflow, Role::Server, 0.9);
+        overflow.lost_ns = 9_000;
+        let frame = FrameId::new(0, 17);
+        let link = Evidence {
+            frame,
+            part: "syn",
+            from: crate::app::Side::Client,
+            payload_bytes: 0,
+            after_ns: 0,
+        };
+        overflow.evidence = vec![link];
+        add_load(&mut all, 100, report("load", vec![lone, overflow]));
+        let expected = [(Cause::NagleDelayedAck, None), (Cause::AcceptQueueOverflow, Some(100))];
+        assert_eq!(causes(&all), expected, "what is met alone comes first");
+        let evidence = all.findings[1].evidence[0].frame;
+        assert_eq!(all.inputs[usize::from(evidence.file())].path, "load, 100 connections");
+        assert_eq!(evidence.number(), 17);
+        assert_eq!(all.findings[1].load.map(|it| it.wall_ns), Some(7_000));
+    }
+
+    #[test]
+    fn a_saturated_server_is_no_slow_one() {
+        let think = found(Cause::ServerThink, Role::Server, 0.95);
+        let own = found(Cause::ZeroWindow, Role::Client, 0.4);
+        let mut rare = found(Cause::RetransmissionTimeout, Role::Network, 0.001);
+        rare.affected = Affected { exchanges: 1, of_exchanges: 20_000, connections: 0 };
+        let mut all = report("alone", Vec::new());
+        add_load(&mut all, 100, report("load", vec![think, own, rare]));
+        assert_eq!(causes(&all), []);
+        assert_eq!(all.inputs.len(), 1);
+    }
+}
