@@ -2,6 +2,8 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TCPWHY := $(TARGET)/release/tcpwhy
+# Built quickly, for a first look.
+TCPWHY_DEV := $(TARGET)/debug/tcpwhy
 CAPTURE ?= testdata/captures/nginx_nodelay_off.pcap
 FUZZ_SECONDS ?= 20
 PREFIX ?= /usr/local
@@ -16,10 +18,12 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 # Faults found are what is wanted here (status 1); 2 and above mean that the work was not done.
-run: build ## build, and diagnose a capture of nginx with tcp_nodelay off (CAPTURE=FILE: yours)
-	@$(TCPWHY) $(CAPTURE) || test $$? -eq 1
+run: ## build quickly, and diagnose a capture of nginx with tcp_nodelay off (CAPTURE=FILE: yours)
+	@scripts/setup.sh build
+	cargo build --locked -p tcpwhy
+	@$(TCPWHY_DEV) $(CAPTURE) || test $$? -eq 1
 
-build: ## build the release binary; installs what is missing for it
+build: ## build the release binary, optimised; installs what is missing for it
 	@scripts/setup.sh build
 	cargo build --release --locked -p tcpwhy
 
