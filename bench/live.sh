@@ -98,23 +98,27 @@ median() { sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2
 load >/dev/null
 echo "-- nginx with one worker, wrk with 64 connections, $rounds pairs of $seconds s each"
 printf '%-26s %12s %12s %8s %10s\n' 'observed by' 'alone, req/s' 'observed' 'costs' 'lost'
-for kind in 'watch, default budget' 'watch, no budget' 'watch, packet socket' \
-    'tcpdump -s 128 -w FILE' 'strace -f -p PID'; do
-    : >"$work/alone" >"$work/observed" >"$work/ratios" >"$work/lost"
-    for _ in $(seq "$rounds"); do
+kinds=('watch, default budget' 'watch, no budget' 'watch, packet socket' 'tcpdump -s 128 -w FILE'
+    'strace -f -p PID')
+# A round has a pair of each kind, so that a machine that becomes slower does so for all of them.
+for _ in $(seq "$rounds"); do
+    for i in "${!kinds[@]}"; do
         alone=$(load)
-        start "$kind"
+        start "${kinds[i]}"
         observed=$(load)
         kill -TERM "$observer" 2>/dev/null || true
         # tcpwhy's status says whether there are faults.
         wait "$observer" || true
-        echo "$alone" >>"$work/alone"
-        echo "$observed" >>"$work/observed"
-        awk -v with="$observed" -v without="$alone" 'BEGIN { print with / without }' >>"$work/ratios"
-        lost "$kind" >>"$work/lost"
+        echo "$alone" >>"$work/alone.$i"
+        echo "$observed" >>"$work/observed.$i"
+        awk -v with="$observed" -v without="$alone" 'BEGIN { print with / without }' >>"$work/ratios.$i"
+        lost "${kinds[i]}" >>"$work/lost.$i"
     done
-    awk -v kind="$kind" -v alone="$(median <"$work/alone")" -v with="$(median <"$work/observed")" \
-        -v ratio="$(median <"$work/ratios")" -v lost="$(median <"$work/lost")" 'BEGIN {
+done
+for i in "${!kinds[@]}"; do
+    awk -v kind="${kinds[i]}" -v alone="$(median <"$work/alone.$i")" \
+        -v with="$(median <"$work/observed.$i")" -v ratio="$(median <"$work/ratios.$i")" \
+        -v lost="$(median <"$work/lost.$i")" 'BEGIN {
         printf "%-26s %12.0f %12.0f %7.1f%% %10s\n", kind, alone, with, 100 * (1 - ratio), lost }'
 done
 
