@@ -30,6 +30,12 @@ struct __sk_buff {
     u32 priority;
     u32 ingress_ifindex;
     u32 ifindex;
+    u32 tc_index;
+    u32 cb[5];
+    u32 hash;
+    u32 tc_classid;
+    u32 data;
+    u32 data_end;
 };
 
 static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len) = (void *)26;
@@ -54,6 +60,18 @@ struct packet {
     u32 is_v6;
     u32 is_error; // of ICMP
 };
+
+// Loads words of the packet; nonzero where it has fewer. Headers lie in the first piece of a packet's
+// memory mostly, which is read without a call.
+INLINE int load(struct __sk_buff *skb, u32 offset, u32 *to, u32 words) {
+    u32 *from = (void *)(long)skb->data + offset;
+    if ((void *)(from + words) > (void *)(long)skb->data_end)
+        return bpf_skb_load_bytes(skb, offset, to, words * sizeof(u32));
+#pragma unroll
+    for (u32 word = 0; word < words; word++)
+        to[word] = from[word];
+    return 0;
+}
 
 INLINE int end_matches(struct packet *packet, struct term *term, u32 at) {
     if (term->kind == OF_PORTS) {
@@ -112,7 +130,7 @@ INLINE int is_lookup(struct packet *packet) {
 // Bytes of an IPv4 packet to keep, 0 for none.
 INLINE u32 keep_v4(struct __sk_buff *skb, u32 at, struct packet *packet, struct settings *settings) {
     u32 head[5], type = 0;
-    if (bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+    if (load(skb, at, head, 5))
         return 0;
     u32 protocol = BE32(head[2]) >> 16 & 0xff, fragment = BE32(head[1]) & 0x3fff;
     u32 behind = at + ((head[0] & 0xf) << 2);
@@ -131,7 +149,7 @@ INLINE u32 keep_v4(struct __sk_buff *skb, u32 at, struct packet *packet, struct 
     }
     if (protocol != TCP && protocol != UDP)
         return 0;
-    if (bpf_skb_load_bytes(skb, behind, &packet->ports, 4))
+    if (load(skb, behind, &packet->ports, 1))
         return 0;
     packet->has_ports = 1;
     if (protocol == UDP)
@@ -141,11 +159,13 @@ INLINE u32 keep_v4(struct __sk_buff *skb, u32 at, struct packet *packet, struct 
 
 // The same of IPv6.
 INLINE u32 keep_v6(struct __sk_buff *skb, u32 at, struct packet *packet, struct settings *settings) {
-    u8 next = 0, type = 0;
+    u32 lengths = 0;
+    u8 type = 0;
     packet->is_v6 = 1;
-    if (bpf_skb_load_bytes(skb, at + 6, &next, 1) ||
-        bpf_skb_load_bytes(skb, at + 8, packet->addresses, 32))
+    if (load(skb, at + 4, &lengths, 1) ||
+        load(skb, at + 8, packet->addresses[0], 8))
         return 0;
+    u8 next = BE32(lengths) >> 8;
     // Hop-by-hop and destination options, routing, fragment.
     if (next == 0 || next == 60 || next == 43 || next == 44)
         return WHOLE;
@@ -157,7 +177,7 @@ INLINE u32 keep_v6(struct __sk_buff *skb, u32 at, struct packet *packet, struct 
     }
     if (next != TCP && next != UDP)
         return 0;
-    if (bpf_skb_load_bytes(skb, at + 40, &packet->ports, 4))
+    if (load(skb, at + 40, &packet->ports, 1))
         return 0;
     packet->has_ports = 1;
     if (next == UDP)
