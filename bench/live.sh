@@ -1,9 +1,7 @@
 #!/bin/bash
-# What watching costs a saturated nginx: request rates with and without, in pairs that alternate, beside
-# tcpdump and strace; and the memory of a watch that runs long.
+# What watching costs a saturated nginx: request rates with and without, in turns, beside tcpdump and strace; and the memory of a watch that runs long.
 #
-# Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how many pairs of each kind are
-# run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none, else 2 or more).
+# Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how often each kind is run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none, else 2 or more).
 set -euo pipefail
 : "${TCPWHY:?the tcpwhy to measure}"
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} soak_minutes=${SOAK_MINUTES:-0}
@@ -96,23 +94,29 @@ lost() {
 median() { sort -g | awk '{ all[NR] = $1 } END { print NR ? all[int((NR + 1) / 2)] : "-" }'; }
 
 load >/dev/null
-echo "-- nginx with one worker, wrk with 64 connections, $rounds pairs of $seconds s each"
+echo "-- nginx with one worker, wrk with 64 connections, $rounds runs of each kind, $seconds s each"
 printf '%-26s %12s %12s %8s %10s\n' 'observed by' 'alone, req/s' 'observed' 'costs' 'lost'
 kinds=('watch, default budget' 'watch, no budget' 'watch, packet socket' 'tcpdump -s 128 -w FILE'
     'strace -f -p PID')
-# A round has a pair of each kind, so that a machine that becomes slower does so for all of them.
+# Each run under an observer stands between two without one, whose mean is what it is compared with: the speed
+# of a machine that others use drifts. The first load of an observer is not counted: a watch needs about two
+# seconds to find how many connections its budget pays for.
 for _ in $(seq "$rounds"); do
+    before=$(load)
     for i in "${!kinds[@]}"; do
-        alone=$(load)
         start "${kinds[i]}"
+        load >/dev/null
         observed=$(load)
         kill -TERM "$observer" 2>/dev/null || true
         # tcpwhy's status says whether there are faults.
         wait "$observer" || true
-        echo "$alone" >>"$work/alone.$i"
+        after=$(load)
+        awk -v before="$before" -v after="$after" 'BEGIN { print (before + after) / 2 }' >>"$work/alone.$i"
         echo "$observed" >>"$work/observed.$i"
-        awk -v with="$observed" -v without="$alone" 'BEGIN { print with / without }' >>"$work/ratios.$i"
+        awk -v with="$observed" -v before="$before" -v after="$after" \
+            'BEGIN { print 2 * with / (before + after) }' >>"$work/ratios.$i"
         lost "${kinds[i]}" >>"$work/lost.$i"
+        before=$after
     done
 done
 for i in "${!kinds[@]}"; do

@@ -68,6 +68,8 @@ pub struct Watcher<'a> {
     capture: Capture,
     sliding: Sliding,
     tap: Tap,
+    /// Packets that were captured.
+    kept: u64,
     meter: Meter,
     /// CPU time of reports, which capturing fewer connections does not save: as much of it as the budget
     /// has for that.
@@ -138,6 +140,7 @@ impl<'a> Watcher<'a> {
             capture,
             sliding: Sliding::new(options, intervals),
             tap,
+            kept: 0,
             meter: Meter::new(asked.budget.0, interval, Duration::ZERO, process::thread_cpu_time()),
             reports_cpu: Duration::ZERO,
             seen: Share::LEAST,
@@ -216,6 +219,7 @@ impl<'a> Watcher<'a> {
             return;
         }
         self.sliding.take(&self.block);
+        self.kept += self.block.entries.len() as u64;
         self.frames.add(self.block.entries.len() as f64, self.share);
         let said = self.files.as_mut().and_then(|files| files.take(&self.block));
         said.into_iter().for_each(|text| self.note(text));
@@ -226,7 +230,8 @@ impl<'a> Watcher<'a> {
         let (now, captured) = (self.began.elapsed(), self.capture.share());
         let tap_share = self.tap.share();
         self.meter.allow(self.asked.budget.0.map(|budget| capture_share(budget, tap_share)));
-        let wanted = self.meter.look(now, process::thread_cpu_time() - self.reports_cpu, captured);
+        let own = process::thread_cpu_time() - self.reports_cpu;
+        let wanted = self.meter.look(now, own + self.tap.copying(self.kept), captured);
         if let Some(wanted) = wanted {
             let open = self.sliding.open_connections() as f64 / self.share.value();
             let least = least_share(open, self.seen);
