@@ -1,7 +1,9 @@
 #!/bin/bash
-# What watching costs a saturated nginx: request rates with and without, in turns, beside tcpdump and strace; and the memory of a watch that runs long.
+# What watching costs a saturated nginx: request rates with and without, in turns, beside tcpdump and
+# strace; and the memory of a watch that runs long.
 #
-# Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how often each kind is run, SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none, else 2 or more).
+# Usage: live.sh     As root. TCPWHY names the built program; ROUNDS is how often each kind is run,
+# SECONDS_EACH how long each run takes; SOAK_MINUTES, how long the soak takes (0: none, else 2 or more).
 set -euo pipefail
 : "${TCPWHY:?the tcpwhy to measure}"
 rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-4} soak_minutes=${SOAK_MINUTES:-0}
