@@ -40,6 +40,8 @@ pub struct Answer {
     pub note: Option<String>,
     /// Whether the input was read to its end.
     pub complete: bool,
+    /// What the core was asked, with what was found out before: a second look is asked the same.
+    pub options: Options,
 }
 
 /// Reads `sources` to their end, or until `interrupted`, and analyses what was read; `again` opens
@@ -84,7 +86,7 @@ pub fn analyse(
     } else {
         (None, None)
     };
-    Ok(Answer { report, ladder, note, complete })
+    Ok(Answer { report, ladder, note, complete, options })
 }
 
 /// Where the captures were taken: told by their packets, unless the user says that it is one
@@ -140,6 +142,31 @@ fn find<'a>(
         listed.join(", ")
     );
     Ok((connection, Some(note)))
+}
+
+/// Draws the connections that cost most, at most `connections_max` of them, each in full.
+///
+/// # Errors
+/// [`Error::Capture`] where the capture cannot be read again.
+pub fn draw_costly(
+    open: &dyn Fn() -> Result<Vec<Source>, Error>,
+    options: &Options,
+    report: &Report,
+    connections_max: usize,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Ladder>, Error> {
+    // The report has them in this order.
+    let costly = report.connections.iter().filter(|it| it.lost_ns > 0).take(connections_max);
+    let mut drills: Vec<Drill> = costly.map(|it| Drill::new(options, it)).collect();
+    let (mut capture, mut block) = (CaptureSet::new(open()?)?, Block::default());
+    while !interrupted.load(Ordering::Relaxed) && capture.next_block(&mut block)? {
+        let mut wants_more = false;
+        drills.iter_mut().for_each(|drill| wants_more |= drill.take(&block));
+        if !wants_more {
+            break;
+        }
+    }
+    Ok(drills.into_iter().map(|drill| drill.finish(None, true)).collect::<Result<_, _>>()?)
 }
 
 /// Draws the exchange that a finding has its evidence from, if that is on a connection of the

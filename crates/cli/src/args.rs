@@ -70,6 +70,9 @@ pub enum Command {
     /// Says whether a change helped: latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),
+    /// Copies a capture with what was found as comments at its frames, for Wireshark
+    #[command(after_help = crate::annotate::EXAMPLES, arg_required_else_help = true)]
+    Annotate(Box<crate::annotate::Annotate>),
     /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::sockets::EXAMPLES)]

@@ -24,6 +24,12 @@ pub enum Error {
     Permission { path: String },
     #[error("{path}: cannot be opened")]
     Open { path: String, source: io::Error },
+    #[error("{path}: is the capture itself; write to another file")]
+    Overwrites { path: String },
+    #[error("{path}: cannot be written; name a file in a directory that you may write to")]
+    Output { path: String, source: io::Error },
+    #[error("interrupted; nothing was written")]
+    NotWritten,
     #[error("standard input is a terminal; pipe a capture into it: tcpdump -w - | tcpwhy -")]
     Terminal,
     #[error("standard input can be read only once; name `-` once")]
@@ -171,8 +177,9 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "explain",
+    "annotate",
     "doctor",
     "lab",
     "compare",

@@ -1,6 +1,7 @@
 //! The `tcpwhy` command: arguments, files, exit codes, progress; no analysis.
 
 mod analysis;
+mod annotate;
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -35,6 +36,7 @@ mod treat;
 #[cfg(target_os = "linux")]
 mod watch;
 mod workers;
+mod written;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Some(Command::Load(arguments)) => load::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
+        Some(Command::Annotate(arguments)) => annotate::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),

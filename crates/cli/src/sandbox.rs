@@ -16,6 +16,13 @@ pub fn confine(captures: &[impl AsRef<Path>]) {
     let _ = linux::limit_calls(&linux::Rest::default());
 }
 
+/// The same, and to giving a file in `folder`, which is open, its name in the end, or to removing it.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn confine_but_renaming(captures: &[impl AsRef<Path>], folder: &Path) {
+    let _ = linux::limit_files(captures, Some((folder, linux::renaming())));
+    let _ = linux::limit_calls(&linux::Rest { renames: true, ..linux::Rest::default() });
+}
+
 /// What a watch goes on to need once its capture is open.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
@@ -33,9 +40,11 @@ pub struct Watching<'a> {
 pub fn confine_watch(needs: &Watching<'_>) {
     if !needs.looks_into_process {
         // Whether what is watched is still there.
-        let _ = linux::limit_files(&["/proc", "/run/netns"], needs.folder);
+        let folder = needs.folder.map(|folder| (folder, linux::everything()));
+        let _ = linux::limit_files(&["/proc", "/run/netns"], folder);
     }
-    let _ = linux::limit_calls(&linux::Rest { watches: true, writes: needs.folder.is_some() });
+    let writes = needs.folder.is_some();
+    let _ = linux::limit_calls(&linux::Rest { watches: true, writes, ..linux::Rest::default() });
 }
 
 /// Nothing is known here that could confine this process.
@@ -46,10 +55,14 @@ pub fn confine_watch(_: &Watching<'_>) {}
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub fn confine(_: &[impl AsRef<Path>]) {}
 
+/// Nothing is known here that could confine this process.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub fn confine_but_renaming(_: &[impl AsRef<Path>], _: &Path) {}
+
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux {
     use landlock::{
-        ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr,
         RulesetCreatedAttr, RulesetError, Scope,
     };
     use seccompiler::{
@@ -69,11 +82,23 @@ mod linux {
         pub watches: bool,
         /// Making and removing files.
         pub writes: bool,
+        /// Renaming and removing files.
+        pub renames: bool,
+    }
+
+    /// What may be done with a folder's files: anything.
+    pub fn everything() -> BitFlags<AccessFs> {
+        AccessFs::from_all(LANDLOCK)
+    }
+
+    /// What it takes to rename and to remove them.
+    pub fn renaming() -> BitFlags<AccessFs> {
+        AccessFs::MakeReg | AccessFs::RemoveFile
     }
 
     pub fn limit_files(
         readable: &[impl AsRef<Path>],
-        writable: Option<&Path>,
+        writable: Option<(&Path, BitFlags<AccessFs>)>,
     ) -> Result<(), RulesetError> {
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -85,9 +110,9 @@ mod linux {
         for file in readable.iter().filter_map(|path| PathFd::new(path).ok()) {
             let _ = rules.as_mut().add_rule(PathBeneath::new(file, reading));
         }
-        if let Some(folder) = writable.and_then(|path| PathFd::new(path).ok()) {
-            let all = AccessFs::from_all(LANDLOCK);
-            let _ = rules.as_mut().add_rule(PathBeneath::new(folder, all));
+        let folder = writable.and_then(|(path, allowed)| Some((PathFd::new(path).ok()?, allowed)));
+        if let Some((folder, allowed)) = folder {
+            let _ = rules.as_mut().add_rule(PathBeneath::new(folder, allowed));
         }
         rules.restrict_self()?;
         Ok(())
@@ -163,6 +188,17 @@ mod linux {
         libc::SYS_unlink,
     ];
 
+    /// What a file's name takes.
+    const RENAMING: &[i64] = &[
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_rename,
+        libc::SYS_renameat,
+        libc::SYS_renameat2,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_unlink,
+        libc::SYS_unlinkat,
+    ];
+
     /// The bits that count where an argument is an `int`.
     const INT: u64 = u32::MAX as u64;
 
@@ -212,6 +248,9 @@ mod linux {
         }
         if rest.writes {
             rules.extend(WRITING.iter().map(|&call| (call, Vec::new())));
+        }
+        if rest.renames {
+            rules.extend(RENAMING.iter().map(|&call| (call, Vec::new())));
         }
         let asked = asked.into_iter().map(|request| bits(1, INT, request));
         rules.insert(libc::SYS_ioctl, asked.collect::<Result<_, _>>()?);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tcpwhy_core::capture::{Block, InputSummary, LinkType};
+use tcpwhy_core::capture::{Block, Encoder, InputSummary, LinkType};
 use tcpwhy_core::filter::{Ends, Filter, Values};
 use tcpwhy_core::pipeline::{Options, Sliding};
 use tcpwhy_core::report::Report;
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
-use tcpwhy_live::pcapng::Encoder;
+
 use tcpwhy_live::sys::process;
 use tcpwhy_live::{LiveError, privileges};
 
@@ -178,7 +178,7 @@ impl Watch {
     fn take(&mut self) {
         self.sliding.take(&self.block);
         if let Some(kept) = self.kept.as_mut().filter(|it| it.bytes.len() < KEPT_BYTES_MAX) {
-            self.block.frames().for_each(|frame| kept.frame(&frame, None));
+            self.block.frames().for_each(|frame| kept.frame(&frame, &[]));
         }
     }
 

@@ -21,7 +21,6 @@ pub mod hooks;
 pub mod host;
 pub mod netns;
 pub mod options;
-pub mod pcapng;
 pub mod privileges;
 pub mod process;
 pub mod sockets;

@@ -5,11 +5,10 @@ use super::lines::Saved;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
-use tcpwhy_core::capture::{Frame, LinkType};
+use tcpwhy_core::capture::{Encoder, Frame, LinkType};
 use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::report::{Finding, Phrases, Report};
 use tcpwhy_core::wire::{Endpoint, FlowHasher, FlowKey, Packet, Segment, decode};
-use tcpwhy_live::pcapng::Encoder;
 
 /// What is kept before the evidence and after it, ns.
 const AROUND_NS: u64 = 1_000_000_000;
@@ -96,7 +95,7 @@ fn cut_out(
             if place.is_some() || chosen.has(&frame) {
                 let part = place.and_then(|place| comments.get(place));
                 let comment = part.map(|part| format!("tcpwhy: frame {number}: {part}"));
-                encoder.frame(&frame, comment.as_deref());
+                encoder.frame(&frame, comment.as_slice());
             }
         }
         true

@@ -10,9 +10,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tcpwhy_core::capture::{Block, LinkType};
+use tcpwhy_core::capture::{self, Block, Encoder, LinkType};
 use tcpwhy_core::filter::utc;
-use tcpwhy_live::pcapng::{self, Encoder};
+
 use tcpwhy_live::sys::process;
 
 /// What names of the ring's files begin with.
@@ -135,7 +135,7 @@ impl Files {
             kept.places.push((first, kept.bytes));
         }
         self.encoder.bytes.clear();
-        block.frames().for_each(|frame| self.encoder.frame(&frame, None));
+        block.frames().for_each(|frame| self.encoder.frame(&frame, &[]));
         if let Err(error) = file.write_all(&self.encoder.bytes) {
             // Whole blocks remain.
             let _ = file.set_len(kept.bytes);
@@ -213,7 +213,7 @@ fn is_of_ring(path: &Path) -> bool {
 
 /// Frames of a piece that [`Files::read_again`] shows.
 pub fn frames(bytes: &[u8], number: u64) -> impl Iterator<Item = tcpwhy_core::capture::Frame<'_>> {
-    pcapng::frames(bytes, LinkType::LINUX_SLL2, number)
+    capture::frames(bytes, LinkType::LINUX_SLL2, number)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@
 //! no copy and no allocation per frame. A file that cannot be read to its end keeps what was
 //! read and says so in its [`InputSummary`]; it never costs another file anything.
 
+mod commented;
+mod encoder;
 mod foreign;
 mod frame;
 mod input;
@@ -29,6 +31,8 @@ mod snoop;
 mod source;
 mod summary;
 
+pub use commented::{Commented, copy_with_comments};
+pub use encoder::{Encoder, frames};
 pub use frame::{Block, Frame, FrameEntry, FrameId, LinkType};
 pub use problem::{CaptureError, Problem};
 pub use resolution::LATEST_NS;

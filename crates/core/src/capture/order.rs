@@ -53,4 +53,20 @@ impl ByteOrder {
         let (high, low) = (self.u32(bytes, at)?, self.u32(bytes, at + 4)?);
         Some(u64::from(high) << 32 | u64::from(low))
     }
+
+    /// A 16-bit integer as it is stored.
+    pub(super) fn half_bytes(self, value: u16) -> [u8; 2] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+
+    /// A 32-bit integer as it is stored.
+    pub(super) fn word_bytes(self, value: u32) -> [u8; 4] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
 }

@@ -6,42 +6,42 @@ use super::resolution::{LATEST_NS, Resolution};
 use super::summary::Tally;
 use super::{FRAME_BYTES_MAX, FrameEntry, LinkType, Problem};
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-const PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
+pub(super) const PACKET: u32 = 2;
+pub(super) const SIMPLE_PACKET: u32 = 3;
 const INTERFACE_STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 const SYSTEMD_JOURNAL: u32 = 9;
 const CUSTOM: u32 = 0xbad;
 const CUSTOM_NOT_COPIED: u32 = 0x4000_0bad;
 const SYSDIG_EVENTS: [u32; 3] = [0x204, 0x216, 0x221];
 
-const OPTION_END: u16 = 0;
+pub(super) const OPTION_END: u16 = 0;
 const OPTION_TSRESOL: u16 = 9;
 const OPTION_TSOFFSET: u16 = 14;
 const OPTION_IFDROP: u16 = 5;
 
 /// Type and length, before the body.
-const HEAD_BYTES: usize = 8;
+pub(super) const HEAD_BYTES: usize = 8;
 /// The length again, after the body.
-const TAIL_BYTES: usize = 4;
+pub(super) const TAIL_BYTES: usize = 4;
 /// Where the frame begins in the body of an Enhanced Packet Block.
-const ENHANCED_DATA_AT: usize = 20;
+pub(super) const ENHANCED_DATA_AT: usize = 20;
 /// Such a block without frame and options.
 const ENHANCED_PACKET_BYTES: usize = HEAD_BYTES + ENHANCED_DATA_AT + TAIL_BYTES;
 /// A section header up to its byte-order magic, without which its length cannot be read.
-const SECTION_HEAD_BYTES: usize = 12;
+pub(super) const SECTION_HEAD_BYTES: usize = 12;
 
 /// The longest block that is looked into, bytes; others are passed over as they stream by.
-const BLOCK_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+pub(super) const BLOCK_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
 /// As many interfaces as the old Packet Block can number; a file that describes more is hostile.
 const INTERFACES_MAX: usize = 1 << 16;
 
 /// What is known of the section being read.
 #[derive(Debug)]
 pub(super) struct Pcapng {
-    order: ByteOrder,
+    pub(super) order: ByteOrder,
     interfaces: Vec<Interface>,
 }
 
@@ -205,7 +205,7 @@ impl Pcapng {
     /// Type and length of the block at the start of `rest`. A section header first sets the
     /// byte order by which all else is read.
     #[inline]
-    fn block_head(&mut self, rest: &[u8], offset: u64) -> Result<(u32, u32), Halt> {
+    pub(super) fn block_head(&mut self, rest: &[u8], offset: u64) -> Result<(u32, u32), Halt> {
         let Some(kind) = self.order.u32(rest, 0) else {
             return Err(Halt::Needs(HEAD_BYTES));
         };
@@ -386,7 +386,7 @@ fn number_and_time(resolution: Resolution, time: Option<u64>, tally: &mut Tally)
 
 /// Whether a kind of block holds a packet.
 #[inline]
-fn is_packet(kind: u32) -> bool {
+pub(super) fn is_packet(kind: u32) -> bool {
     matches!(kind, PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
 }
 
@@ -397,7 +397,7 @@ fn is_read(kind: u32) -> bool {
 }
 
 /// Whether Wireshark gives such a block a frame number though it is no packet.
-fn is_numbered(kind: u32) -> bool {
+pub(super) fn is_numbered(kind: u32) -> bool {
     matches!(kind, SYSTEMD_JOURNAL | CUSTOM | CUSTOM_NOT_COPIED) || SYSDIG_EVENTS.contains(&kind)
 }
 

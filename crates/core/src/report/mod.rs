@@ -3,11 +3,12 @@
 //! ```text
 //! Report ─► phrases ─► text   (terminal)
 //!           words      json   (schema version 1)
-//! Ladder ────────────► text
+//! Ladder ────────────► text, comments at frames
 //! Comparison ────────► text, JSON (its own schema)
 //! ```
 
 mod commands;
+pub mod comments;
 pub mod comparison;
 pub mod json;
 mod ladder;

@@ -1,7 +1,7 @@
-//! Captures as pcapng (draft-ietf-opsawg-pcapng): one section, one interface, frames with
+//! Writes captures as pcapng (draft-ietf-opsawg-pcapng): one section, one interface, frames with
 //! nanoseconds, in the byte order of this machine.
 
-use tcpwhy_core::capture::{Frame, FrameId, LinkType};
+use super::{Frame, FrameId, LinkType};
 
 /// Block types (§11.1).
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -10,9 +10,11 @@ const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Options: end, comment, name of the interface, resolution of times.
 const END: u16 = 0;
-const COMMENT: u16 = 1;
+pub(super) const COMMENT: u16 = 1;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
+/// The longest value that is written: its length has 16 bits.
+pub(super) const OPTION_BYTES_MAX: usize = 4096;
 /// Times are in units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 /// Type and length before a block's body, the length again behind it.
@@ -28,7 +30,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Begins a file of frames of `link` from `interface`; `comment` is on the section.
+    /// Begins a file of frames of `link` from `interface`, or from one without a name; `comment` is on the section.
     pub fn header(&mut self, link: LinkType, interface: &str, comment: &str) {
         let start = self.begin(SECTION);
         self.word(BYTE_ORDER);
@@ -41,14 +43,16 @@ impl Encoder {
         let start = self.begin(INTERFACE);
         self.bytes.extend(link.0.to_ne_bytes());
         self.bytes.extend([0; 6]);
-        self.option(IF_NAME, interface.as_bytes());
+        if !interface.is_empty() {
+            self.option(IF_NAME, interface.as_bytes());
+        }
         self.option(IF_TSRESOL, &[NANOSECONDS]);
         self.option(END, &[]);
         self.end(start);
     }
 
-    /// Adds a frame, with a comment if there is something to say.
-    pub fn frame(&mut self, frame: &Frame<'_>, comment: Option<&str>) {
+    /// Adds a frame, with comments if there is something to say.
+    pub fn frame(&mut self, frame: &Frame<'_>, comments: &[String]) {
         let start = self.begin(ENHANCED_PACKET);
         self.word(0);
         self.word((frame.time_ns >> 32) as u32);
@@ -57,8 +61,8 @@ impl Encoder {
         self.word(frame.original_len);
         self.bytes.extend_from_slice(frame.bytes);
         self.pad();
-        if let Some(comment) = comment {
-            self.option(COMMENT, comment.as_bytes());
+        comments.iter().for_each(|it| self.option(COMMENT, it.as_bytes()));
+        if !comments.is_empty() {
             self.option(END, &[]);
         }
         self.end(start);
@@ -87,8 +91,7 @@ impl Encoder {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // A length has 16 bits.
-        let value = &value[..value.len().min(4096)];
+        let value = &value[..value.len().min(OPTION_BYTES_MAX)];
         self.bytes.extend(code.to_ne_bytes());
         self.bytes.extend((value.len() as u16).to_ne_bytes());
         self.bytes.extend_from_slice(value);

@@ -1,0 +1,65 @@
+//! A file that a command writes: it appears whole, under its name, or not at all.
+
+use crate::error::Error;
+use crate::sandbox;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// A file under way, beside the one that it will replace.
+pub struct Written {
+    file: BufWriter<NamedTempFile>,
+    path: PathBuf,
+}
+
+impl Written {
+    /// Begins the file that will be `path`, made of `input`, and confines this process to reading that and to
+    /// finishing the file.
+    ///
+    /// # Errors
+    /// [`Error::Overwrites`] where it is `input` itself, [`Error::Output`] where no file can be made there.
+    pub fn begin(path: &Path, input: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let is_same = |one: io::Result<PathBuf>, other: io::Result<PathBuf>| {
+            one.ok().zip(other.ok()).is_some_and(|(one, other)| one == other)
+        };
+        if is_same(path.canonicalize(), input.canonicalize()) {
+            return Err(Error::Overwrites { path: name });
+        }
+        let folder =
+            path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = Builder::new();
+        builder.prefix(".tcpwhy-").suffix(".part");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // As any new file: the system takes away what the user's mask does.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let file = builder.tempfile_in(folder);
+        let file = file.map_err(|source| Error::Output { path: name, source })?;
+        sandbox::confine_but_renaming(&[input], folder);
+        Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// [`Error::Output`].
+    pub fn finish(self) -> Result<(), Error> {
+        let name = self.path.display().to_string();
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
+        let named = file.and_then(|it| it.persist(&self.path).map_err(|error| error.error));
+        named.map(|_| ()).map_err(|source| Error::Output { path: name, source })
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,239 @@
+//! Copies a capture and puts comments at its frames, as Wireshark shows and keeps them.
+//!
+//! A pcapng file is copied block by block: everything in it stays as it is, byte for byte, but for the options
+//! that are added. A file of another format, which has no room for comments, becomes pcapng.
+
+use super::encoder::{COMMENT, OPTION_BYTES_MAX};
+use super::input::Input;
+use super::order::ByteOrder;
+use super::pcapng::{
+    self, BLOCK_BYTES_MAX, ENHANCED_DATA_AT, ENHANCED_PACKET, HEAD_BYTES, OPTION_END, PACKET,
+    Pcapng, SECTION_HEADER, TAIL_BYTES,
+};
+use super::reader::{Halt, Reader};
+use super::{Block, Encoder, InputSummary, Problem};
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read, Write};
+
+/// Where the options of a section header begin in its block, and where the section's length stands.
+const SECTION_OPTIONS_AT: usize = 24;
+const SECTION_LENGTH_AT: usize = 16;
+/// Where the body of a packet's block says how much of it was captured.
+const CAPTURED_LENGTH_AT: usize = 12;
+/// Code and length of an option.
+const OPTION_HEAD_BYTES: usize = 4;
+/// Bytes read of a file at a time that is not pcapng.
+const READ_BYTES: usize = 1 << 20;
+
+/// What became of the comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commented {
+    /// Frames that have comments now.
+    pub frames: u64,
+    /// Frames that should have some and are in blocks without options (Simple Packet Blocks), or damaged.
+    pub without_room: u64,
+    /// Why not all of the file could be read; what could not be is copied as it is.
+    pub problem: Option<Problem>,
+}
+
+/// Copies a capture, plain or compressed, to `out`; `open` opens it at its start, as often as it is called.
+/// `comments` are those of frames by their numbers; `about` is a comment on the whole.
+///
+/// # Errors
+/// What the system says where it cannot be read or written. What is wrong with the capture is in the answer.
+pub fn copy_with_comments(
+    open: &dyn Fn() -> io::Result<Box<dyn Read + Send>>,
+    comments: &BTreeMap<u64, Vec<String>>,
+    about: &str,
+    out: &mut dyn Write,
+) -> io::Result<Commented> {
+    let (input, head) = Input::open(open()?)?;
+    if Pcapng::recognises(&head) {
+        let read = Cursor::new(head).chain(Decompressed(input));
+        let mut copy = Copy { read, comments, about, out, number: 0, done: Commented::default() };
+        copy.run()?;
+        return Ok(copy.done);
+    }
+    match Reader::open(open()?, false) {
+        Ok(reader) => encode(reader, comments, about, out),
+        Err(problem) => Ok(Commented { problem: Some(problem), ..Commented::default() }),
+    }
+}
+
+/// Writes the frames of a file that is not pcapng, which are all of one link type.
+fn encode(
+    mut reader: Reader,
+    comments: &BTreeMap<u64, Vec<String>>,
+    about: &str,
+    out: &mut dyn Write,
+) -> io::Result<Commented> {
+    let (mut block, mut encoder, mut done) =
+        (Block::default(), Encoder::default(), Commented::default());
+    let mut has_header = false;
+    while reader.fill(&mut block, READ_BYTES) {
+        for frame in block.frames() {
+            if !std::mem::replace(&mut has_header, true) {
+                encoder.header(frame.link, "", about);
+            }
+            let said = comments.get(&frame.id.number());
+            done.frames += u64::from(said.is_some());
+            encoder.frame(&frame, said.map_or(&[], Vec::as_slice));
+        }
+        out.write_all(&encoder.bytes)?;
+        encoder.bytes.clear();
+    }
+    let mut summary = InputSummary::default();
+    reader.write(&mut summary);
+    done.problem = summary.problems.into_iter().next();
+    Ok(done)
+}
+
+/// Blocks of a pcapng file on their way.
+struct Copy<'c, R> {
+    read: R,
+    comments: &'c BTreeMap<u64, Vec<String>>,
+    about: &'c str,
+    out: &'c mut dyn Write,
+    /// The number of the last frame.
+    number: u64,
+    done: Commented,
+}
+
+impl<R: Read> Copy<'_, R> {
+    fn run(&mut self) -> io::Result<()> {
+        let (mut walk, mut offset) = (Pcapng::new(), 0);
+        let mut block = Vec::new();
+        loop {
+            block.clear();
+            let (kind, length) = match self.head(&mut walk, &mut block, offset)? {
+                Ok(head) => head,
+                Err(problem) => {
+                    self.done.problem = problem;
+                    // What cannot be read is kept, too.
+                    self.out.write_all(&block)?;
+                    io::copy(&mut self.read, self.out)?;
+                    return Ok(());
+                }
+            };
+            offset += u64::from(length);
+            self.number += u64::from(pcapng::is_packet(kind) || pcapng::is_numbered(kind));
+            let said = self.comments.get(&self.number).filter(|_| pcapng::is_packet(kind));
+            let is_changed = said.is_some() || kind == SECTION_HEADER;
+            let rest = u64::from(length) - block.len() as u64;
+            if !is_changed || length as usize > BLOCK_BYTES_MAX {
+                self.done.without_room += u64::from(said.is_some());
+                self.out.write_all(&block)?;
+                if io::copy(&mut (&mut self.read).take(rest), self.out)? < rest {
+                    self.done.problem = Some(Problem::Cut { offset: offset - u64::from(length) });
+                    return Ok(());
+                }
+                continue;
+            }
+            if ((&mut self.read).take(rest).read_to_end(&mut block)? as u64) < rest {
+                self.done.problem = Some(Problem::Cut { offset: offset - u64::from(length) });
+                return self.out.write_all(&block);
+            }
+            self.comment(walk.order, kind, said, &mut block)?;
+        }
+    }
+
+    /// Reads type and length of the next block, with the bytes that say so in `block`. Ends at the end of the
+    /// file, without a problem, or at what cannot be a block.
+    fn head(
+        &mut self,
+        walk: &mut Pcapng,
+        block: &mut Vec<u8>,
+        offset: u64,
+    ) -> io::Result<Result<(u32, u32), Option<Problem>>> {
+        let mut needed = HEAD_BYTES;
+        loop {
+            let missing = (needed - block.len()) as u64;
+            (&mut self.read).take(missing).read_to_end(block)?;
+            if block.len() < needed {
+                return Ok(Err((!block.is_empty()).then_some(Problem::Cut { offset })));
+            }
+            return Ok(match walk.block_head(block, offset) {
+                Ok(head) => Ok(head),
+                Err(Halt::Needs(more)) if more > needed => {
+                    needed = more;
+                    continue;
+                }
+                Err(Halt::Ended(problem)) => Err(Some(problem)),
+                Err(_) => Err(Some(Problem::Cut { offset })),
+            });
+        }
+    }
+
+    /// Writes a whole `block` with what there is to say at it.
+    fn comment(
+        &mut self,
+        order: ByteOrder,
+        kind: u32,
+        said: Option<&Vec<String>>,
+        block: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let options_at = match kind {
+            SECTION_HEADER => Some(SECTION_OPTIONS_AT),
+            ENHANCED_PACKET | PACKET => order
+                .u32(block, HEAD_BYTES + CAPTURED_LENGTH_AT)
+                .map(|bytes| HEAD_BYTES + ENHANCED_DATA_AT + (bytes as usize).next_multiple_of(4)),
+            _ => None,
+        };
+        let about = [self.about.to_owned()];
+        let comments = said.map_or(&about[..], Vec::as_slice);
+        let has_room = options_at.is_some_and(|at| insert(order, block, at, comments));
+        if said.is_some() {
+            self.done.frames += u64::from(has_room);
+            self.done.without_room += u64::from(!has_room);
+        }
+        if kind == SECTION_HEADER
+            && let Some(length) = block.get_mut(SECTION_LENGTH_AT..SECTION_OPTIONS_AT)
+        {
+            // The section becomes longer than it said: -1 is a length that is not told (§4.1).
+            length.fill(u8::MAX);
+        }
+        self.out.write_all(block)
+    }
+}
+
+/// Adds comments behind the options of `block`, which begin at `at`; `false` where these are damaged, or none fit.
+fn insert(order: ByteOrder, block: &mut Vec<u8>, at: usize, comments: &[String]) -> bool {
+    let body_end = block.len() - TAIL_BYTES;
+    let mut end = at;
+    while end < body_end {
+        let (Some(code), Some(length)) = (order.u16(block, end), order.u16(block, end + 2)) else {
+            return false;
+        };
+        if code == OPTION_END {
+            break;
+        }
+        end += OPTION_HEAD_BYTES + usize::from(length).next_multiple_of(4);
+    }
+    if end > body_end {
+        return false;
+    }
+    let mut added = Vec::new();
+    for comment in comments {
+        let bytes = &comment.as_bytes()[..comment.floor_char_boundary(OPTION_BYTES_MAX)];
+        added.extend(order.half_bytes(COMMENT));
+        added.extend(order.half_bytes(bytes.len() as u16));
+        added.extend_from_slice(bytes);
+        added.resize(added.len().next_multiple_of(4), 0);
+    }
+    added.extend([0; OPTION_HEAD_BYTES]);
+    block.splice(end..body_end, added);
+    let length = order.word_bytes(block.len() as u32);
+    block[4..HEAD_BYTES].copy_from_slice(&length);
+    let tail = block.len() - TAIL_BYTES;
+    block[tail..].copy_from_slice(&length);
+    true
+}
+
+/// An input as a reader.
+struct Decompressed(Input);
+
+impl Read for Decompressed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}

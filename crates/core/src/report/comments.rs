@@ -1,0 +1,81 @@
+//! What there is to say at single frames of a capture, for those who look at it in Wireshark.
+
+use super::ladder::{Beyond, Ladder, Step};
+use super::{Finding, Phrases, Report, phrases, units};
+use crate::capture::FrameId;
+use crate::cause::{Cause, words};
+use std::collections::BTreeMap;
+
+/// Frames of one observation that are commented: it may have as many as the capture.
+const OBSERVED_MAX: usize = 8;
+
+/// Comments by the number of their frame: what each frame of the evidence is, how long the silences of `ladders`
+/// lasted that a finding accounts for, and what was observed. For reports of one file.
+pub fn comments(report: &Report, ladders: &[Ladder]) -> BTreeMap<u64, Vec<String>> {
+    let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut say = |frame: FrameId, text: String| {
+        let said = comments.entry(frame.number()).or_default();
+        let text = format!("tcpwhy: {text}");
+        if !said.contains(&text) {
+            said.push(text);
+        }
+    };
+    for ladder in ladders {
+        silences(report, ladder, &mut say);
+    }
+    for finding in &report.findings {
+        let about = about(finding);
+        for (evidence, part) in finding.evidence.iter().zip(Phrases::of(finding).evidence) {
+            say(evidence.frame, format!("{about}: {part}"));
+        }
+    }
+    for observation in &report.observations {
+        let (_, text) = phrases::observation(observation);
+        let frames = observation.frames.iter().take(OBSERVED_MAX);
+        frames.for_each(|&frame| say(frame, text.clone()));
+    }
+    comments
+}
+
+/// What there is to say at the whole capture: its findings.
+pub fn summary(report: &Report) -> String {
+    let findings =
+        report.findings.iter().map(|it| format!("{}: {}.", about(it), Phrases::of(it).headline));
+    let findings = findings.collect::<Vec<_>>().join(" ");
+    format!("tcpwhy: {}", if findings.is_empty() { "no finding." } else { &findings })
+}
+
+/// Which finding is meant.
+fn about(finding: &Finding) -> String {
+    let (role, at) = (finding.culprit.role.id(), phrases::place(&finding.culprit.endpoint));
+    format!("{} ({role} {at})", finding.cause.id())
+}
+
+/// Says at the frame that ends a silence how long it was, and whose.
+fn silences(report: &Report, ladder: &Ladder, say: &mut impl FnMut(FrameId, String)) {
+    let is_found = |cause: &Cause| report.findings.iter().any(|it| it.cause == *cause);
+    let mut previous = None;
+    let mut waiting: Vec<(Option<FrameId>, String)> = Vec::new();
+    for rung in &ladder.steps {
+        match &rung.step {
+            Step::Gap { duration_ns, cause: Some(cause), beyond, .. } if is_found(cause) => {
+                let since = match (previous, beyond.since_ns) {
+                    (Some(frame), None) => format!(" since frame {}", FrameId::number(frame)),
+                    _ => String::new(),
+                };
+                let (length, cause) = (units::duration(*duration_ns), *cause);
+                let text =
+                    format!("waited {length}{since}: {} ({})", cause.id(), words(cause).title);
+                let Beyond { until, .. } = *beyond;
+                waiting.push((until, text));
+            }
+            Step::Segment { frame, .. } => {
+                for (until, text) in waiting.drain(..) {
+                    say(until.unwrap_or(*frame), text);
+                }
+                previous = Some(*frame);
+            }
+            Step::Gap { .. } | Step::Mark(_) => {}
+        }
+    }
+}
