@@ -78,6 +78,7 @@ for what in "$@"; do
         need c++ g++
         need nginx nginx-light
         need tcpdump tcpdump
+        need tshark tshark
         need ip iproute2
         need iptables iptables
         # The kernel hooks; without clang a build leaves them out.

@@ -214,7 +214,11 @@ fn insert(order: ByteOrder, block: &mut Vec<u8>, at: usize, comments: &[String])
     }
     let mut added = Vec::new();
     for comment in comments {
-        let bytes = &comment.as_bytes()[..comment.floor_char_boundary(OPTION_BYTES_MAX)];
+        let mut length = comment.len().min(OPTION_BYTES_MAX);
+        while !comment.is_char_boundary(length) {
+            length -= 1;
+        }
+        let bytes = &comment.as_bytes()[..length];
         added.extend(order.half_bytes(COMMENT));
         added.extend(order.half_bytes(bytes.len() as u16));
         added.extend_from_slice(bytes);

@@ -128,15 +128,16 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tcpwhy_core::capture::{Block, CaptureSet, Source};
+    use crate::capture::{Block, CaptureSet, Source};
 
     const START_NS: u64 = 1_700_000_000_123_456_789;
 
     fn written() -> Vec<u8> {
         let mut encoder = Encoder::default();
         encoder.header(LinkType::LINUX_SLL2, "any", "frames 7–9");
-        for (number, bytes, comment) in
-            [(7, &[1, 2, 3][..], Some("the ACK")), (8, &[], None), (9, &[4; 8], None)]
+        let comments = ["the ACK".to_owned()];
+        for (number, bytes, comments) in
+            [(7, &[1, 2, 3][..], &comments[..]), (8, &[], &[]), (9, &[4; 8], &[])]
         {
             let frame = Frame {
                 id: FrameId::new(0, number),
@@ -145,7 +146,7 @@ mod tests {
                 link: LinkType::LINUX_SLL2,
                 bytes,
             };
-            encoder.frame(&frame, comment);
+            encoder.frame(&frame, comments);
         }
         encoder.bytes
     }
