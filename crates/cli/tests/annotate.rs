@@ -127,7 +127,7 @@ fn nothing_is_left_where_it_fails() {
     assert_eq!(done.status.code(), Some(2));
     let left: Vec<_> =
         fs::read_dir(&folder).expect("a folder").map(|it| it.expect("one").path()).collect();
-    assert_eq!(left, [junk.clone()]);
+    assert_eq!(left, std::slice::from_ref(&junk));
     let nowhere = folder.join("nowhere/out.pcapng");
     let done = tcpwhy(&[
         "annotate",
