@@ -110,6 +110,12 @@ pub enum Command {
         #[arg(value_name = "COMMAND|CAUSE")]
         words: Vec<String>,
     },
+    /// Writes the man pages, one of each command, into a folder
+    Man {
+        /// The folder
+        #[arg(value_hint = clap::ValueHint::DirPath)]
+        folder: PathBuf,
+    },
     /// Prints a completion script for a shell
     Completions {
         /// The shell

@@ -28,6 +28,8 @@ pub enum Error {
     Overwrites { path: String },
     #[error("{path}: cannot be written; name a file in a directory that you may write to")]
     Output { path: String, source: io::Error },
+    #[error("{path}: man pages cannot be written there; name a folder that you may write to")]
+    ManPages { path: String, source: io::Error },
     #[error("interrupted; nothing was written")]
     NotWritten,
     #[error("standard input is a terminal; pipe a capture into it: tcpdump -w - | tcpwhy -")]
@@ -177,7 +179,7 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "explain",
     "annotate",
     "doctor",
@@ -192,6 +194,7 @@ const COMMANDS: [&str; 15] = [
     "load",
     "probe",
     "help",
+    "man",
     "completions",
 ];
 

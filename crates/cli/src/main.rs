@@ -17,6 +17,7 @@ mod host;
 #[cfg(target_os = "linux")]
 mod lab;
 mod load;
+mod man;
 mod nothing_left;
 mod one_of;
 mod output;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
+        Some(Command::Man { folder }) => man::run(&folder),
         Some(Command::Completions { shell }) => completions(shell),
         None => explain::run(&arguments.explain),
     };

@@ -278,6 +278,27 @@ fn every_cause_is_listed() {
 }
 
 #[test]
+fn every_command_has_a_man_page_with_its_examples() {
+    let folder = folder("man");
+    let done = run(&["man", folder.to_str().expect("a name")]);
+    assert!(done.status.success(), "{}", err(&done));
+    let page = |name: &str| fs::read_to_string(folder.join(name)).expect("a page");
+    let first = page("tcpwhy.1");
+    let named =
+        first.lines().filter_map(|line| line.strip_suffix("(1)")).map(|it| it.replace('\\', ""));
+    let mut commands: Vec<String> = named.collect();
+    commands.retain(|name| name.starts_with("tcpwhy-"));
+    assert!(commands.len() > 10, "{commands:?}");
+    for name in commands {
+        let text = page(&format!("{name}.1"));
+        assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{name}: {text}");
+    }
+    assert!(first.contains(".SH EXAMPLES\n.nf\n\\&  tcpwhy slow.pcap "), "{first}");
+    let junk = capture("man-junk");
+    fails_with(&["man", &junk], &["man pages cannot be written there"]);
+}
+
+#[test]
 fn completions_are_made_for_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let output = run(&["completions", shell]);
