@@ -7,12 +7,14 @@ TCPWHY_DEV := $(TARGET)/debug/tcpwhy
 CAPTURE ?= testdata/captures/nginx_nodelay_off.pcap
 FUZZ_SECONDS ?= 20
 PREFIX ?= /usr/local
+# A target of the machine's own kind: with a target named, build scripts are not linked statically, too.
+STATIC = $(shell rustc -vV | sed -n 's/^host: //p')
 
 # rustup's cargo, where there is one, goes before an older one of the system.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz install completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz install deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,15 +56,25 @@ fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	fuzz/run.sh $(FUZZ_SECONDS)
 
 # As root there may be no cargo: what was built before is installed.
-install: ## install the binary and shell completions below PREFIX (build first)
+install: ## install the binary, man pages and shell completions below PREFIX (build first)
 	@test -x $(TCPWHY) || $(MAKE) build
-	install -D -m 755 $(TCPWHY) $(DESTDIR)$(PREFIX)/bin/tcpwhy
+	install -D -s -m 755 $(TCPWHY) $(DESTDIR)$(PREFIX)/bin/tcpwhy
+	$(TCPWHY) man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(TCPWHY) completions bash | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tcpwhy
 	$(TCPWHY) completions zsh | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tcpwhy
 	$(TCPWHY) completions fish | install -D -m 644 /dev/stdin \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tcpwhy.fish
+
+deb: build ## build a Debian package in TARGET
+	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)
+
+# With the C library in it, which the kernel hooks, if they are built, do not need either.
+static: ## build a binary that needs no library of the system, for Linux of any distribution
+	@scripts/setup.sh build
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked -p tcpwhy --target $(STATIC)
+	@ls -l $(TARGET)/$(STATIC)/release/tcpwhy
 
 completions: build ## write completion scripts for bash, zsh and fish
 	@mkdir -p $(TARGET)/completions

@@ -79,6 +79,9 @@ for what in "$@"; do
         need nginx nginx-light
         need tcpdump tcpdump
         need tshark tshark
+        # Packaging.
+        need dpkg-shlibdeps dpkg-dev
+        need strip binutils
         need ip iproute2
         need iptables iptables
         # The kernel hooks; without clang a build leaves them out.
