@@ -276,3 +276,31 @@ fn a_route_gets_other_initial_windows_and_is_as_it_was_after_an_undo() {
     assert!(refused.status.code() == Some(2) && why.contains("nexthop"), "{why}");
     assert_eq!(routes(), before);
 }
+
+#[test]
+fn a_kernel_setting_is_restored_unless_someone_else_has_changed_it() {
+    let Some(place) = Place::new("sysctl") else { return };
+    let path = Path::new("/proc/sys/net/ipv4/tcp_slow_start_after_idle");
+    let read = || place.inside(|| fs::read_to_string(path).expect("a setting").trim().to_owned());
+    let host = fs::read_to_string(path).expect("a setting");
+    assert_eq!(read(), "1");
+    let setting = ["sysctl", "net.ipv4.tcp_slow_start_after_idle=0"];
+    let child = place.treat(&setting);
+    assert_eq!(read(), "0");
+    assert_eq!(fs::read_to_string(path).expect("a setting"), host, "only in that namespace");
+    let again = place.run(&["sysctl", setting[1], "--netns", &place.name, "--no-measure"]);
+    assert_eq!(again.status.code(), Some(2));
+    end(child);
+    assert_eq!(read(), "1");
+
+    let fin = Path::new("/proc/sys/net/ipv4/tcp_fin_timeout");
+    let mut child = place.treat(&["sysctl", "tcp_fin_timeout=30", "--keep"]);
+    assert!(child.wait().expect("it ends").success());
+    place.inside(|| fs::write(fin, "15")).expect("a setting");
+    let undone = place.json(&["undo", "--all"]);
+    assert_eq!(undone["undone"][0]["changed_meanwhile"], 1, "{undone}");
+    let now = place.inside(|| fs::read_to_string(fin)).expect("a setting");
+    assert_eq!(now.trim(), "15");
+    let wrong = place.run(&["sysctl", "net.ipv4.ip_forward=1", "--netns", &place.name]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("tcp_mtu_probing"));
+}
