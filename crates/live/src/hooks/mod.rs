@@ -12,8 +12,8 @@
 //! read), and the Rust side. The build compiles the programs with clang; without clang the binary
 //! has no hooks, [`BUILT`] is false, and every hook is [`Unavailable`] with that reason.
 //!
-//! Nothing is pinned: programs, maps and links are descriptors of this process, and the kernel
-//! removes them when it ends, also when it is killed.
+//! Programs, maps and links are descriptors of this process, and the kernel removes them when it
+//! ends, also when it is killed. Only what an undo needs afterwards is pinned (`pinned`).
 //!
 //! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
 //!
@@ -47,6 +47,7 @@ mod flow;
 pub mod frames;
 mod object;
 mod options;
+pub mod pinned;
 mod program;
 mod retransmit;
 mod sndbuf_wait;

@@ -32,6 +32,15 @@ pub enum TreatError {
         #[source]
         source: io::Error,
     },
+    /// What the kernel hook has changed cannot be read.
+    #[error("{path}: what the kernel hook has changed cannot be read; nothing is undone")]
+    HookMap {
+        /// The kernel's file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
     /// A record cannot be understood.
     #[error(
         "{path}: is no record of a treatment ({why}); what it changed cannot be restored from \

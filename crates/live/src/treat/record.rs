@@ -1,6 +1,7 @@
 //! What the journal holds of a treatment.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +40,10 @@ pub enum What {
         setting: Setting,
         /// Which sockets.
         scope: Scope,
-        /// Cookies of sockets that had the value before the treatment.
-        had_it: Vec<u64>,
+        /// The kernel's file with what the hook has changed and this record does not list yet;
+        /// `None` where no hook could be attached.
+        #[serde(default)]
+        hook_map: Option<PathBuf>,
     },
     /// A kernel setting.
     Sysctl {
