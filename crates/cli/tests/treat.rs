@@ -65,16 +65,8 @@ impl Place {
     /// Starts a treatment, and returns when it has changed what is there.
     fn treat(&self, arguments: &[&str]) -> Child {
         let arguments = [arguments, &["--netns", &self.name, "--no-measure"]].concat();
-        let mut child =
-            self.tcpwhy(&arguments).stdout(Stdio::piped()).spawn().expect("tcpwhy runs");
-        let mut said = Vec::new();
-        let out = child.stdout.as_mut().expect("a pipe");
-        while !String::from_utf8_lossy(&said).contains("  undo ") {
-            let mut byte = [0];
-            assert_eq!(out.read(&mut byte).expect("readable"), 1, "it goes on");
-            said.push(byte[0]);
-        }
-        child
+        let child = self.tcpwhy(&arguments).stdout(Stdio::piped()).spawn();
+        until_changed(child.expect("tcpwhy runs")).0
     }
 
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
@@ -98,6 +90,26 @@ impl Drop for Place {
 fn ip(arguments: &[&str]) {
     let status = Command::new("ip").args(arguments).status().expect("ip is installed");
     assert!(status.success() || thread::panicking(), "ip {arguments:?}");
+}
+
+/// Returns when a treatment has changed what is there, with what it said until then.
+fn until_changed(mut child: Child) -> (Child, String) {
+    let mut said = Vec::new();
+    let out = child.stdout.as_mut().expect("a pipe");
+    while !String::from_utf8_lossy(&said).contains("  undo ") {
+        let mut byte = [0];
+        assert_eq!(out.read(&mut byte).expect("readable"), 1, "it goes on");
+        said.push(byte[0]);
+    }
+    // Lines are broken for a terminal.
+    let words = String::from_utf8_lossy(&said).into_owned();
+    (child, words.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What was printed, in one line.
+fn said(out: &Output) -> String {
+    let words = String::from_utf8_lossy(&out.stdout).into_owned();
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The document, valid by its schema.

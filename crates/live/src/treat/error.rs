@@ -74,7 +74,8 @@ pub enum TreatError {
     /// Options of other processes' sockets cannot be set.
     #[error(
         "options of {sockets} that match cannot be set; it needs CAP_SYS_PTRACE over their \
-         processes: use sudo"
+         processes: use sudo; in a container, run it on the host, or with --cap-add SYS_PTRACE \
+         --pid host; /proc/sys/kernel/yama/ptrace_scope must not be 3"
     )]
     NoPermission {
         /// "1 socket", "12 sockets".
@@ -82,7 +83,8 @@ pub enum TreatError {
     },
     /// The kernel has no `pidfd_getfd`.
     #[error(
-        "this kernel or sandbox has no pidfd_getfd (Linux 5.6): options of running processes \
+        "this kernel or sandbox has no pidfd_getfd (Linux 5.6; containers allow it with \
+         --cap-add SYS_PTRACE): options of running processes \
          cannot be set; change the application's configuration and restart it instead"
     )]
     NotSupported,
@@ -118,6 +120,12 @@ pub enum TreatError {
         /// The path asked for.
         path: String,
     },
+    /// There are no control groups.
+    #[error(
+        "no control groups of version 2 are mounted here: name the process by --pid, or its port \
+         by --port, instead of --cgroup"
+    )]
+    NoCgroups,
     /// A setting that is not on the list.
     #[error(
         "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what \

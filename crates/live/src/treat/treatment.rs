@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::plan::{
-    Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_rights, scope,
-};
+use super::plan::{Asked, Counts, Newcomers, Planned, is_gone, plan, planned, scope};
 use super::record::{By, Change, Record, Scope, Side, State, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
@@ -56,8 +54,9 @@ impl Treatment {
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
     pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
+        // Without the right nothing is begun: what the hook changed could not be restored.
+        plan(asked)?;
         let (netns, scope) = scope(asked)?;
-        check(&asked.setting)?;
         let record = {
             let lock = journal.lock()?;
             super::refuse_twice(&journal, |what| match what {
@@ -102,7 +101,6 @@ impl Treatment {
         }
         treatment.look(false)?;
         let counts = &treatment.counts;
-        require_rights(counts, usize::try_from(counts.changed).unwrap_or(usize::MAX))?;
         if counts.changed == 0 && counts.refused > 0 {
             let sockets = super::sockets(counts.refused);
             let source = treatment.refused.take().unwrap_or_else(|| io::Error::other("refused"));
@@ -238,6 +236,7 @@ impl Treatment {
         }
         let is_urgent = self.hook.is_none()
             || self.counts.unreached > 0
+            || self.counts.denied > 0
             // A process may open connections itself, which the hook does not know as its own.
             || self.scope.pid.is_some()
             // A listener that was opened before its process was moved is of another group.

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::TreatError;
 use super::journal::Journal;
@@ -24,7 +24,7 @@ const AGAIN_MAX: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// What became of what a treatment had changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// Number of the treatment.
     pub id: u32,
@@ -48,15 +48,21 @@ pub struct Undone {
 /// There is none of this number, or its record cannot be understood.
 pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
-    if record.state == State::Running && system::terminate(&record.by).unwrap_or(false) {
+    let is_running = record.state == State::Running && system::running(&record.by).is_some();
+    if is_running {
+        journal.ask(id);
+    }
+    if is_running && system::terminate(&record.by).unwrap_or(false) {
         let began = Instant::now();
         while journal.has(id) && system::running(&record.by).is_some() && began.elapsed() < PATIENCE
         {
             thread::sleep(Duration::from_millis(5));
         }
+        let outcome = journal.outcome(id);
         if !journal.has(id) {
             let restored = record.changes.len() as u64;
-            return Ok(Undone { id, restored, by_its_process: true, ..Undone::default() });
+            let outcome = outcome.unwrap_or(Undone { id, restored, ..Undone::default() });
+            return Ok(Undone { by_its_process: true, ..outcome });
         }
     }
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
@@ -91,6 +97,7 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
             _ => left = host::restore(record, &mut undone),
         }
     }
+    journal.answer(&undone);
     if left.is_empty() {
         journal.remove(record.id)?;
     } else {
