@@ -30,8 +30,8 @@
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
 //!   does not see programs of 32 bits, nor io_uring.
 //!
-//! Beside these, `established` sets an option of new connections, and `frames` (TCX, Linux 6.6)
-//! captures packets at one interface.
+//! Beside these, `established` sets an option of new connections, `frames` (TCX, Linux 6.6)
+//! captures packets at one interface, and `syn_limit` (XDP, Linux 5.9) drops SYNs there.
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
@@ -53,6 +53,7 @@ mod retransmit;
 mod sndbuf_wait;
 mod state;
 mod symbols;
+pub mod syn_limit;
 mod unavailable;
 mod unread;
 

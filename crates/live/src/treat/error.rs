@@ -232,6 +232,21 @@ pub enum TreatError {
         /// What it said.
         said: String,
     },
+    /// An XDP program cannot be attached.
+    #[error("the XDP program cannot be attached: {said}")]
+    Xdp {
+        /// What is in the way.
+        said: String,
+    },
+    /// It is not known where packets come in.
+    #[error(
+        "there is no default route, and not one interface that is up ({devices}): name those where \
+         the SYNs come in by --device"
+    )]
+    NoDevice {
+        /// Those that are up.
+        devices: String,
+    },
     /// There is no route.
     #[error("there is no route to {to} in the main table of this network namespace")]
     NoRoute {

@@ -30,6 +30,7 @@ mod sysctl;
 mod system;
 mod treatment;
 mod undo;
+mod xdp;
 
 pub use error::TreatError;
 pub use flood::{SynFlood, plan as plan_syn_flood, plan_backlog};
