@@ -1,7 +1,9 @@
-//! File systems of the kernel that are mounted when they are needed.
+//! Mounts: file systems of the kernel that are mounted when they are needed; files that change places.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::{io, ptr};
 
 /// `BPF_FS_MAGIC` of linux/magic.h.
@@ -40,6 +42,19 @@ pub fn is_bpf(path: &str) -> io::Result<bool> {
     check(unsafe { libc::statfs(path.as_ptr(), about.as_mut_ptr()) })?;
     // SAFETY: all its bytes were zero, which is a value of each field, before the kernel wrote it.
     Ok(unsafe { about.assume_init() }.f_type as u32 == BPF_FS_MAGIC)
+}
+
+/// Lets two files of one file system change places (renameat2(2)).
+///
+/// # Errors
+/// `EBUSY` where one is a mount point, `EINVAL` where the file system cannot do it.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (one, other, here) = (name(one)?, name(other)?, libc::AT_FDCWD);
+    // SAFETY: both names are C strings that live through the call.
+    check(unsafe {
+        libc::renameat2(here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE)
+    })
 }
 
 fn mount(

@@ -119,7 +119,9 @@ fn is_same(one: &Change, other: &Change) -> bool {
         (Change::Filter(one), Change::Filter(other)) => {
             one.netns == other.netns && one.port == other.port
         }
-        (Change::Xdp(one), Change::Xdp(other)) => one.pin == other.pin,
+        (Change::Xdp(one), Change::Xdp(other)) => {
+            one.netns == other.netns && one.device == other.device
+        }
         _ => false,
     }
 }

@@ -5,8 +5,9 @@ use std::{fs, io};
 
 use super::error::TreatError;
 use super::host::Restored;
-use super::record::XdpChange;
+use super::record::{By, XdpChange};
 use super::route::ip;
+use super::system;
 use crate::hooks::{pinned, syn_limit};
 use crate::netns::Netns;
 
@@ -18,11 +19,13 @@ pub(super) fn plan(
     devices: &[String],
 ) -> Result<Vec<XdpChange>, TreatError> {
     let devices = if devices.is_empty() { entrances(netns)? } else { devices.to_vec() };
+    let By { pid, pid_start_ticks, .. } = system::by();
     let change = |device: String| XdpChange {
         netns: netns.inode,
         netns_name: netns.name.clone(),
-        // A dot has a meaning of its own in the BPF file system.
-        pin: pinned::path(&format!("syn-{}-{}", netns.inode, device.replace('.', "_"))),
+        // A name that no other treatment has: an undo of this one must not end another. A dot has a
+        // meaning of its own in the BPF file system.
+        pin: pinned::path(&format!("syn-{pid}-{pid_start_ticks}-{}", device.replace('.', "_"))),
         device,
         port,
         syns_per_second,
