@@ -19,6 +19,8 @@ mod host;
 mod lab;
 #[path = "treat/nginx.rs"]
 mod nginx;
+#[path = "treat/servers.rs"]
+mod servers;
 #[path = "treat/sockets.rs"]
 mod sockets;
 #[path = "treat/weather.rs"]
@@ -64,7 +66,12 @@ impl Place {
 
     /// Starts a treatment, and returns when it has changed what is there.
     fn treat(&self, arguments: &[&str]) -> Child {
-        let arguments = [arguments, &["--netns", &self.name, "--no-measure"]].concat();
+        self.treat_in(&self.name, arguments)
+    }
+
+    /// The same in another namespace.
+    fn treat_in(&self, netns: &str, arguments: &[&str]) -> Child {
+        let arguments = [arguments, &["--netns", netns, "--no-measure"]].concat();
         let child = self.tcpwhy(&arguments).stdout(Stdio::piped()).spawn();
         until_changed(child.expect("tcpwhy runs")).0
     }

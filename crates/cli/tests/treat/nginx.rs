@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 /// Longer than Nagle's algorithm waits for Linux's delayed ACK (40 ms) less scheduling.
-const SLOW: Duration = Duration::from_millis(30);
+pub(super) const SLOW: Duration = Duration::from_millis(30);
 /// Shorter than any delayed ACK.
-const FAST: Duration = Duration::from_millis(8);
+pub(super) const FAST: Duration = Duration::from_millis(8);
 
 /// nginx that sends header and body apart with `tcp_nodelay off`.
 struct Nginx(Child);
@@ -57,7 +57,7 @@ impl Drop for Nginx {
 }
 
 /// Keep-alive connections that ask one request after the other, until it is dropped.
-struct Load {
+pub(super) struct Load {
     ending: Arc<AtomicBool>,
     failed: Arc<AtomicU64>,
     latencies: Receiver<Duration>,
@@ -66,15 +66,27 @@ struct Load {
 
 impl Load {
     fn start(place: &Place, connections: usize) -> Self {
+        Self::with(&place.name, connections, "127.0.0.1:8080", request)
+    }
+
+    /// Of requests of a kind, each of which answers how long it took.
+    pub(super) fn with(
+        netns: &str,
+        connections: usize,
+        address: &str,
+        ask: fn(&mut TcpStream) -> std::io::Result<Duration>,
+    ) -> Self {
         let (ending, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (send, latencies) = channel();
         let mut clients = Vec::new();
         for _ in 0..connections {
-            let mut stream = place.inside(|| TcpStream::connect("127.0.0.1:8080").expect("nginx"));
+            let stream =
+                Netns::find(netns).and_then(|netns| netns.inside(|| TcpStream::connect(address)));
+            let mut stream = stream.expect("the namespace").expect("a server");
             let (ending, failed, send) = (ending.clone(), failed.clone(), send.clone());
             clients.push(thread::spawn(move || {
                 while !ending.load(Ordering::Relaxed) {
-                    match request(&mut stream) {
+                    match ask(&mut stream) {
                         Ok(latency) => drop(send.send(latency)),
                         Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
                     }
@@ -86,7 +98,7 @@ impl Load {
     }
 
     /// The median of what is asked from now on, for so long.
-    fn median(&self, time: Duration) -> Duration {
+    pub(super) fn median(&self, time: Duration) -> Duration {
         while self.latencies.try_recv().is_ok() {}
         thread::sleep(time);
         let mut all: Vec<Duration> = self.latencies.try_iter().collect();
@@ -94,14 +106,14 @@ impl Load {
         all[all.len() / 2]
     }
 
-    fn end(self) -> u64 {
+    pub(super) fn end(self) -> u64 {
         self.ending.store(true, Ordering::Relaxed);
         self.clients.into_iter().for_each(|client| client.join().expect("it ends"));
         self.failed.load(Ordering::Relaxed)
     }
 }
 
-fn request(stream: &mut TcpStream) -> std::io::Result<Duration> {
+pub(super) fn request(stream: &mut TcpStream) -> std::io::Result<Duration> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let began = Instant::now();
     stream.write_all(b"GET /file.bin HTTP/1.1\r\nHost: test\r\n\r\n")?;
