@@ -7,8 +7,17 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// Folder and stem of each hook's C program.
-const HOOKS: [&str; 8] =
-    ["drop", "retransmit", "unread", "sndbuf_wait", "state", "options", "established", "frames"];
+const HOOKS: [&str; 9] = [
+    "drop",
+    "retransmit",
+    "unread",
+    "sndbuf_wait",
+    "state",
+    "options",
+    "established",
+    "frames",
+    "syn_limit",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/hooks");

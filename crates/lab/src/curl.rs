@@ -38,6 +38,7 @@ pub fn transfers(
     command.stderr(Stdio::null());
     let missing =
         |_| LabError::Missing { program: "curl".to_owned(), package: "curl util-linux".to_owned() };
+    let began_ns = sys::realtime_ns();
     let mut child = command.spawn().map_err(missing)?;
     let mut loaded = Loaded::default();
     if let Some(stdout) = child.stdout.take() {
@@ -50,6 +51,7 @@ pub fn transfers(
     }
     child.wait().doing("wait for curl")?;
     one_after_the_other(&mut loaded.requests);
+    failed_look_up(&mut loaded.requests, began_ns);
     Ok(loaded)
 }
 
@@ -62,6 +64,15 @@ fn one_after_the_other(requests: &mut [Request]) {
         request.end_ns = request.end_ns.min(next_start_ns);
         request.start_ns = request.end_ns - took_ns.min(request.end_ns);
         next_start_ns = request.start_ns;
+    }
+}
+
+/// While curl waits for its resolver it looks at the clock every 250 ms or less often, and when the
+/// look-up fails it reports the time of the last look. The first transfer began when curl did.
+fn failed_look_up(requests: &mut [Request], began_ns: u64) {
+    let failed = requests.first_mut().filter(|it| it.error.is_some() && it.lookup_ns == 0);
+    if let Some(request) = failed {
+        request.start_ns = began_ns.min(request.start_ns);
     }
 }
 
@@ -114,7 +125,7 @@ pub fn version() -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::{one_after_the_other, transfer};
+    use super::{failed_look_up, one_after_the_other, transfer};
     use crate::client::Request;
 
     #[test]
@@ -124,6 +135,18 @@ mod tests {
         one_after_the_other(&mut requests);
         let times = requests.map(|request| (request.start_ns, request.end_ns));
         assert_eq!(times, [(400, 700), (700, 900)]);
+    }
+
+    #[test]
+    fn a_look_up_that_failed_began_with_curl() {
+        let failed = "1.790 0 0 0  0  0 0 0 0 0 6 Could not resolve host: api.shop.lab";
+        let mut requests = [transfer(failed, 3_000_000_000).unwrap_or_default()];
+        failed_look_up(&mut requests, 990_000_000);
+        assert_eq!((requests[0].start_ns, requests[0].end_ns), (990_000_000, 3_000_000_000));
+        let answered = "0.250 0.200 0.210 0.000 10.0.0.1 4711 10.0.0.2 80 80 0 120 500 0 ";
+        let mut requests = [transfer(answered, 1_000_000_000).unwrap_or_default()];
+        failed_look_up(&mut requests, 0);
+        assert_eq!(requests[0].start_ns, 750_000_000, "curl's clock");
     }
 
     #[test]

@@ -109,6 +109,7 @@ fn counts(counts: &Counts) -> Value {
         "changed_new": counts.changed_new,
         "had_it": counts.had_it,
         "unreached": counts.unreached,
+        "denied": counts.denied,
         "refused": counts.refused,
         "changed_meanwhile": counts.changed_meanwhile,
     })

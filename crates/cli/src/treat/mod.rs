@@ -41,13 +41,15 @@ pub fn run(asked: &Treat) -> Result<ExitCode, Error> {
             let plan = treat::plan_backlog(*port, *connections, host.netns.as_deref())?;
             on_host(plan, Some(*port), host)
         }
-        TreatCommand::SynFlood { port, only, backlog, limit, host } => {
+        TreatCommand::SynFlood { port, only, backlog, limit, xdp, device, host } => {
             let has = |defence| only.contains(&defence);
             let plan = treat::plan_syn_flood(&treat::SynFlood {
                 port: *port,
                 cookies: has(Defence::Cookies),
                 backlog: has(Defence::Backlog).then_some(*backlog),
                 syns_per_second: has(Defence::Limit).then_some(*limit),
+                xdp: *xdp,
+                devices: device.clone(),
                 netns: host.netns.clone(),
             })?;
             on_host(plan, Some(*port), host)

@@ -103,7 +103,8 @@ fn rest(page: &mut Page<'_>, counts: &Counts) {
         }
     };
     add(counts.had_it, "had it already");
-    add(counts.unreached, "wait to be accepted, or may not be reached yet");
+    add(counts.unreached, "wait to be accepted");
+    add(counts.denied, "cannot be set: it needs CAP_SYS_PTRACE over their processes");
     add(counts.refused, "refused by the kernel");
     add(counts.changed_meanwhile, "changed by the application meanwhile: left alone");
     if !parts.is_empty() {

@@ -188,25 +188,22 @@ fn a_listener_is_defended_and_is_as_it_was_after_an_undo() {
     assert!(String::from_utf8_lossy(&none.stderr).contains("nothing listens at port 9"));
 }
 
+/// Whether a connection from an address is established at once.
+fn connects(from: &str, to: &str) -> bool {
+    let (kind, protocol) = (socket2::Type::STREAM, Some(socket2::Protocol::TCP));
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, protocol).expect("a socket");
+    let from: SocketAddr = format!("{from}:0").parse().expect("an address");
+    socket.bind(&from.into()).expect("an address of this host");
+    let to: SocketAddr = to.parse().expect("an address");
+    socket.connect_timeout(&to.into(), Duration::from_millis(200)).is_ok()
+}
+
 #[test]
 fn a_limit_of_syns_holds_back_one_source_and_no_other() {
     let Some(place) = Place::new("limit") else { return };
     let (_listener, _all) = connected(&place, 1);
     let child = place.treat(&["syn-flood", "--port", "7070", "--only", "limit", "--limit", "5"]);
-    let connects = |from: &str| {
-        place.inside(|| {
-            let socket = socket2::Socket::new(
-                socket2::Domain::IPV4,
-                socket2::Type::STREAM,
-                Some(socket2::Protocol::TCP),
-            );
-            let socket = socket.expect("a socket");
-            let from: SocketAddr = format!("{from}:0").parse().expect("an address");
-            socket.bind(&from.into()).expect("an address of loopback");
-            let to: SocketAddr = "127.0.0.1:7070".parse().expect("an address");
-            socket.connect_timeout(&to.into(), Duration::from_millis(200)).is_ok()
-        })
-    };
+    let connects = |from: &str| place.inside(|| connects(from, "127.0.0.1:7070"));
     let let_in = (0..20).filter(|_| connects("127.0.0.7")).count();
     assert!((4..=16).contains(&let_in), "5 a second, and a burst of 5: {let_in}");
     assert!(connects("127.0.0.8"), "another source");
@@ -275,4 +272,124 @@ fn a_route_gets_other_initial_windows_and_is_as_it_was_after_an_undo() {
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && why.contains("nexthop"), "{why}");
     assert_eq!(routes(), before);
+}
+
+#[test]
+fn a_kernel_setting_is_restored_unless_someone_else_has_changed_it() {
+    let Some(place) = Place::new("sysctl") else { return };
+    let path = Path::new("/proc/sys/net/ipv4/tcp_slow_start_after_idle");
+    let read = || place.inside(|| fs::read_to_string(path).expect("a setting").trim().to_owned());
+    let host = fs::read_to_string(path).expect("a setting");
+    assert_eq!(read(), "1");
+    let setting = ["sysctl", "net.ipv4.tcp_slow_start_after_idle=0"];
+    let child = place.treat(&setting);
+    assert_eq!(read(), "0");
+    assert_eq!(fs::read_to_string(path).expect("a setting"), host, "only in that namespace");
+    let again = place.run(&["sysctl", setting[1], "--netns", &place.name, "--no-measure"]);
+    assert_eq!(again.status.code(), Some(2));
+    end(child);
+    assert_eq!(read(), "1");
+
+    let fin = Path::new("/proc/sys/net/ipv4/tcp_fin_timeout");
+    let mut child = place.treat(&["sysctl", "tcp_fin_timeout=30", "--keep"]);
+    assert!(child.wait().expect("it ends").success());
+    place.inside(|| fs::write(fin, "15")).expect("a setting");
+    let undone = place.json(&["undo", "--all"]);
+    assert_eq!(undone["undone"][0]["changed_meanwhile"], 1, "{undone}");
+    let now = place.inside(|| fs::read_to_string(fin)).expect("a setting");
+    assert_eq!(now.trim(), "15");
+    let wrong = place.run(&["sysctl", "net.ipv4.ip_forward=1", "--netns", &place.name]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("tcp_mtu_probing"));
+}
+
+#[test]
+fn syns_are_limited_at_the_interface_natively_or_not_until_an_undo() {
+    let Some(place) = Place::new("entrance") else { return };
+    if !tcpwhy_live::hooks::BUILT {
+        println!("skipped: built without kernel hooks");
+        return;
+    }
+    let far = format!("{}-far", place.name);
+    let _far = OtherEnd::new(&place, &far);
+    let listener = place.inside(|| TcpListener::bind("0.0.0.0:7070").expect("a port"));
+    thread::spawn(move || listener.incoming().flatten().count());
+    let from_far = |source: &str| {
+        Netns::find(&far)
+            .expect("it")
+            .inside(|| connects(source, "10.78.0.1:7070"))
+            .expect("entered")
+    };
+    let from_near = |source: &str| place.inside(|| connects(source, "127.0.0.1:7070"));
+    let xdp = ["syn-flood", "--port", "7070", "--only", "limit", "--limit", "5", "--xdp"];
+    // The driver of veth runs programs, loopback has none that could.
+    let drivers = [
+        ("near", "xdp ", "10.78.0.2", &from_far as &dyn Fn(&str) -> bool),
+        ("lo", "xdpgeneric ", "127.0.0.7", &from_near),
+    ];
+    for (device, mode, source, connects) in drivers {
+        let mut child = place.treat(&[&xdp[..], &["--device", device]].concat());
+        let shown = said(&place, &["ip", "link", "show", device]);
+        assert!(shown.contains(mode), "{shown}");
+        let let_in = (0..20).filter(|_| connects(source)).count();
+        assert!((4..=16).contains(&let_in), "{device}: 5 a second, and a burst of 5: {let_in}");
+        let other = source.replace("10.78.0.2", "10.78.0.3").replace("127.0.0.7", "127.0.0.8");
+        assert!(connects(&other), "another source");
+        let again = [&xdp[..], &["--device", device, "--netns", &place.name, "--no-measure"]];
+        assert_eq!(place.run(&again.concat()).status.code(), Some(2));
+        signal(&child, rustix::process::Signal::KILL);
+        child.wait().expect("it ends");
+        let shown = said(&place, &["ip", "link", "show", device]);
+        assert!(shown.contains(mode), "kill -9 leaves it: {shown}");
+        assert_eq!(place.json(&["undo", "--all"])["undone"][0]["restored"], 1);
+        assert!(!said(&place, &["ip", "link", "show", device]).contains("xdp"));
+        assert!((0..20).all(|_| connects(source)), "{device}: as before");
+    }
+    // Without a default route, the only interface that is up is the one.
+    let plan = place.json(&[&xdp[..], &["--dry-run", "--netns", &place.name]].concat());
+    assert_eq!(plan["changes"][0]["device"], "near", "{plan}");
+}
+
+#[test]
+fn an_interface_that_has_another_program_is_left_alone() {
+    let Some(place) = Place::new("taken") else { return };
+    if !tcpwhy_live::hooks::BUILT {
+        println!("skipped: built without kernel hooks");
+        return;
+    }
+    let (_listener, _all) = connected(&place, 1);
+    let one = ["syn-flood", "--port", "7070", "--only", "limit", "--xdp", "--device", "lo"];
+    let child = place.treat(&one);
+    // Of another journal, so that nothing but the kernel knows of the first.
+    let mut other = place.tcpwhy(&[&one[..], &["--netns", &place.name, "--no-measure"]].concat());
+    other.env("TCPWHY_TREAT_DIR", place.folder.join("other"));
+    let refused = other.output().expect("tcpwhy runs");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && why.contains("lo: "), "{why}");
+    assert!(said(&place, &["ip", "link", "show", "lo"]).contains("xdpgeneric"), "the first stays");
+    end(child);
+    assert!(!said(&place, &["ip", "link", "show", "lo"]).contains("xdp"));
+}
+
+/// The other end of a veth pair, 10.78.0.2 and 10.78.0.3, in a namespace that goes with this.
+struct OtherEnd(String);
+
+impl OtherEnd {
+    fn new(place: &Place, name: &str) -> Self {
+        ip(&["netns", "add", name]);
+        let end = Self(name.to_owned());
+        let near = place.name.as_str();
+        ip(&["-n", near, "link", "add", "near", "type", "veth", "peer", "far", "netns", name]);
+        ip(&["-n", near, "addr", "add", "10.78.0.1/24", "dev", "near"]);
+        ip(&["-n", name, "addr", "add", "10.78.0.2/24", "dev", "far"]);
+        ip(&["-n", name, "addr", "add", "10.78.0.3/24", "dev", "far"]);
+        ip(&["-n", near, "link", "set", "near", "up"]);
+        ip(&["-n", name, "link", "set", "far", "up"]);
+        end
+    }
+}
+
+impl Drop for OtherEnd {
+    fn drop(&mut self) {
+        ip(&["netns", "del", &self.0]);
+    }
 }

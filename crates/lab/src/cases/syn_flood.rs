@@ -19,6 +19,7 @@ use crate::params::Params;
 use crate::rng::Rng;
 use crate::server::{Behaviour, Server};
 use crate::stage::{INTERFACE, Link, Stage, configure, veth};
+use tcpwhy_live::treat::{HostTreatment, Journal, SynFlood, plan_syn_flood};
 
 /// The healthy twin: the same clients without the flood.
 pub const CASE: Case = Case {
@@ -47,6 +48,8 @@ fn params(rng: &mut Rng) -> Params {
         .with("syncookies", rng.pick(&[0, 0, 1]))
         .with("synack_retries", 0)
         .with("source_filter", 0)
+        .with("one_source", 0)
+        .with("syn_limit", NO_LIMIT)
         .with("connections", rng.between(2, 4))
         .with("requests", rng.between(2, 3))
         .with("spacing_ns", 300_000_000)
@@ -55,6 +58,21 @@ fn params(rng: &mut Rng) -> Params {
         .with("ipv6", 0)
         .with("any_interface", 0)
 }
+
+/// Values of `syn_limit`: which program holds each source to [`SYNS_PER_SECOND`].
+const NO_LIMIT: u64 = 0;
+const NFTABLES: u64 = 1;
+/// XDP at the bridge, which has no driver for it: the kernel's general path.
+const XDP_GENERIC: u64 = 2;
+/// XDP in the driver of the bridge's ports.
+const XDP_NATIVE: u64 = 3;
+/// What `tcpwhy treat syn-flood` takes where nothing else is asked for.
+const SYNS_PER_SECOND: u32 = 100;
+
+/// From so many SYNs a second on hping3 sends as fast as it can.
+const FULL_SPEED: u64 = 1_000_000;
+/// How long its packets are counted then at least: the kernel counts time in ticks of 10 ms.
+const COUNTED: Duration = Duration::from_secs(3);
 
 /// Seconds after which the flood ends by itself.
 const FLOOD_MAX_SECONDS: u64 = 25;
@@ -78,12 +96,13 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     let mut behaviour = Behaviour::healthy(p.get("response_bytes")?);
     behaviour.backlog = p.get("backlog")? as i32;
     let server = Server::start(&stage.server, stage.server_addr, 8080, behaviour)?;
+    let _limit = limit(stage, p)?;
     stage.start_captures()?;
     let _flood = match variant {
         Variant::Faulty => Some(flood(&attacker, server.endpoint(), p)?),
         Variant::Healthy => None,
     };
-    let (since, before) = (Instant::now(), sent(&attacker)?);
+    let (since, before, softirq_before_ns) = (Instant::now(), sent(&attacker)?, softirq_ns()?);
     let load = Load {
         connections: p.get("connections")?,
         new_connections: true,
@@ -92,11 +111,20 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
         ..Load::get(server.endpoint(), p.get("requests")?)
     };
     let loaded = client::run(&stage.client, &load)?;
+    let is_full = variant == Variant::Faulty && p.get("flood_per_second")? >= FULL_SPEED;
+    if is_full {
+        thread::sleep(COUNTED.saturating_sub(since.elapsed()));
+    }
     let per_second = |n: u64| (n as f64 / since.elapsed().as_secs_f64()).round() as u64;
     let [packets, bytes] = sent(&attacker)?;
     let mut observed = Observed::with_server(loaded, &server);
     observed.measured.insert("flood_packets_per_second", per_second(packets - before[0]));
     observed.measured.insert("flood_bps", per_second(8 * (bytes - before[1])));
+    // Of fewer packets most of the time is what the system does besides.
+    let each_ns = (softirq_ns()? - softirq_before_ns).checked_div(packets - before[0]);
+    if let Some(each_ns) = each_ns.filter(|_| is_full) {
+        observed.measured.insert("softirq_ns_per_packet", each_ns);
+    }
     let version = run("hping3", &["--version"]).unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().to_owned();
     observed.versions.push(("hping3".to_owned(), version));
@@ -133,14 +161,54 @@ fn bridge(stage: &Stage, attacker: &Netns) -> Result<(), LabError> {
 fn flood(attacker: &Netns, server: SocketAddr, p: &Params) -> Result<Process, LabError> {
     let per_second = p.get("flood_per_second")?.max(1);
     let mut command = attacker.command("hping3");
-    command.args(["--quiet", "--syn", "--rand-source", "--destport", &server.port().to_string()]);
-    command.args(["--interval", &format!("u{}", 1_000_000 / per_second)]);
+    command.args(["--quiet", "--syn", "--destport", &server.port().to_string()]);
+    match p.get("one_source")? {
+        0 => command.arg("--rand-source"),
+        // Of a network for measurements (RFC 2544); answers to it end in the attacker's namespace.
+        _ => command.args(["--spoof", "198.18.0.1"]),
+    };
+    match per_second {
+        FULL_SPEED.. => command.arg("--flood"),
+        _ => command.args(["--interval", &format!("u{}", 1_000_000 / per_second)]),
+    };
     command.args(["--count", &(per_second * FLOOD_MAX_SECONDS).to_string()]);
     command.arg(server.ip().to_string());
     let flood = Process::start(command, "hping3")?;
     // The clients come when the queue is full already: a second fills it three times.
     thread::sleep(Duration::from_secs(1));
     Ok(flood)
+}
+
+/// Holds each source to a rate of SYNs, as `tcpwhy treat syn-flood --only limit` does.
+fn limit(stage: &Stage, p: &Params) -> Result<Option<HostTreatment>, LabError> {
+    let devices: &[&str] = match p.get("syn_limit")? {
+        NO_LIMIT => return Ok(None),
+        XDP_GENERIC => &[INTERFACE],
+        XDP_NATIVE => &["port0", "port1"],
+        _ => &[],
+    };
+    let asked = SynFlood {
+        port: 8080,
+        syns_per_second: Some(SYNS_PER_SECOND),
+        xdp: p.get("syn_limit")? != NFTABLES,
+        devices: devices.iter().map(ToString::to_string).collect(),
+        netns: Some(stage.server.name().to_owned()),
+        ..SynFlood::default()
+    };
+    let journal = Journal::at(stage.dir().join("treat"));
+    let begun = plan_syn_flood(&asked).and_then(|plan| HostTreatment::begin(journal, &plan));
+    begun.map(Some).map_err(|error| LabError::Command {
+        command: "tcpwhy treat syn-flood --only limit".to_owned(),
+        stderr: error.to_string(),
+    })
+}
+
+/// Time that all processors have spent on software interrupts, where packets are received: ticks of
+/// 10 ms (proc_stat(5)).
+fn softirq_ns() -> Result<u64, LabError> {
+    let text = fs::read_to_string("/proc/stat").doing("read /proc/stat")?;
+    let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(7)?.parse().ok());
+    Ok(ticks.unwrap_or(0_u64) * 10_000_000)
 }
 
 /// Packets and bytes that the attacker's interface has sent.

@@ -169,37 +169,65 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         case: "syn_flood",
-        about: "512 SYNs a second from made-up addresses, and what helps real clients. The filter \
-                lets in none but the clients' network",
+        about: "SYNs from made-up addresses or from one, and what helps real clients. The filter \
+                lets in none but the clients' network; a limit lets in 100 SYNs a second of each \
+                source, which a queue of 16384 has room for. As fast as it can, hping3 takes a \
+                processor, and sends more the less each packet costs its receiver",
         rows: &{
             const fn set(
-                cookies: &'static str,
-                backlog: &'static str,
-                retries: &'static str,
+                rate: &'static str,
+                [cookies, backlog, retries]: [&'static str; 3],
                 filter: &'static str,
-            ) -> [(&'static str, &'static str); 7] {
+                [one_source, limit]: [&'static str; 2],
+            ) -> [(&'static str, &'static str); 9] {
                 [
-                    ("flood-per-second", "512"),
+                    ("flood-per-second", rate),
                     ("connections", "3"),
                     ("requests", "3"),
                     ("syncookies", cookies),
                     ("backlog", backlog),
                     ("synack-retries", retries),
                     ("source-filter", filter),
+                    ("one-source", one_source),
+                    ("syn-limit", limit),
                 ]
             }
-            const BARE: &[(&str, &str)] = &set("0", "128", "5", "0");
-            const COOKIES: &[(&str, &str)] = &set("1", "128", "5", "0");
-            const BACKLOG: &[(&str, &str)] = &set("0", "16384", "5", "0");
-            const RETRIES: &[(&str, &str)] = &set("0", "128", "0", "0");
-            const FILTER: &[(&str, &str)] = &set("0", "128", "5", "1");
+            const NONE: [&str; 3] = ["0", "128", "5"];
+            const WITH_COOKIES: [&str; 3] = ["1", "128", "5"];
+            const LONG: [&str; 3] = ["0", "16384", "5"];
+            const MANY: [&str; 2] = ["0", "0"];
+            const FAST: &str = "1000000";
+            type Set = &'static [(&'static str, &'static str)];
+            const BARE: Set = &set("512", NONE, "0", MANY);
+            const COOKIES: Set = &set("512", WITH_COOKIES, "0", MANY);
+            const BACKLOG: Set = &set("512", LONG, "0", MANY);
+            const RETRIES: Set = &set("512", ["0", "128", "0"], "0", MANY);
+            const FILTER: Set = &set("512", NONE, "1", MANY);
+            const FAST_BARE: Set = &set(FAST, NONE, "0", MANY);
+            const FAST_COOKIES: Set = &set(FAST, WITH_COOKIES, "0", MANY);
+            const FAST_XDP: Set = &set(FAST, LONG, "0", ["0", "3"]);
+            const ONE_BARE: Set = &set(FAST, NONE, "0", ["1", "0"]);
+            const ONE_COOKIES: Set = &set(FAST, WITH_COOKIES, "0", ["1", "0"]);
+            const ONE_BACKLOG: Set = &set(FAST, LONG, "0", ["1", "0"]);
+            const ONE_NFTABLES: Set = &set(FAST, LONG, "0", ["1", "1"]);
+            const ONE_GENERIC: Set = &set(FAST, LONG, "0", ["1", "2"]);
+            const ONE_NATIVE: Set = &set(FAST, LONG, "0", ["1", "3"]);
             [
                 healthy("no flood", "syn_flood", BARE),
-                faulty("no defence", "syn_flood", BARE),
-                faulty("tcp_syncookies 1", "syn_flood", COOKIES),
-                faulty("backlog 16384 instead of 128", "syn_flood", BACKLOG),
-                faulty("tcp_synack_retries 0 instead of 5", "syn_flood", RETRIES),
-                faulty("source filter", "syn_flood", FILTER),
+                faulty("512/s: no defence", "syn_flood", BARE),
+                faulty("512/s: tcp_syncookies 1", "syn_flood", COOKIES),
+                faulty("512/s: backlog 16384 instead of 128", "syn_flood", BACKLOG),
+                faulty("512/s: tcp_synack_retries 0 instead of 5", "syn_flood", RETRIES),
+                faulty("512/s: source filter", "syn_flood", FILTER),
+                faulty("full speed: no defence", "syn_flood", FAST_BARE),
+                faulty("full speed: tcp_syncookies 1", "syn_flood", FAST_COOKIES),
+                faulty("full speed: XDP limit, native", "syn_flood", FAST_XDP),
+                faulty("full speed, one source: no defence", "syn_flood", ONE_BARE),
+                faulty("one source: tcp_syncookies 1", "syn_flood", ONE_COOKIES),
+                faulty("one source: backlog 16384", "syn_flood", ONE_BACKLOG),
+                faulty("one source: nftables limit, 16384", "syn_flood", ONE_NFTABLES),
+                faulty("one source: XDP limit, generic, 16384", "syn_flood", ONE_GENERIC),
+                faulty("one source: XDP limit, native, 16384", "syn_flood", ONE_NATIVE),
             ]
         },
         expected_ns: None,

@@ -12,8 +12,8 @@
 //! read), and the Rust side. The build compiles the programs with clang; without clang the binary
 //! has no hooks, [`BUILT`] is false, and every hook is [`Unavailable`] with that reason.
 //!
-//! Nothing is pinned: programs, maps and links are descriptors of this process, and the kernel
-//! removes them when it ends, also when it is killed.
+//! Programs, maps and links are descriptors of this process, and the kernel removes them when it
+//! ends, also when it is killed. Only what an undo needs afterwards is pinned (`pinned`).
 //!
 //! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
 //!
@@ -30,8 +30,8 @@
 //! - `options` (sys_enter, sys_exit): setsockopt, bind and listen calls of chosen processes. It
 //!   does not see programs of 32 bits, nor io_uring.
 //!
-//! Beside these, `established` sets an option of new connections, and `frames` (TCX, Linux 6.6)
-//! captures packets at one interface.
+//! Beside these, `established` sets an option of new connections, `frames` (TCX, Linux 6.6)
+//! captures packets at one interface, and `syn_limit` (XDP, Linux 5.9) drops SYNs there.
 //!
 //! While they are attached, `drop`, `retransmit` and `state` cost nothing for each request;
 //! `unread` and `sndbuf_wait` run at each receive and send call; [`Scope::sample_shift`] lowers
@@ -47,11 +47,13 @@ mod flow;
 pub mod frames;
 mod object;
 mod options;
+pub mod pinned;
 mod program;
 mod retransmit;
 mod sndbuf_wait;
 mod state;
 mod symbols;
+pub mod syn_limit;
 mod unavailable;
 mod unread;
 

@@ -52,3 +52,15 @@ pub(super) fn frames() -> Option<&'static [u8]> {
 pub(super) fn frames() -> Option<&'static [u8]> {
     None
 }
+
+/// The compiled program that limits SYNs; `None` where the build had no clang.
+#[cfg(kernel_hooks)]
+pub(super) fn syn_limit() -> Option<&'static [u8]> {
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/syn_limit.bpf.o")))
+}
+
+/// The compiled program that limits SYNs; `None` where the build had no clang.
+#[cfg(not(kernel_hooks))]
+pub(super) fn syn_limit() -> Option<&'static [u8]> {
+    None
+}

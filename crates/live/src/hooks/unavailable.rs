@@ -29,6 +29,8 @@ pub enum Lack {
     NoPermission(Vec<&'static str>),
     /// The kernel does not describe its types (`CONFIG_DEBUG_INFO_BTF`).
     NoBtf,
+    /// What has to outlast the process cannot be kept at `/sys/fs/bpf`; the reason.
+    NoBpfFileSystem(String),
     /// The kernel refused the program; its words.
     Refused(String),
 }
@@ -49,6 +51,10 @@ impl fmt::Display for Lack {
             Self::NoBtf => f.write_str(
                 "this kernel does not describe its types (/sys/kernel/btf/vmlinux): kernel hooks \
                  need one built with CONFIG_DEBUG_INFO_BTF",
+            ),
+            Self::NoBpfFileSystem(why) => write!(
+                f,
+                "/sys/fs/bpf cannot keep what an undo needs after this process was killed: {why}"
             ),
             Self::Refused(words) => write!(f, "this kernel refuses the hook: {words}"),
         }

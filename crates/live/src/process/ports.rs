@@ -75,10 +75,7 @@ impl Ports {
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for child in super::all() {
-        let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        // The command's name may have blanks and brackets in it: the last bracket ends it.
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
+        if let Some(parent) = parent(child) {
             children.entry(parent).or_default().push(child);
         }
     }
@@ -89,6 +86,13 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
         next += 1;
     }
     family
+}
+
+/// The process that a process comes from.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may have blanks and brackets in it: the last bracket ends it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

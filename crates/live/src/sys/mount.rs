@@ -1,11 +1,16 @@
-//! A `/sys` of the calling thread's own: it shows the network namespace of the thread that mounts
-//! it, as `ip netns exec` does (ip-netns(8)). The mount ends with the thread.
+//! Mounts: file systems of the kernel that are mounted when they are needed; files that change places.
 
-use std::ffi::CStr;
-use std::io;
-use std::ptr;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::{io, ptr};
 
-/// Moves the thread into a mount namespace of its own and mounts `/sys` there.
+/// `BPF_FS_MAGIC` of linux/magic.h.
+const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
+
+/// Moves the thread into a mount namespace of its own and mounts `/sys` there: it shows the network
+/// namespace of the thread, as with `ip netns exec` (ip-netns(8)). The mount ends with the thread.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
@@ -13,8 +18,43 @@ pub fn own_sysfs() -> io::Result<()> {
     // SAFETY: unshare takes flags alone; CLONE_FS ends what the thread shares of working folder
     // and root with the others of the process.
     check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) })?;
-    mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
-    mount(c"sysfs", c"/sys", Some(c"sysfs"), libc::MS_RDONLY | libc::MS_NOSUID)
+    mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE, None)?;
+    mount(c"sysfs", c"/sys", Some(c"sysfs"), libc::MS_RDONLY | libc::MS_NOSUID, None)
+}
+
+/// Mounts the BPF file system at `/sys/fs/bpf`.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn bpf() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(c"bpf", c"/sys/fs/bpf", Some(c"bpf"), flags, Some(c"mode=700"))
+}
+
+/// Whether a path lies in a BPF file system.
+///
+/// # Errors
+/// There is no such path, or it may not be looked at.
+pub fn is_bpf(path: &str) -> io::Result<bool> {
+    let path = CString::new(path)?;
+    let mut about = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the path is a C string, and the kernel fills in the structure.
+    check(unsafe { libc::statfs(path.as_ptr(), about.as_mut_ptr()) })?;
+    // SAFETY: all its bytes were zero, which is a value of each field, before the kernel wrote it.
+    Ok(unsafe { about.assume_init() }.f_type as u32 == BPF_FS_MAGIC)
+}
+
+/// Lets two files of one file system change places (renameat2(2)).
+///
+/// # Errors
+/// `EBUSY` where one is a mount point, `EINVAL` where the file system cannot do it.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (one, other, here) = (name(one)?, name(other)?, libc::AT_FDCWD);
+    // SAFETY: both names are C strings that live through the call.
+    check(unsafe {
+        libc::renameat2(here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE)
+    })
 }
 
 fn mount(
@@ -22,10 +62,12 @@ fn mount(
     target: &CStr,
     kind: Option<&CStr>,
     flags: libc::c_ulong,
+    options: Option<&CStr>,
 ) -> io::Result<()> {
     let kind = kind.map_or(ptr::null(), CStr::as_ptr);
+    let options = options.map_or(ptr::null(), CStr::as_ptr).cast();
     // SAFETY: all pointers are null or C strings that live through the call.
-    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, ptr::null()) })
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, options) })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

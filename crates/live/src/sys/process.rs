@@ -159,3 +159,12 @@ pub fn lock_file(file: BorrowedFd<'_>) -> io::Result<()> {
     let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
+
+/// Waits until each program that the kernel was running when this was called has ended
+/// (membarrier(2): `MEMBARRIER_CMD_GLOBAL` is a grace period of RCU).
+pub fn wait_for_kernel_readers() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: membarrier takes plain integers. It is refused by sandboxes and by kernels with
+    // `nohz_full`; then the programs, which run for microseconds, have the time of the call.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+}

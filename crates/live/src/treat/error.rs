@@ -32,6 +32,15 @@ pub enum TreatError {
         #[source]
         source: io::Error,
     },
+    /// What the kernel hook has changed cannot be read.
+    #[error("{path}: what the kernel hook has changed cannot be read; nothing is undone")]
+    HookMap {
+        /// The kernel's file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
     /// A record cannot be understood.
     #[error(
         "{path}: is no record of a treatment ({why}); what it changed cannot be restored from \
@@ -65,7 +74,8 @@ pub enum TreatError {
     /// Options of other processes' sockets cannot be set.
     #[error(
         "options of {sockets} that match cannot be set; it needs CAP_SYS_PTRACE over their \
-         processes: use sudo"
+         processes: use sudo; in a container, run it on the host, or with --cap-add SYS_PTRACE \
+         --pid host; /proc/sys/kernel/yama/ptrace_scope must not be 3"
     )]
     NoPermission {
         /// "1 socket", "12 sockets".
@@ -73,7 +83,8 @@ pub enum TreatError {
     },
     /// The kernel has no `pidfd_getfd`.
     #[error(
-        "this kernel or sandbox has no pidfd_getfd (Linux 5.6): options of running processes \
+        "this kernel or sandbox has no pidfd_getfd (Linux 5.6; containers allow it with \
+         --cap-add SYS_PTRACE): options of running processes \
          cannot be set; change the application's configuration and restart it instead"
     )]
     NotSupported,
@@ -109,6 +120,12 @@ pub enum TreatError {
         /// The path asked for.
         path: String,
     },
+    /// There are no control groups.
+    #[error(
+        "no control groups of version 2 are mounted here: name the process by --pid, or its port \
+         by --port, instead of --cgroup"
+    )]
+    NoCgroups,
     /// A setting that is not on the list.
     #[error(
         "{name} is not a setting that tcpwhy takes back; set it by `sysctl -w`, and note what \
@@ -214,6 +231,21 @@ pub enum TreatError {
     Filter {
         /// What it said.
         said: String,
+    },
+    /// An XDP program cannot be attached.
+    #[error("the XDP program cannot be attached: {said}")]
+    Xdp {
+        /// What is in the way.
+        said: String,
+    },
+    /// It is not known where packets come in.
+    #[error(
+        "there is no default route, and not one interface that is up ({devices}): name those where \
+         the SYNs come in by --device"
+    )]
+    NoDevice {
+        /// Those that are up.
+        devices: String,
     },
     /// There is no route.
     #[error("there is no route to {to} in the main table of this network namespace")]

@@ -2,8 +2,9 @@
 //!
 //! A file is replaced by a rename, so that a reader finds the old content or the new one. Where the
 //! file itself is mounted somewhere (`ip netns exec` mounts `/etc/netns/NAME/resolv.conf` on
-//! `/etc/resolv.conf`, containers do the like), a rename would not reach those who see the mount:
-//! then it is written in place, by one call.
+//! `/etc/resolv.conf`, containers do the like), a rename would not reach those that see the mount:
+//! then it is written in place, by one call. A mount that is made while the new file is written is
+//! found after the two have changed places, and they change back.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use super::error::TreatError;
 use super::host::Restored;
 use super::record::FileChange;
+use crate::sys::mount::exchange;
 
 /// Larger files are no `resolv.conf`.
 const BYTES_MAX: u64 = 64 << 10;
@@ -55,11 +57,12 @@ fn replace(path: &Path, content: &str) -> io::Result<()> {
         return write_in_place(path, content);
     }
     match rename_over(path, content) {
-        // It is a mount point, on another file system, or in a directory that is read-only.
+        // It is a mount point, on another file system, or in a directory that is read-only; or its
+        // file system cannot exchange files.
         Err(error)
             if matches!(
                 error.raw_os_error(),
-                Some(libc::EBUSY | libc::EXDEV | libc::EROFS | libc::EACCES)
+                Some(libc::EBUSY | libc::EXDEV | libc::EROFS | libc::EACCES | libc::EINVAL)
             ) =>
         {
             write_in_place(path, content)
@@ -79,7 +82,13 @@ fn rename_over(path: &Path, content: &str) -> io::Result<()> {
         std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
         file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
         file.sync_all()?;
-        fs::rename(&temporary, path)?;
+        exchange(&temporary, path)?;
+        // The old one, that a process has mounted since that was looked for.
+        if is_mounted(&temporary)? {
+            write_in_place(&temporary, content)?;
+            exchange(&temporary, path)?;
+        }
+        fs::remove_file(&temporary)?;
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     };
     written().inspect_err(|_| drop(fs::remove_file(&temporary)))

@@ -4,7 +4,7 @@
 use super::error::TreatError;
 use super::host::HostPlan;
 use super::record::{Change, What};
-use super::{filter, listener, sysctl};
+use super::{filter, listener, sysctl, xdp};
 use crate::netns::Netns;
 
 /// What is asked for.
@@ -18,6 +18,10 @@ pub struct SynFlood {
     pub backlog: Option<u32>,
     /// SYNs a second that one source address may send.
     pub syns_per_second: Option<u32>,
+    /// Limit by an XDP program at network interfaces, instead of by nftables.
+    pub xdp: bool,
+    /// These interfaces; empty is where packets of other hosts come in.
+    pub devices: Vec<String>,
     /// The network namespace.
     pub netns: Option<String>,
 }
@@ -41,7 +45,12 @@ pub fn plan(asked: &SynFlood) -> Result<HostPlan, TreatError> {
         risks.push("longer queues take memory, about 300 bytes for each half-open connection");
     }
     if let Some(most) = asked.syns_per_second {
-        changes.push(Change::Filter(filter::plan(&netns, asked.port, most)));
+        if asked.xdp {
+            let programs = xdp::plan(&netns, asked.port, most, &asked.devices)?;
+            changes.extend(programs.into_iter().map(Change::Xdp));
+        } else {
+            changes.push(Change::Filter(filter::plan(&netns, asked.port, most)));
+        }
         risks.push(
             "clients behind one address (NAT, a proxy) share its limit; a flood from made-up \
              addresses passes it",

@@ -5,7 +5,7 @@ use super::error::TreatError;
 use super::journal::Journal;
 use super::record::{Change, Record, State, VERSION, What};
 use super::undo::{self, Undone};
-use super::{cache, file, filter, listener, route, sysctl, system};
+use super::{cache, file, filter, listener, route, sysctl, system, xdp};
 
 /// What a treatment of a host would change, in order.
 #[derive(Debug, Clone)]
@@ -119,6 +119,9 @@ fn is_same(one: &Change, other: &Change) -> bool {
         (Change::Filter(one), Change::Filter(other)) => {
             one.netns == other.netns && one.port == other.port
         }
+        (Change::Xdp(one), Change::Xdp(other)) => {
+            one.netns == other.netns && one.device == other.device
+        }
         _ => false,
     }
 }
@@ -131,6 +134,7 @@ fn make(change: &Change) -> Result<(), TreatError> {
         Change::Cache(change) => cache::make(change),
         Change::Route(change) => route::make(change),
         Change::Filter(change) => filter::make(change),
+        Change::Xdp(change) => xdp::make(change),
         // Sockets are a treatment of their own.
         Change::Socket(_) => Ok(()),
     }
@@ -159,6 +163,7 @@ pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
             Change::Cache(change) => cache::restore(change),
             Change::Route(change) => route::restore(change),
             Change::Filter(change) => filter::restore(change),
+            Change::Xdp(change) => xdp::restore(change),
             Change::Socket(_) => Ok(Restored::Gone),
         };
         match restored {

@@ -14,6 +14,7 @@ use std::{env, thread};
 
 use super::error::TreatError;
 use super::record::{Record, VERSION};
+use super::undo::Undone;
 use crate::sys::process::lock_file;
 
 /// Names another directory.
@@ -178,6 +179,32 @@ impl Journal {
         removed
             .and_then(|()| File::open(&self.directory)?.sync_all())
             .map_err(|source| TreatError::Journal { path, source })
+    }
+
+    /// Asks the process that is about to undo a treatment for what became of it.
+    pub(super) fn ask(&self, id: u32) {
+        // Without the file it answers nothing, and is undone all the same.
+        let _ = File::create(self.outcome_path(id));
+    }
+
+    /// Answers where another process has asked.
+    pub(super) fn answer(&self, undone: &Undone) {
+        let path = self.outcome_path(undone.id);
+        if path.exists() {
+            let _ = fs::write(path, serde_json::to_vec(undone).unwrap_or_default());
+        }
+    }
+
+    /// The answer, which is there when the record has gone.
+    pub(super) fn outcome(&self, id: u32) -> Option<Undone> {
+        let path = self.outcome_path(id);
+        let bytes = fs::read(&path);
+        let _ = fs::remove_file(&path);
+        serde_json::from_slice(&bytes.ok()?).ok()
+    }
+
+    fn outcome_path(&self, id: u32) -> PathBuf {
+        self.directory.join(format!(".{id}.undone"))
     }
 
     fn path(&self, id: u32) -> PathBuf {

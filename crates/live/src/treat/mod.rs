@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A record with the value before of each thing is on disk before the thing is changed, and goes
-//! when it has its value again. One exception: connections that a kernel hook changes as they open
-//! are noted right after it, and [`undo`](undo()) finds those that a killed process had no time to
-//! note.
+//! when it has its value again. Connections that a kernel hook changes as they open are noted by the
+//! hook itself, in a pinned map of the kernel, and moved to the journal every 50 ms: after a process
+//! was killed [`undo`](undo()) reads both.
 
 mod cache;
 mod error;
@@ -30,6 +30,7 @@ mod sysctl;
 mod system;
 mod treatment;
 mod undo;
+mod xdp;
 
 pub use error::TreatError;
 pub use flood::{SynFlood, plan as plan_syn_flood, plan_backlog};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use super::error::TreatError;
 use super::record::{Scope, Side, SocketChange};
@@ -10,6 +10,7 @@ use super::setting::Setting;
 use super::{reach, system};
 use crate::netns::Netns;
 use crate::sockets::Peer;
+use crate::sys;
 
 /// Which sockets to treat, and how.
 #[derive(Debug, Clone)]
@@ -39,8 +40,10 @@ pub struct Counts {
     pub changed_new: u64,
     /// Sockets that had the value before.
     pub had_it: u64,
-    /// Sockets that no process holds yet (they wait to be accepted), or that could not be opened.
+    /// Sockets that no process holds yet: they wait to be accepted.
     pub unreached: u64,
+    /// Sockets of processes that this one may not look into.
+    pub denied: u64,
     /// Sockets at which the kernel refused the value.
     pub refused: u64,
     /// Sockets that the application changed between the look and the change; left alone.
@@ -95,8 +98,13 @@ pub(super) fn scope(asked: &Asked) -> Result<(Netns, Scope), TreatError> {
     Ok((netns, scope))
 }
 
-/// A congestion control that is not there is said before anything is done.
+/// What cannot be done is said before anything is.
 pub(super) fn check(setting: &Setting) -> Result<(), TreatError> {
+    // A sandbox answers ENOSYS or EPERM, also for descriptors of the process itself.
+    let own = sys::pidfd_open(std::process::id());
+    if own.and_then(|own| sys::pidfd_getfd(own.as_fd(), own.as_raw_fd() as u32)).is_err() {
+        return Err(TreatError::NotSupported);
+    }
     let Setting::CongestionControl { name } = setting else { return Ok(()) };
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let available = std::fs::read_to_string(path).unwrap_or_default();
@@ -121,7 +129,7 @@ pub(super) fn planned(
     counts: &mut Counts,
 ) -> Result<Vec<Planned>, TreatError> {
     let mut planned = Vec::new();
-    counts.unreached = 0;
+    (counts.unreached, counts.denied) = (0, 0);
     for found in std::mem::take(&mut look.found) {
         let cookie = found.entry.cookie;
         if known.contains(&cookie) {
@@ -134,12 +142,9 @@ pub(super) fn planned(
         let read = look.open(holder, cookie).and_then(|socket| setting.read(socket.as_fd()));
         let before = match read {
             Ok(before) => before,
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-                return Err(TreatError::NotSupported);
-            }
             Err(error) if is_gone(&error) => continue,
             Err(_) => {
-                counts.unreached += 1;
+                counts.denied += 1;
                 continue;
             }
         };
@@ -171,15 +176,17 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
 }
 
-/// That nothing can be reached for want of a right is an error.
+/// That nothing can be reached for want of a right is an error. A capability alone does not give
+/// it: the kernel may forbid it to all (Yama's `ptrace_scope` 3), or in another user namespace.
 pub(super) fn require_rights(counts: &Counts, planned: usize) -> Result<(), TreatError> {
-    if planned == 0 && counts.had_it == 0 && !system::may_look_into_others() {
-        let sockets = match counts.unreached {
-            0 => "sockets".into(),
-            1 => "1 socket".into(),
-            many => format!("{many} sockets"),
-        };
-        return Err(TreatError::NoPermission { sockets });
+    let is_denied = counts.denied > 0 || !system::may_look_into_others();
+    if planned > 0 || counts.had_it > 0 || !is_denied {
+        return Ok(());
     }
-    Ok(())
+    // Without the right to read who holds a socket, it seems to wait to be accepted.
+    let sockets = match counts.denied + counts.unreached {
+        0 => "sockets".into(),
+        number => super::sockets(number),
+    };
+    Err(TreatError::NoPermission { sockets })
 }

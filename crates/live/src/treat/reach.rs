@@ -113,7 +113,7 @@ fn members(scope: &Scope) -> Result<Option<Vec<u32>>, TreatError> {
 /// directory.
 pub(super) fn cgroup_directory(path: &str) -> Result<PathBuf, TreatError> {
     let none = || TreatError::NoCgroup { path: path.to_owned() };
-    let root = cgroup_root().ok_or_else(none)?;
+    let root = cgroup_root().ok_or(TreatError::NoCgroups)?;
     let inside = Path::new(path).strip_prefix(&root).ok().map(Path::to_owned);
     let inside = inside.unwrap_or_else(|| path.trim_start_matches('/').into());
     let directory = root.join(inside);

@@ -1,6 +1,7 @@
 //! What the journal holds of a treatment.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +40,10 @@ pub enum What {
         setting: Setting,
         /// Which sockets.
         scope: Scope,
-        /// Cookies of sockets that had the value before the treatment.
-        had_it: Vec<u64>,
+        /// The kernel's file with what the hook has changed and this record does not list yet;
+        /// `None` where no hook could be attached.
+        #[serde(default)]
+        hook_map: Option<PathBuf>,
     },
     /// A kernel setting.
     Sysctl {
@@ -180,6 +183,8 @@ pub enum Change {
     Cache(CacheChange),
     /// A table of the packet filter that is there for the time.
     Filter(FilterChange),
+    /// A program at a network interface that is there for the time.
+    Xdp(XdpChange),
     /// A route.
     Route(RouteChange),
 }
@@ -280,6 +285,23 @@ pub struct FilterChange {
     pub syns_per_second: u32,
 }
 
+/// An XDP program that limits SYNs, for the time of a treatment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpChange {
+    /// Inode of the network namespace.
+    pub netns: u64,
+    /// Name of that namespace; `None` where it was the caller's own.
+    pub netns_name: Option<String>,
+    /// The network interface.
+    pub device: String,
+    /// The kernel's file that keeps the program attached.
+    pub pin: PathBuf,
+    /// Port that it counts SYNs to.
+    pub port: u16,
+    /// SYNs a second that one source may send.
+    pub syns_per_second: u32,
+}
+
 /// A route of the main table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChange {
@@ -310,6 +332,7 @@ impl Change {
             Self::File(change) => change.path.clone(),
             Self::Cache(change) => format!("dnsmasq at {}", change.address),
             Self::Filter(change) => format!("nftables table inet {}", change.table),
+            Self::Xdp(change) => format!("XDP program at {}", change.device),
             Self::Route(change) => format!("route {}", change.prefix),
         }
     }
@@ -336,6 +359,10 @@ impl Change {
                 format!("started, asks {}", upstream.join(", "))
             }
             Self::Filter(change) => format!(
+                "added: at most {} SYNs a second to port {} from one address",
+                change.syns_per_second, change.port
+            ),
+            Self::Xdp(change) => format!(
                 "added: at most {} SYNs a second to port {} from one address",
                 change.syns_per_second, change.port
             ),

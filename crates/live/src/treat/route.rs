@@ -148,7 +148,7 @@ fn write(netns: &Netns, is_ipv6: bool, route: &str) -> io::Result<()> {
 }
 
 /// Runs `ip` in a network namespace.
-fn ip(netns: &Netns, arguments: &[&str]) -> io::Result<String> {
+pub(super) fn ip(netns: &Netns, arguments: &[&str]) -> io::Result<String> {
     let run = || Command::new("ip").args(arguments).output();
     let output = netns.inside(run).map_err(io::Error::other)??;
     if output.status.success() {

@@ -5,20 +5,20 @@ use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::plan::{
-    Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_rights, scope,
-};
-use super::record::{Change, Record, Scope, Side, SocketChange, State, VERSION, What};
+use super::plan::{Asked, Counts, Newcomers, Planned, is_gone, plan, planned, scope};
+use super::record::{By, Change, Record, Scope, Side, State, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
 use crate::error::LiveError;
 use crate::hooks::established::{
     Established, EstablishedHook, PORTS_MAX, Rule, VALUE_BYTES, cgroup_root,
 };
+use crate::hooks::pinned;
 use crate::netns::Netns;
 use crate::sockets::Peer;
 use crate::sys;
@@ -54,8 +54,9 @@ impl Treatment {
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
     pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
+        // Without the right nothing is begun: what the hook changed could not be restored.
+        plan(asked)?;
         let (netns, scope) = scope(asked)?;
-        check(&asked.setting)?;
         let record = {
             let lock = journal.lock()?;
             super::refuse_twice(&journal, |what| match what {
@@ -70,7 +71,7 @@ impl Treatment {
                 what: What::Sockets {
                     setting: asked.setting.clone(),
                     scope: scope.clone(),
-                    had_it: Vec::new(),
+                    hook_map: None,
                 },
                 state: State::Running,
                 by: system::by(),
@@ -95,13 +96,11 @@ impl Treatment {
             refused: None,
             is_over: false,
         };
-        match treatment.hook() {
-            Ok(hook) => treatment.hook = Some(hook),
-            Err(why) => treatment.newcomers = Newcomers::Listing(why),
+        if let Err(why) = treatment.hook_up()? {
+            treatment.newcomers = Newcomers::Listing(why);
         }
         treatment.look(false)?;
         let counts = &treatment.counts;
-        require_rights(counts, usize::try_from(counts.changed).unwrap_or(usize::MAX))?;
         if counts.changed == 0 && counts.refused > 0 {
             let sockets = super::sockets(counts.refused);
             let source = treatment.refused.take().unwrap_or_else(|| io::Error::other("refused"));
@@ -124,8 +123,35 @@ impl Treatment {
         }
     }
 
-    /// Attaches the kernel's hook where it can set this option.
-    fn hook(&self) -> Result<EstablishedHook, String> {
+    /// Attaches the kernel's hook where it can set this option. Where it puts what it changes is in
+    /// the journal before it changes anything.
+    fn hook_up(&mut self) -> Result<Result<(), String>, TreatError> {
+        let (rule, cgroup) = match self.rule() {
+            Ok(rule) => rule,
+            Err(why) => return Ok(Err(why)),
+        };
+        let By { pid, pid_start_ticks, .. } = self.record.by;
+        let pin = pinned::path(&format!("treat-{pid}-{pid_start_ticks}-{}", self.record.id));
+        self.note_hook_map(Some(pin.clone()))?;
+        match EstablishedHook::attach(&rule, &cgroup, &pin) {
+            Ok(hook) => self.hook = Some(hook),
+            Err(lack) => {
+                self.note_hook_map(None)?;
+                return Ok(Err(lack.to_string()));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn note_hook_map(&mut self, pin: Option<PathBuf>) -> Result<(), TreatError> {
+        if let What::Sockets { hook_map, .. } = &mut self.record.what {
+            *hook_map = pin;
+        }
+        self.journal.write(&self.record)
+    }
+
+    /// What the hook does, and the control group that it is attached to.
+    fn rule(&self) -> Result<(Rule, PathBuf), String> {
         let (option, size, value) = match &self.setting {
             Setting::Nodelay => (libc::TCP_NODELAY, 4, 1i32.to_ne_bytes().to_vec()),
             Setting::CongestionControl { name } => {
@@ -162,7 +188,7 @@ impl Treatment {
             size,
             value: bytes,
         };
-        EstablishedHook::attach(&rule, &cgroup).map_err(|lack| lack.to_string())
+        Ok((rule, cgroup))
     }
 
     /// Its number.
@@ -210,6 +236,7 @@ impl Treatment {
         }
         let is_urgent = self.hook.is_none()
             || self.counts.unreached > 0
+            || self.counts.denied > 0
             // A process may open connections itself, which the hook does not know as its own.
             || self.scope.pid.is_some()
             // A listener that was opened before its process was moved is of another group.
@@ -226,61 +253,38 @@ impl Treatment {
 
     /// Connections that the hook has treated: noted, with the value that they had.
     fn take_new(&mut self) -> Result<(), TreatError> {
-        let Some(hook) = &mut self.hook else { return Ok(()) };
-        let events = hook.take();
-        let refused = events.iter().find(|event| event.error != 0).map(|event| event.error);
-        let before = self.record.changes.len();
-        for event in events {
-            if event.error == 0 && self.known.insert(event.cookie) {
-                self.note_new(&event);
-            }
+        let Some(hook) = &self.hook else { return Ok(()) };
+        let events = hook.changed();
+        if events.is_empty() {
+            return Ok(());
         }
-        if let Some(errno) = refused {
-            let error = io::Error::from_raw_os_error(errno);
+        self.note_new(&events)?;
+        if let Some(hook) = &mut self.hook {
+            hook.noted(&events);
+        }
+        if let Some(event) = events.iter().find(|event| event.error != 0) {
+            let error = io::Error::from_raw_os_error(event.error);
             self.hook = None;
             self.newcomers = Newcomers::Listing(format!(
                 "this kernel's hooks cannot set {}: {error}",
                 self.setting.option()
             ));
         }
-        if self.record.changes.len() > before {
-            self.journal.write(&self.record)?;
-        }
         Ok(())
     }
 
-    fn note_new(&mut self, event: &Established) {
-        let before = match &self.setting {
-            Setting::CongestionControl { .. } => {
-                let end = event.before.iter().position(|&byte| byte == 0).unwrap_or(VALUE_BYTES);
-                Value::Name(String::from_utf8_lossy(&event.before[..end]).into_owned())
+    fn note_new(&mut self, events: &[Established]) -> Result<(), TreatError> {
+        let changes = undo::of_hook(&self.setting, events);
+        for change in changes {
+            // A look that came between the hook and this one took its value for the socket's own.
+            if !self.known.insert(change.cookie) {
+                self.counts.had_it = self.counts.had_it.saturating_sub(1);
             }
-            _ => Value::Switch(event.before.iter().any(|&byte| byte != 0)),
-        };
-        let set = self.setting.wanted(&before);
-        if before == set {
-            self.counts.had_it += 1;
-            self.note_had_it(event.cookie);
-            return;
+            self.counts.changed += 1;
+            self.counts.changed_new += 1;
+            self.record.changes.push(Change::Socket(change));
         }
-        self.counts.changed += 1;
-        self.counts.changed_new += 1;
-        self.record.changes.push(Change::Socket(SocketChange {
-            cookie: event.cookie,
-            local: event.local,
-            peer: event.remote,
-            pid: None,
-            fd: None,
-            command: None,
-            before,
-            set,
-        }));
-    }
-
-    fn note_had_it(&mut self, cookie: u64) {
-        if let What::Sockets { had_it, .. } = &mut self.record.what {
-            had_it.push(cookie);
-        }
+        self.journal.write(&self.record)
     }
 
     /// Lists the sockets and treats those that are not known.
@@ -288,16 +292,7 @@ impl Treatment {
         self.looked = Instant::now();
         let mut look = reach::look(&self.netns, &self.scope, self.peer)?;
         self.forget_closed(&look);
-        let had_it = self.counts.had_it;
-        let before: HashSet<u64> = self.known.clone();
         let planned = planned(&mut look, &self.setting, &mut self.known, &mut self.counts)?;
-        if self.counts.had_it > had_it {
-            let changed: HashSet<u64> = planned.iter().map(|it| it.change.cookie).collect();
-            let new = self.known.difference(&before).filter(|cookie| !changed.contains(cookie));
-            for cookie in new.copied().collect::<Vec<_>>() {
-                self.note_had_it(cookie);
-            }
-        }
         if planned.is_empty() {
             return Ok(());
         }
@@ -362,9 +357,6 @@ impl Treatment {
     fn forget_closed(&mut self, look: &reach::Look) {
         let open = &look.open;
         self.known.retain(|cookie| open.contains(cookie));
-        if let What::Sockets { had_it, .. } = &mut self.record.what {
-            had_it.retain(|cookie| open.contains(cookie));
-        }
         self.record.changes.retain(|change| match change {
             Change::Socket(socket) => open.contains(&socket.cookie),
             _ => true,
@@ -392,10 +384,13 @@ impl Treatment {
     /// # Errors
     /// The journal cannot be written.
     pub fn keep(mut self) -> Result<(), TreatError> {
-        self.take_new()?;
+        if let Some(hook) = self.hook.take() {
+            self.note_new(&hook.detach())?;
+        }
         self.record.state = State::Kept;
         self.journal.write(&self.record)?;
         self.is_over = true;
+        undo::forget_hook(&self.record);
         Ok(())
     }
 
@@ -409,16 +404,11 @@ impl Treatment {
 
     fn end(&mut self) -> Result<undo::Undone, TreatError> {
         self.is_over = true;
-        // Connections that open from now on are as they were before; then what the hook did is taken.
-        let taken = self.take_new();
+        // Connections that open from now on are as they were before. What the hook did until then is
+        // restored from its map.
         if let Some(hook) = self.hook.take() {
-            for event in hook.detach() {
-                if event.error == 0 && self.known.insert(event.cookie) {
-                    self.note_new(&event);
-                }
-            }
+            hook.detach();
         }
-        taken?;
         undo::restore(&self.journal, &self.record)
     }
 }

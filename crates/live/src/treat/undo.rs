@@ -1,18 +1,19 @@
 //! Takes treatments back: each thing gets the value that it had, unless it is gone, or has been
 //! changed by someone else meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::error::TreatError;
 use super::journal::Journal;
 use super::record::{Change, Record, Scope, SocketChange, State, What};
-use super::setting::Setting;
+use super::setting::{Setting, Value};
 use super::{host, reach, system};
+use crate::hooks::established::{self, Established, VALUE_BYTES};
 use crate::netns::Netns;
 
 /// So long a process that treats may take to undo its treatment when it is asked to.
@@ -23,7 +24,7 @@ const AGAIN_MAX: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// What became of what a treatment had changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// Number of the treatment.
     pub id: u32,
@@ -47,15 +48,21 @@ pub struct Undone {
 /// There is none of this number, or its record cannot be understood.
 pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
-    if record.state == State::Running && system::terminate(&record.by).unwrap_or(false) {
+    let is_running = record.state == State::Running && system::running(&record.by).is_some();
+    if is_running {
+        journal.ask(id);
+    }
+    if is_running && system::terminate(&record.by).unwrap_or(false) {
         let began = Instant::now();
         while journal.has(id) && system::running(&record.by).is_some() && began.elapsed() < PATIENCE
         {
             thread::sleep(Duration::from_millis(5));
         }
+        let outcome = journal.outcome(id);
         if !journal.has(id) {
             let restored = record.changes.len() as u64;
-            return Ok(Undone { id, restored, by_its_process: true, ..Undone::default() });
+            let outcome = outcome.unwrap_or(Undone { id, restored, ..Undone::default() });
+            return Ok(Undone { by_its_process: true, ..outcome });
         }
     }
     let record = journal.one(id)?.ok_or(TreatError::NoTreatment { id })?;
@@ -74,8 +81,9 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
         undone.gone = record.changes.len() as u64;
     } else {
         match &record.what {
-            What::Sockets { setting, scope, had_it } => {
-                left = sockets(record, setting, scope, had_it, &mut undone)?;
+            What::Sockets { setting, scope, .. } => {
+                let record = with_hook(record, setting)?;
+                left = sockets(&record, setting, scope, &mut undone)?;
                 for _ in 0..AGAIN_MAX {
                     if left.is_empty() {
                         break;
@@ -83,17 +91,19 @@ pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, Trea
                     thread::sleep(AGAIN);
                     undone.failed.clear();
                     let rest = Record { changes: left, ..record.clone() };
-                    left = sockets(&rest, setting, scope, had_it, &mut undone)?;
+                    left = sockets(&rest, setting, scope, &mut undone)?;
                 }
             }
             _ => left = host::restore(record, &mut undone),
         }
     }
+    journal.answer(&undone);
     if left.is_empty() {
         journal.remove(record.id)?;
     } else {
         journal.write(&Record { changes: left, ..record.clone() })?;
     }
+    forget_hook(record);
     Ok(undone)
 }
 
@@ -101,7 +111,6 @@ fn sockets(
     record: &Record,
     setting: &Setting,
     scope: &Scope,
-    had_it: &[u64],
     undone: &mut Undone,
 ) -> Result<Vec<Change>, TreatError> {
     let Some(netns) = Netns::with_inode(scope.netns) else {
@@ -111,12 +120,10 @@ fn sockets(
     let mut look = reach::look_for_all(&netns)?;
     let found = look.found.iter().filter(|found| found.entry.cookie != 0);
     let places: HashMap<u64, _> = found.map(|it| (it.entry.cookie, it.holder)).collect();
-    let mut changes: Vec<SocketChange> = Vec::new();
-    changes.extend(record.changes.iter().filter_map(|change| match change {
+    let changes = record.changes.iter().filter_map(|change| match change {
         Change::Socket(socket) => Some(socket.clone()),
         _ => None,
-    }));
-    changes.extend(unnoted(record, (setting, scope), had_it, &netns)?);
+    });
     let mut left = Vec::new();
     for change in changes {
         match places.get(&change.cookie) {
@@ -162,47 +169,55 @@ fn put_back(
     Ok(true)
 }
 
-/// Connections that the hook of a process that was killed has treated, and that it had no time to
-/// note: they opened in its last tenth of a second, have the value, and had not had it.
-fn unnoted(
-    record: &Record,
-    (setting, scope): (&Setting, &Scope),
-    had_it: &[u64],
-    netns: &Netns,
-) -> Result<Vec<SocketChange>, TreatError> {
-    let was_killed = record.state == State::Running && record.by.pid != std::process::id();
-    let before = record.changes.iter().find_map(|change| match change {
-        Change::Socket(socket) => Some(socket.before.clone()),
-        _ => None,
-    });
-    let is_hooked = matches!(setting, Setting::Nodelay | Setting::CongestionControl { .. });
-    let (true, true, Some(before)) = (was_killed, is_hooked, before) else { return Ok(Vec::new()) };
-    let noted = record.changes.iter().filter_map(|change| match change {
+/// The record with what its hook has changed and its process has not noted.
+fn with_hook(record: &Record, setting: &Setting) -> Result<Record, TreatError> {
+    let mut record = record.clone();
+    let What::Sockets { hook_map: Some(pin), .. } = &record.what else { return Ok(record) };
+    let events = established::left(pin)
+        .map_err(|source| TreatError::HookMap { path: pin.clone(), source })?;
+    let noted: HashSet<u64> = record.changes.iter().filter_map(cookie).collect();
+    let missing = of_hook(setting, &events).filter(|change| !noted.contains(&change.cookie));
+    record.changes.extend(missing.map(Change::Socket).collect::<Vec<_>>());
+    Ok(record)
+}
+
+/// Lets go of what a hook has left for an undo.
+pub(super) fn forget_hook(record: &Record) {
+    if let What::Sockets { hook_map: Some(pin), .. } = &record.what {
+        established::forget(pin);
+    }
+}
+
+fn cookie(change: &Change) -> Option<u64> {
+    match change {
         Change::Socket(socket) => Some(socket.cookie),
         _ => None,
-    });
-    let known: std::collections::HashSet<u64> = noted.chain(had_it.iter().copied()).collect();
-    let peer = scope.peer.as_ref().and_then(|peer| peer.parse().ok());
-    let mut look = reach::look(netns, scope, peer)?;
-    let set = setting.wanted(&before);
-    let mut found = std::mem::take(&mut look.found);
-    found.retain(|found| {
-        let Some(holder) = found.holder else { return false };
-        let socket = look.open(holder, found.entry.cookie);
-        let has_it = socket.and_then(|socket| setting.read(socket.as_fd()));
-        !known.contains(&found.entry.cookie) && has_it.is_ok_and(|now| now.is_still(&set))
-    });
-    Ok(found
-        .into_iter()
-        .map(|found| SocketChange {
-            cookie: found.entry.cookie,
-            local: found.entry.local,
-            peer: found.entry.peer,
+    }
+}
+
+/// What a hook has changed, with the value that each connection had.
+pub(super) fn of_hook(
+    setting: &Setting,
+    events: &[Established],
+) -> impl Iterator<Item = SocketChange> {
+    let set = events.iter().filter(|event| event.error == 0);
+    set.map(|event| {
+        let before = match setting {
+            Setting::CongestionControl { .. } => {
+                let end = event.before.iter().position(|&byte| byte == 0).unwrap_or(VALUE_BYTES);
+                Value::Name(String::from_utf8_lossy(&event.before[..end]).into_owned())
+            }
+            _ => Value::Switch(event.before.iter().any(|&byte| byte != 0)),
+        };
+        SocketChange {
+            cookie: event.cookie,
+            local: event.local,
+            peer: event.remote,
             pid: None,
             fd: None,
             command: None,
-            before: before.clone(),
-            set: set.clone(),
-        })
-        .collect())
+            set: setting.wanted(&before),
+            before,
+        }
+    })
 }

@@ -1,5 +1,5 @@
-// Sets one TCP option of connections when they are established, and writes a record of each that
-// had another value. Read first: tcp_call_bpf() in net/ipv4/tcp*.c, bpf_setsockopt() in
+// Sets one TCP option of connections when they are established. A record of each that had another
+// value is in a map before the option is set: what is not noted is not changed. Read first: tcp_call_bpf() in net/ipv4/tcp*.c, bpf_setsockopt() in
 // net/core/filter.c of the kernel (TCP_NODELAY: Linux 6.1).
 #include "established.h"
 
@@ -9,7 +9,7 @@ typedef unsigned short u16;
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 
-enum { MAP_RINGBUF = 27, RING_BYTES = 1 << 20 };
+enum { MAP_HASH = 1, F_NO_PREALLOC = 1, ANY = 0 };
 enum { ACTIVE_ESTABLISHED = 4, PASSIVE_ESTABLISHED = 5 };
 enum { FAMILY_INET = 2 };
 
@@ -26,17 +26,23 @@ struct bpf_sock_ops {
     u32 local_port; // of this machine's byte order
 };
 
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) =
+    (void *)2;
 static u64 (*bpf_get_socket_cookie)(void *ctx) = (void *)46;
 static long (*bpf_setsockopt)(void *ctx, int level, int name, const void *value, int size) =
     (void *)49;
 static long (*bpf_getsockopt)(void *ctx, int level, int name, void *value, int size) = (void *)57;
 static u64 (*bpf_get_netns_cookie)(void *ctx) = (void *)122;
-static long (*bpf_ringbuf_output)(void *ring, const void *data, u64 size, u64 flags) = (void *)130;
 
+// Connections that were changed and are not in the journal yet, by their cookie.
 struct {
-    int (*type)[MAP_RINGBUF];
-    int (*max_entries)[RING_BYTES];
-} events SEC(".maps");
+    int (*type)[MAP_HASH];
+    u64 *key;
+    struct established *value;
+    int (*max_entries)[CHANGED_MAX];
+    int (*map_flags)[F_NO_PREALLOC];
+} changed SEC(".maps");
 
 // What is asked for; set before the program is loaded. Zero asks for all.
 const volatile u64 scope_netns_cookie = 0;
@@ -113,10 +119,15 @@ int established(struct bpf_sock_ops *ops) {
         value[i] = option_value[i];
         differs |= value[i] != record.before[i];
     }
-    // A record says that the value was there before, too: the socket is known by that.
-    if (!record.error && differs)
-        record.error = bpf_setsockopt(ops, LEVEL_TCP, option_name, value, option_size);
-    bpf_ringbuf_output(&events, &record, sizeof(record), 0);
+    if (!record.error && !differs)
+        return 1;
+    // Where the map has no room, the socket is found when the sockets are listed.
+    if (bpf_map_update_elem(&changed, &record.cookie, &record, ANY) || record.error)
+        return 1;
+    int error = bpf_setsockopt(ops, LEVEL_TCP, option_name, value, option_size);
+    struct established *noted = bpf_map_lookup_elem(&changed, &record.cookie);
+    if (noted)
+        noted->error = error;
     return 1;
 }
 

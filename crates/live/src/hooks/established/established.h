@@ -1,11 +1,13 @@
-// Record: a connection that was established and matches. `established/mod.rs` reads it.
+// Record: a connection that was established, matches, and had another value. `established/mod.rs`
+// reads it.
 #pragma once
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int s32;
 
-enum { PORTS_MAX = 16, VALUE_BYTES = 16 };
+// The map is read every 50 ms: more than a million connections a second find room.
+enum { PORTS_MAX = 16, VALUE_BYTES = 16, CHANGED_MAX = 65536 };
 enum { SIDE_SERVER = 1, SIDE_CLIENT = 2 };
 
 struct established {

@@ -1,19 +1,22 @@
 //! Connections that are established get a TCP option from the kernel itself (`sock_ops`), before
 //! the application has them. The program is attached to a control group by a link of this process:
-//! the kernel detaches it when the process ends, however it ends.
+//! the kernel detaches it when the process ends, however it ends. What it has changed stays in a
+//! pinned map until that is noted elsewhere: a process that is killed leaves it to an undo.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{HashMap, Map, MapData};
 use aya::programs::{CgroupAttachMode, SockOps};
 use aya::{Ebpf, EbpfLoader};
 
 use super::flow::Fields;
 use super::object::chain;
-use super::program;
 use super::unavailable::{Lack, before_loading};
+use super::{pinned, program};
+use crate::sys::process::wait_for_kernel_readers;
 
 /// `struct established` in established.h.
 const RECORD_BYTES: usize = 72;
@@ -43,7 +46,7 @@ pub struct Rule {
     pub value: [u8; VALUE_BYTES],
 }
 
-/// A connection that was established and matched.
+/// A connection that the program has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Established {
     /// The kernel's number of the socket.
@@ -58,18 +61,22 @@ pub struct Established {
     pub before: [u8; VALUE_BYTES],
 }
 
+/// Connections that were changed, by their cookie.
+type Changed = HashMap<MapData, [u8; 8], [u8; RECORD_BYTES]>;
+
 /// The program while it is attached.
 pub struct EstablishedHook {
     program: Ebpf,
-    events: RingBuf<MapData>,
+    changed: Changed,
 }
 
 impl EstablishedHook {
-    /// Loads the program and attaches it to the control group whose directory is `cgroup`.
+    /// Loads the program and attaches it to the control group whose directory is `cgroup`. What it
+    /// changes is pinned at `pin`, which stays there until [`forget`] removes it.
     ///
     /// # Errors
     /// What is missing for it.
-    pub fn attach(rule: &Rule, cgroup: &Path) -> Result<Self, Lack> {
+    pub fn attach(rule: &Rule, cgroup: &Path, pin: &Path) -> Result<Self, Lack> {
         if let Some(lack) = before_loading() {
             return Err(lack);
         }
@@ -97,6 +104,19 @@ impl EstablishedHook {
             .override_global("option_size", &rule.size, true)
             .override_global("option_value", &rule.value[..], true);
         let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
+        let Some(map) = ebpf.take_map("changed") else { unreachable!("the program has this map") };
+        pinned::prepare()?;
+        map.pin(pin).map_err(|error| refused(&error))?;
+        let attached = Self::attach_program(&mut ebpf, cgroup);
+        attached.inspect_err(|_| drop(fs::remove_file(pin)))?;
+        let Ok(changed) = Changed::try_from(map) else {
+            unreachable!("the C record and the Rust record differ in size")
+        };
+        Ok(Self { program: ebpf, changed })
+    }
+
+    fn attach_program(ebpf: &mut Ebpf, cgroup: &Path) -> Result<(), Lack> {
+        let refused = |error: &dyn std::error::Error| Lack::Refused(chain(error));
         let Some(Ok(program)) = ebpf.program_mut("established").map(<&mut SockOps>::try_from)
         else {
             unreachable!("the program is of this kind")
@@ -106,33 +126,53 @@ impl EstablishedHook {
             .map_err(|error| Lack::Refused(format!("{}: {error}", cgroup.display())))?;
         // A link takes no mode: the programs of all links run.
         program.attach(directory, CgroupAttachMode::Single).map_err(|error| refused(&error))?;
-        let Some(Ok(events)) = ebpf.take_map("events").map(RingBuf::try_from) else {
-            unreachable!("the map is of this kind")
-        };
-        Ok(Self { program: ebpf, events })
+        Ok(())
     }
 
-    /// Detaches the program, and returns the connections that it saw until then.
+    /// Detaches the program, and returns the connections that [`changed`](Self::changed) would.
     pub fn detach(self) -> Vec<Established> {
-        let Self { program, mut events } = self;
+        let Self { program, changed } = self;
         drop(program);
-        drain(&mut events)
+        // It may still be running on another processor.
+        wait_for_kernel_readers();
+        read(&changed)
     }
 
-    /// Connections established since the last call.
-    pub fn take(&mut self) -> Vec<Established> {
-        drain(&mut self.events)
+    /// Connections that were changed, less those that are [`noted`](Self::noted).
+    pub fn changed(&self) -> Vec<Established> {
+        read(&self.changed)
+    }
+
+    /// Makes room: these are noted elsewhere.
+    pub fn noted(&mut self, events: &[Established]) {
+        for event in events {
+            let _ = self.changed.remove(&event.cookie.to_ne_bytes());
+        }
     }
 }
 
-fn drain(events: &mut RingBuf<MapData>) -> Vec<Established> {
-    let mut all = Vec::new();
-    while let Some(item) = events.next() {
-        if let Some(record) = item.first_chunk::<RECORD_BYTES>() {
-            all.push(parse(record));
-        }
+/// Connections that a program has changed and that nothing has noted, also after its process has
+/// ended. There are none where nothing is pinned.
+///
+/// # Errors
+/// The map cannot be read.
+pub fn left(pin: &Path) -> io::Result<Vec<Established>> {
+    if !fs::exists(pin)? {
+        return Ok(Vec::new());
     }
-    all
+    let map = MapData::from_pin(pin).and_then(Map::from_map_data).and_then(Changed::try_from);
+    map.map(|map| read(&map)).map_err(|error| io::Error::other(chain(&error)))
+}
+
+/// Removes what was pinned.
+pub fn forget(pin: &Path) {
+    // It is gone already where the hook was not attached.
+    let _ = fs::remove_file(pin);
+}
+
+fn read(changed: &Changed) -> Vec<Established> {
+    // An entry is removed by this process alone.
+    changed.iter().flatten().map(|(_, record)| parse(&record)).collect()
 }
 
 /// The directory of the control groups of version 2, wherever they are mounted.

@@ -1,0 +1,78 @@
+//! The BPF file system: what is pinned there outlasts the process, and ends with the system.
+//!
+//! It is mounted where it is missing, as `ip` and `bpftool` do, but not among mounts that this
+//! process has to itself, as under `ip netns exec`: these end with the process.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::unavailable::Lack;
+use crate::process::ports::parent;
+use crate::sys::{mount, process};
+
+/// Where Linux has the file system.
+const MOUNT: &str = "/sys/fs/bpf";
+/// Tries to lock the place, one every 10 ms, while another process mounts there.
+const TRIES: u32 = 200;
+
+/// Where something of this name is pinned.
+pub fn path(name: &str) -> PathBuf {
+    Path::new(MOUNT).join("tcpwhy").join(name)
+}
+
+/// Mounts the file system where it is missing, and makes the directory of [`path`].
+///
+/// # Errors
+/// It cannot be mounted or written to.
+pub(super) fn prepare() -> Result<(), Lack> {
+    let refused = |error: io::Error| Lack::NoBpfFileSystem(error.to_string());
+    mounted().and_then(|()| made()).map_err(refused)
+}
+
+/// Two processes that both mounted would hide what the first has pinned: one at a time.
+fn mounted() -> io::Result<()> {
+    if mount::is_bpf(MOUNT)? {
+        return Ok(());
+    }
+    if has_own_mounts() {
+        return Err(io::Error::other(
+            "the mounts of this process end with it; name the network namespace with --netns, \
+             without `ip netns exec`",
+        ));
+    }
+    let place = File::open(MOUNT)?;
+    for _ in 0..TRIES {
+        match process::lock_file(place.as_fd()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(error),
+            Ok(()) if mount::is_bpf(MOUNT)? => return Ok(()),
+            Ok(()) => return mount::bpf(),
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// Whether a process that this one comes from has other mounts.
+fn has_own_mounts() -> bool {
+    let mounts = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let own = mounts(std::process::id());
+    let ancestors = std::iter::successors(parent(std::process::id()), |&pid| parent(pid));
+    // What may not be read is of the system that started all.
+    let mut theirs = ancestors.take_while(|&pid| pid > 0).filter_map(mounts);
+    theirs.any(|its| Some(its) != own)
+}
+
+fn made() -> io::Result<()> {
+    let directory = path("");
+    match DirBuilder::new().mode(0o700).create(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => fs::metadata(&directory).map(|_| ()),
+    }
+}

@@ -1,0 +1,46 @@
+//! SYNs beyond a rate of their source are dropped at an interface (XDP), before the kernel
+//! allocates anything for them. The link of the program is pinned: it lasts until the pin is
+//! removed, whatever becomes of the process.
+
+use std::path::Path;
+
+use aya::EbpfLoader;
+use aya::programs::links::FdLink;
+use aya::programs::{Xdp, XdpMode};
+
+use super::object::chain;
+use super::unavailable::{Lack, before_loading};
+use super::{pinned, program};
+
+/// Loads the program and attaches it to an interface of the calling thread's namespace: in the
+/// driver where it can run programs, else in the kernel's general path. Each source may send
+/// `syns_per_second` to `port`.
+///
+/// # Errors
+/// What is missing for it; another program is attached there.
+pub fn attach(interface: &str, port: u16, syns_per_second: u32, pin: &Path) -> Result<(), Lack> {
+    if let Some(lack) = before_loading() {
+        return Err(lack);
+    }
+    let elf = program::syn_limit().ok_or(Lack::NotBuilt)?;
+    let refused = |error: &dyn std::error::Error| Lack::Refused(chain(error));
+    let interval_ns = 1_000_000_000 / u64::from(syns_per_second.max(1));
+    let mut loader = EbpfLoader::new();
+    loader.override_global("limit_port", &port, true);
+    loader.override_global("limit_interval_ns", &interval_ns, true);
+    let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
+    let Some(Ok(program)) = ebpf.program_mut("syn_limit").map(<&mut Xdp>::try_from) else {
+        unreachable!("the program is of this kind")
+    };
+    program.load().map_err(|error| refused(&error))?;
+    pinned::prepare()?;
+    // A driver may take programs, but not with this interface's settings (its MTU, its queues).
+    let attached = program
+        .attach(interface, XdpMode::Default)
+        .or_else(|_| program.attach(interface, XdpMode::Skb))
+        .map_err(|error| refused(&error))?;
+    let link = program.take_link(attached).map_err(|error| refused(&error))?;
+    let link = FdLink::try_from(link).map_err(|error| refused(&error))?;
+    // The pin keeps the link; without the pin it would end here.
+    link.pin(pin).map(drop).map_err(|error| refused(&error))
+}
