@@ -105,9 +105,10 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let asked = Asked::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
-    let loads = loads::run(asked_for, &asked, &subject, tapped.is_some(), &mut steps);
+    let alone = tapped.as_ref().map(|it| &it.report);
+    let loads = loads::run(asked_for, &asked, &subject, alone, &mut steps);
     let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
-    let loaded = loads.measured.iter().map(|it| it.requests).sum::<u64>();
+    let loaded = loads.between + loads.measured.iter().map(|it| it.requests).sum::<u64>();
     let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
     let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject);
     for (connections, loaded) in loads.reports {
@@ -209,7 +210,7 @@ fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
 }
 
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
-    match Tap::of_few(subject.server, keeps.then_some("tcpwhy doctor")) {
+    match Tap::whole(subject.server, keeps.then_some("tcpwhy doctor")) {
         Ok(tap) => Some(tap),
         Err(error) => {
             steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));

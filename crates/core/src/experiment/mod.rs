@@ -15,7 +15,7 @@ mod measured;
 mod weigh;
 mod words;
 
-pub use loaded::add_load;
+pub use loaded::{add_load, shows_more};
 pub use measured::{Failure, Measured, OwnRequest, unresolved};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
