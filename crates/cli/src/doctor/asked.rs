@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::experiment::{Failure, Measured, OwnRequest};
+use tcpwhy_core::experiment::{Failure, Measured, OwnRequest, median_ns};
 use tcpwhy_core::report::units::duration;
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
-    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing, median_ns,
+    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing,
 };
 
 /// Connections, and requests on each.
@@ -123,9 +123,7 @@ impl Asked {
     /// The times of the layers, medians over the requests, ns: connect, TLS, server, transfer.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {
-            let times: Vec<u64> =
-                self.measured.requests.iter().map(part).filter(|&it| it > 0).collect();
-            median_ns(&times)
+            median_ns(self.measured.requests.iter().map(part).filter(|&it| it > 0))
         };
         Layers {
             name_ns: of(&|it| it.lookup_ns),

@@ -35,9 +35,10 @@ use std::time::{Duration, Instant};
 use steps::{Step, Steps};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::{Experiment, add_load, sentence, unresolved, weigh};
-use tcpwhy_core::report::{Report, json, units::duration};
+use tcpwhy_core::report::{Finding, Report, json, units::duration};
 use tcpwhy_live::host::Entry;
-use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
+use tcpwhy_probe::dns;
+use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Others, Skipped, Subject, make};
 use tcpwhy_probe::tls::{TlsOptions, client_config};
 use tcpwhy_probe::{Scheme, Target};
 
@@ -107,16 +108,17 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
     let alone = tapped.as_ref().map(|it| &it.report);
     let loads = loads::run(asked_for, &asked, &subject, alone, &mut steps);
-    let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
+    let others = others(subject.server, &addresses);
+    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others);
+    let experiments = experiments(&asked, &subject, kinds, &others, &mut steps);
     let loaded = loads.between + loads.measured.iter().map(|it| it.requests).sum::<u64>();
     let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
-    let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject);
+    let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &subject);
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
     let is_answered = asked.is_answered();
     let place = is_answered.then(|| local::weigh(&mut report, &subject, &mut steps)).flatten();
-    names::add(&mut report, named);
     let host = place.map_or_else(Vec::new, |place| local::explain(&report, &place, &mut steps));
     let verdict = text::verdict(&report, &asked, &subject);
     let walk = Walk {
@@ -252,28 +254,52 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
     }
 }
 
-/// Makes the experiments that there is something to ask.
+/// What experiments may turn to: another address of the server, and this host's name servers.
+fn others(server: SocketAddr, addresses: &[SocketAddr]) -> Others {
+    let family = addresses.iter().find(|it| it.is_ipv4() != server.is_ipv4()).copied();
+    let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
+    Others { family, resolvers }
+}
+
+/// Of the experiments that are `wanted` those that there is something to ask for, and what slow
+/// requests and look-ups suggest.
+fn worth_making(
+    wanted: Vec<Kind>,
+    asked: &Asked,
+    subject: &Subject,
+    lookup_ns: u64,
+    others: &Others,
+) -> Vec<Kind> {
+    if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
+        return Vec::new();
+    }
+    if asked.is_stuck {
+        // What large packets do is all that can be asked where no answer comes to its end.
+        return vec![Kind::Mss];
+    }
+    if !asked.is_answered() {
+        return Vec::new();
+    }
+    let mut kinds = wanted;
+    let mut suggest = |kind, is_suggested| {
+        if is_suggested && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    };
+    suggest(Kind::Mss, asked.slowest_ns() >= SLOW_NS);
+    suggest(Kind::Resolver, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1);
+    kinds
+}
+
+/// Makes the experiments.
 fn experiments(
     asked: &Asked,
     subject: &Subject,
-    mut kinds: Vec<Kind>,
-    addresses: &[SocketAddr],
+    kinds: Vec<Kind>,
+    others: &Others,
     steps: &mut Steps,
 ) -> Vec<Experiment> {
-    if subject.target.scheme == Scheme::Tcp {
-        return Vec::new();
-    }
-    if asked.is_stuck && !kinds.is_empty() {
-        // What large packets do is all that can be asked where no answer comes to its end.
-        kinds = vec![Kind::Mss];
-    } else if !asked.is_answered() {
-        return Vec::new();
-    } else if asked.slowest_ns() >= SLOW_NS && !kinds.is_empty() {
-        kinds.push(Kind::Mss);
-    }
-    let own = subject.server;
-    let other = addresses.iter().find(|it| it.is_ipv4() != own.is_ipv4()).copied();
-    let mut coin = Coin::new(RandomState::new().hash_one(own));
+    let mut coin = Coin::new(RandomState::new().hash_one(subject.server));
     let mut made = Vec::new();
     for kind in kinds {
         let began = Instant::now();
@@ -282,7 +308,7 @@ fn experiments(
         let is_long = asked.layers().request_ns >= LONG_NS;
         let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
         let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns, at_once };
-        match make(kind, subject, other, &bounds, &mut coin) {
+        match make(kind, subject, others, &bounds, &mut coin) {
             Ok(experiment) => {
                 steps.done(kind.name(), began, sentence(&experiment));
                 made.push(experiment);
@@ -294,9 +320,11 @@ fn experiments(
     made
 }
 
-/// One report of packets, or own sockets where there are none, and experiments; with the packets.
+/// One report of packets, or own sockets where there are none, of what is wrong with name servers,
+/// and of experiments; with the packets.
 fn diagnose(
     asked: &Asked,
+    named: Vec<Finding>,
     experiments: Vec<Experiment>,
     tapped: Option<Tapped>,
     subject: &Subject,
@@ -307,6 +335,7 @@ fn diagnose(
         None => (asked.measured.report(&experiments), None),
     };
     report.asked.target = Some(subject.target.to_string());
+    names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)
 }

@@ -105,5 +105,12 @@ impl Verdict {
     }
 }
 
+/// The median of some times, the later one of the two in the middle, ns; 0 of none.
+pub fn median_ns(times_ns: impl IntoIterator<Item = u64>) -> u64 {
+    let mut sorted: Vec<u64> = times_ns.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests;
