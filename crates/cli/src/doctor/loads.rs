@@ -14,7 +14,6 @@ use tcpwhy_core::report::{Report, units};
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::load::{Outcome, Plan, run as generate};
-use tcpwhy_probe::tls::TlsOptions;
 
 /// Connections at a time.
 const CONNECTIONS: [usize; 3] = [1, 10, 100];
@@ -135,7 +134,7 @@ fn plan(wanted: &Doctor, subject: &Subject, connections: usize) -> Plan {
         connections,
         duration: Some(LASTS),
         timeout: subject.timeout,
-        tls: TlsOptions { insecure: wanted.insecure, resume: true },
+        tls: wanted.trust.tls(true),
         ..Plan::new(subject.target.clone(), vec![subject.server])
     }
 }

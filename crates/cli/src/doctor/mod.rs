@@ -39,7 +39,7 @@ use tcpwhy_core::report::{Finding, Report, json, units::duration};
 use tcpwhy_live::host::Entry;
 use tcpwhy_probe::dns;
 use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Others, Skipped, Subject, make};
-use tcpwhy_probe::tls::{TlsOptions, client_config};
+use tcpwhy_probe::tls::client_config;
 use tcpwhy_probe::{Scheme, Target};
 
 /// Something is wrong, and somebody can change it.
@@ -98,7 +98,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         }
     };
     let subject = subject(asked_for, target, addresses[0])?;
-    let kinds = asked_for.experiments();
+    let kinds = asked_for.experiments(subject.tls.is_some());
     steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
     way::examine(asked_for, subject.server, &mut steps);
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
@@ -108,7 +108,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
     let alone = tapped.as_ref().map(|it| &it.report);
     let loads = loads::run(asked_for, &asked, &subject, alone, &mut steps);
-    let others = others(subject.server, &addresses);
+    let others = others(asked_for, &subject, &addresses)?;
     let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others);
     let experiments = experiments(&asked, &subject, kinds, &others, &mut steps);
     let loaded = loads.between + loads.measured.iter().map(|it| it.requests).sum::<u64>();
@@ -189,9 +189,8 @@ fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject
                 .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
         },
     };
-    let options = TlsOptions { insecure: asked.insecure, resume: false };
     let tls = match target.scheme {
-        Scheme::Https => Some(client_config(options)?),
+        Scheme::Https => Some(client_config(&asked.trust.tls(false))?),
         Scheme::Http | Scheme::Tcp => None,
     };
     let timeout = Duration::from_nanos(asked.timeout);
@@ -205,10 +204,14 @@ fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
         return format!("{at} is connected to {CONNECTIONS} times; no request is known to ask it");
     }
     let alone = (CONNECTIONS * REQUESTS) as u64;
-    let more: u64 = kinds.iter().map(|it| 1 + PAIRS_MAX * it.requests_of_pair()).sum();
+    let more: u64 = kinds.iter().map(most_requests).sum();
     let method = &subject.request.method;
     let load = if loads { loads::announcement() } else { String::new() };
     format!("{at} is sent up to {alone} {method} requests alone, up to {more} in experiments{load}")
+}
+
+fn most_requests(kind: &Kind) -> u64 {
+    kind.requests_beside() + PAIRS_MAX * kind.requests_of_pair()
 }
 
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
@@ -242,7 +245,9 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
             format!("{} in the median, a round trip takes {rtt}", duration(layers.connect_ns));
         steps.done("connect", began, what);
         if subject.tls.is_some() {
-            steps.done("tls", began, format!("{} in the median", duration(layers.tls_ns)));
+            let (all, first) = (duration(layers.tls_ns), duration(layers.tls_first_byte_ns));
+            let what = format!("{all} in the median, {first} until the server's first bytes");
+            steps.done("tls", began, what);
         }
     }
     match (&asked.error, asked.is_answered()) {
@@ -254,11 +259,18 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
     }
 }
 
-/// What experiments may turn to: another address of the server, and this host's name servers.
-fn others(server: SocketAddr, addresses: &[SocketAddr]) -> Others {
-    let family = addresses.iter().find(|it| it.is_ipv4() != server.is_ipv4()).copied();
+/// What experiments may turn to: another address of the server, this host's name servers, and TLS
+/// that resumes sessions.
+fn others(
+    asked_for: &Doctor,
+    subject: &Subject,
+    addresses: &[SocketAddr],
+) -> Result<Others, DoctorError> {
+    let family = addresses.iter().find(|it| it.is_ipv4() != subject.server.is_ipv4()).copied();
     let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
-    Others { family, resolvers }
+    let is_tls = subject.tls.is_some();
+    let resuming = is_tls.then(|| client_config(&asked_for.trust.tls(true))).transpose()?;
+    Ok(Others { family, resolvers, resuming })
 }
 
 /// Of the experiments that are `wanted` those that there is something to ask for, and what slow

@@ -1,7 +1,9 @@
 //! The experiments: what each changes, what it measures, and what its effect says.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use rustls::ClientConfig;
 use tcpwhy_core::app::Side;
 use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::experiment::{Experiment, Suspect, Verdict, median_ns};
@@ -55,11 +57,13 @@ pub enum Kind {
     Resolver,
     /// One request at a time.
     Concurrency,
+    /// A TLS session that is resumed.
+    Resumption,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Quickack,
         Kind::Connection,
         Kind::Mss,
@@ -71,6 +75,7 @@ impl Kind {
         Kind::Expect,
         Kind::Resolver,
         Kind::Concurrency,
+        Kind::Resumption,
     ];
 
     /// Its name on the command line and in reports.
@@ -87,6 +92,7 @@ impl Kind {
             Kind::RequestSize => "request-size",
             Kind::Resolver => "resolver",
             Kind::Concurrency => "concurrency",
+            Kind::Resumption => "resumption",
         }
     }
 
@@ -103,6 +109,16 @@ impl Kind {
     /// Whether it counts on a second request on a connection.
     fn needs_kept_connection(self) -> bool {
         matches!(self, Kind::Quickack | Kind::Connection)
+    }
+
+    /// Requests beside those of pairs, at most: whether it applies, and what an effect is due to.
+    pub fn requests_beside(self) -> u64 {
+        match self {
+            Kind::Quickack => 1 + REQUESTS as u64,
+            Kind::Connection => 1,
+            Kind::Resolver | Kind::Resumption => 2,
+            _ => 0,
+        }
     }
 
     /// Requests of a pair, or queries.
@@ -128,12 +144,14 @@ pub enum Skipped {
 }
 
 /// What an experiment may turn to beside its subject.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Others {
     /// The server's address in the other family.
     pub family: Option<SocketAddr>,
     /// Name servers, in the order in which they are asked.
     pub resolvers: Vec<SocketAddr>,
+    /// TLS that resumes sessions, where the subject speaks TLS.
+    pub resuming: Option<Arc<ClientConfig>>,
 }
 
 /// Makes one experiment.
@@ -204,6 +222,10 @@ fn pairs(
         Kind::Concurrency => {
             let alone = Bounds { at_once: 1, ..*bounds };
             Pairs::make(&alone, coin, |arm| together(subject, arm.of(COMPANY, 1)))
+        }
+        Kind::Resumption => {
+            let resuming = resuming(subject, others.resuming.as_ref())?;
+            Pairs::make(bounds, coin, |arm| handshake(arm.of(subject, &resuming)))
         }
     };
     Ok(pairs?)
@@ -320,6 +342,29 @@ fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     });
     let times_ns = asked.into_iter().collect::<Result<Vec<u64>, _>>()?;
     Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
+}
+
+/// The subject as it is asked by a client that resumes sessions. A session begins with a full
+/// handshake, and its ticket comes at the latest with an answer (RFC 8446 §4.6.1).
+fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
+    let Some(config) = config else {
+        return Err(Skipped::DoesNotApply("the target speaks no TLS"));
+    };
+    let resuming = Subject { tls: Some(config.clone()), ..subject.clone() };
+    Connection::open(&resuming, Settings::default())?.ask()?;
+    let mut second = Connection::open(&resuming, Settings::default())?;
+    second.ask()?;
+    if !second.is_resumed() {
+        return Err(Skipped::DoesNotApply("the server resumes no TLS session"));
+    }
+    Ok(resuming)
+}
+
+/// The TLS handshake of a new connection. A request follows, since each session is resumed once.
+fn handshake(subject: &Subject) -> Result<Trial, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    connection.ask()?;
+    Ok(Trial { ns: connection.tls_ns, requests: 1 })
 }
 
 /// What a thread answers; its panic is this thread's.

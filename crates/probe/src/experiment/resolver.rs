@@ -105,7 +105,7 @@ mod tests {
         };
         let until = Instant::now() + Duration::from_secs(20);
         let bounds = Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1 };
-        let others = Others { family: None, resolvers };
+        let others = Others { resolvers, ..Others::default() };
         make(Kind::Resolver, &subject, &others, &bounds, &mut Coin::new(1))
     }
 
