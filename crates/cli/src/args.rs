@@ -1,10 +1,11 @@
 //! What can be asked for.
 
 use crate::one_of::OneOf;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use tcpwhy_core::filter::{Filter, FilterError, Pick};
+use tcpwhy_probe::tls::TlsOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -220,6 +221,26 @@ pub struct Compare {
 
     #[command(flatten)]
     pub display: Display,
+}
+
+/// Which certificates a server may show.
+#[derive(Clone, Debug, Args)]
+pub struct Trust {
+    /// Trust the certificates in this file (PEM) alone: a server's own, or its issuer's
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "insecure")]
+    pub cacert: Option<PathBuf>,
+
+    /// Take any certificate
+    #[arg(short = 'k', long)]
+    pub insecure: bool,
+}
+
+impl Trust {
+    /// TLS with these, resuming sessions or not.
+    pub fn tls(&self, resume: bool) -> TlsOptions {
+        TlsOptions { cacert: self.cacert.clone(), insecure: self.insecure, resume }
+    }
 }
 
 /// How results and progress are shown.

@@ -50,12 +50,12 @@ pub struct Tapped {
 }
 
 impl Tap {
-    /// Captures all that passes between this host and `server` from now on: what is asked alone is
-    /// little. The packets themselves are kept, as written by `keeper`, where one is named.
+    /// Captures all that passes between this host and `server` from now on, whatever CPU time that
+    /// takes. The packets themselves are kept, as written by `keeper`, where one is named.
     ///
     /// # Errors
     /// `CAP_NET_RAW` is missing, or the kernel refuses.
-    pub fn of_few(server: SocketAddr, keeper: Option<&str>) -> Result<Tap, LiveError> {
+    pub fn whole(server: SocketAddr, keeper: Option<&str>) -> Result<Tap, LiveError> {
         Ok(Self::run(Watch { kept: keeper.map(encoder), ..Watch::open(&[server], false)? }))
     }
 

@@ -55,9 +55,9 @@ impl Place {
     }
 
     /// `tcpwhy URL` with that file in the place of /etc/resolv.conf.
-    fn doctor(&self, url: &str) -> Output {
+    fn doctor(&self, url: &str, experiments: &str) -> Output {
         let mut command = command(&self.netns, &self.resolv_conf, env!("CARGO_BIN_EXE_tcpwhy"));
-        let only = ["--json", "--no-load", "--no-experiments", "--no-path"];
+        let only = ["--json", "--no-load", "--no-path", experiments];
         command.args(["doctor", url]).args(only).output().expect("it runs")
     }
 }
@@ -160,7 +160,7 @@ fn a_walk_to_a_name_without_an_address_names_the_server_at_fault() {
         [("servfail", failing, "dns_failure"), ("silent", Behaviour::dead(), "dns_timeout")]
     {
         let Some(place) = Place::new(test, vec![server], "") else { return };
-        let out = place.doctor(&format!("http://{NAME}/"));
+        let out = place.doctor(&format!("http://{NAME}/"), "--no-experiments");
         let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
         let finding = &report["findings"][0];
         assert_eq!((status, &finding["cause"]), (Some(1), &Value::from(cause)), "{test}");
@@ -175,7 +175,7 @@ fn a_walk_to_a_name_without_an_address_names_the_server_at_fault() {
 fn a_name_that_does_not_exist_is_no_fault_of_its_servers() {
     let knows_another = Behaviour::healthy("other.lab", address());
     let Some(place) = Place::new("missing", vec![knows_another], "") else { return };
-    let out = place.doctor(&format!("http://{NAME}/"));
+    let out = place.doctor(&format!("http://{NAME}/"), "--no-experiments");
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(said.contains("db.lab does not resolve"), "{said}");
@@ -197,12 +197,17 @@ fn a_walk_that_waits_for_a_dead_name_server_names_it() {
             }
         }
     });
-    let out = place.doctor(&format!("http://{NAME}/"));
+    let out = place.doctor(&format!("http://{NAME}/"), "--experiment=quickack");
     let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
     let finding = &report["findings"][0];
     assert_eq!((status, &finding["cause"]), (Some(1), &Value::from("dns_timeout")), "{report}");
     assert_eq!(finding["culprit"]["endpoint"], "127.0.0.1:53");
     assert_eq!(seconds(&report["doctor"]["layers"]["name_ns"]), 1);
+    let agree = finding["evidence_kinds"]["agree"].as_array().expect("kinds");
+    assert!(agree.contains(&"experiment".into()), "a slow look-up suggests it: {finding}");
+    let made = report["experiments"].as_array().expect("experiments");
+    let resolver = made.iter().find(|it| it["experiment"] == "resolver").expect("one");
+    assert_eq!((&resolver["verdict"], seconds(&resolver["effect_ns"])), (&"supports".into(), 1));
 }
 
 #[test]

@@ -1,20 +1,31 @@
 //! TLS as a client that measures speaks it: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by
 //! ALPN (RFC 7301), and sessions that are resumed where the server offers it.
 
+mod words;
+
+pub use words::sentence;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 
 /// Sessions that are kept to be resumed, for all servers together.
 const SESSIONS_MAX: usize = 256;
 
 /// How TLS is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
+    /// A file with the only certificates to be trusted, PEM; `None` are the system's.
+    pub cacert: Option<PathBuf>,
     /// Takes any certificate; the server still has to prove that it holds the certificate's key.
     pub insecure: bool,
     /// Resumes sessions (RFC 8446 §2.2); without it each handshake is a full one.
@@ -23,7 +34,7 @@ pub struct TlsOptions {
 
 impl Default for TlsOptions {
     fn default() -> TlsOptions {
-        TlsOptions { insecure: false, resume: true }
+        TlsOptions { cacert: None, insecure: false, resume: true }
     }
 }
 
@@ -33,9 +44,17 @@ pub enum TlsError {
     /// The system's store of certificates is empty or cannot be read.
     #[error(
         "no root certificate is installed on this system ({0}); install ca-certificates, name a file \
-         of roots in SSL_CERT_FILE, or accept any certificate: --insecure"
+         of roots (--cacert), or accept any certificate: --insecure"
     )]
     NoRoots(String),
+    /// The file has none.
+    #[error("{path}: no certificate can be read from it ({why}); name a file in PEM format")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// The name cannot stand in a certificate.
     #[error("`{0}` is no host name that a certificate can be for")]
     Name(String),
@@ -44,12 +63,12 @@ pub enum TlsError {
     Library(#[from] rustls::Error),
 }
 
-/// The configuration of a client, for any number of connections. Certificates are checked against the
-/// system's roots, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+/// The configuration of a client, for any number of connections. Certificates are checked against those
+/// of `cacert`, else the system's roots, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 ///
 /// # Errors
-/// No root certificate is installed, and `insecure` is not set.
-pub fn client_config(options: TlsOptions) -> Result<Arc<ClientConfig>, TlsError> {
+/// No root certificate is installed or named, and `insecure` is not set.
+pub fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
@@ -72,21 +91,98 @@ pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 }
 
 fn verifier(
-    options: TlsOptions,
+    options: &TlsOptions,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
     if options.insecure {
         return Ok(Arc::new(AnyCertificate(provider.signature_verification_algorithms)));
     }
-    let found = rustls_native_certs::load_native_certs();
+    let named = options.cacert.as_deref().map(read).transpose()?;
+    let roots = roots(named.as_deref())?;
+    let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let issued = built.map_err(|error| rustls::Error::General(error.to_string()))?;
+    Ok(match named {
+        Some(named) => Arc::new(Named { issued, named }),
+        None => issued,
+    })
+}
+
+/// The certificates of a file.
+fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let refused = |why: String| TlsError::File { path: path.display().to_string(), why };
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
+    let found: Result<Vec<_>, _> = found.collect();
+    let found = found.map_err(|error| refused(error.to_string()))?;
+    if found.is_empty() { Err(refused("it has none".to_owned())) } else { Ok(found) }
+}
+
+/// The certificates that are named, or else the system's.
+fn roots(named: Option<&[CertificateDer<'static>]>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
+    if let Some(named) = named {
+        roots.add_parsable_certificates(named.iter().cloned());
+        return Ok(roots);
+    }
+    let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string);
         return Err(TlsError::NoRoots(why));
     }
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    Ok(verifier.map_err(|error| rustls::Error::General(error.to_string()))?)
+    Ok(roots)
+}
+
+/// Takes certificates that one of those named has issued, and one that is named itself, as curl does:
+/// a self-signed one is often a CA's as well, which no server may show (RFC 5280 §4.2.1.9).
+#[derive(Debug)]
+struct Named {
+    issued: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let judged = self.issued.verify_server_cert(certificate, between, name, ocsp, now);
+        match judged {
+            // Its time was checked before, so that its use as a CA is all that is left but its name.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.named.iter().any(|it| it == certificate) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issued.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.issued.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issued.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, and checks the signature made with its key.
@@ -147,6 +243,10 @@ mod tests {
         Arc::new(config)
     }
 
+    fn any(resume: bool) -> TlsOptions {
+        TlsOptions { insecure: true, resume, ..TlsOptions::default() }
+    }
+
     /// Passes bytes both ways until the handshake is over and the server's tickets have arrived.
     fn shake(
         client: &Arc<ClientConfig>,
@@ -177,13 +277,13 @@ mod tests {
     #[test]
     fn a_self_made_certificate_is_refused_unless_any_is_taken() {
         let server = server();
-        let strict = client_config(TlsOptions::default());
+        let strict = client_config(&TlsOptions::default());
         // Without any root on this system nothing could be trusted, and that is said before.
         match strict {
             Ok(strict) => assert!(shake(&strict, &server).is_err()),
             Err(error) => assert!(matches!(error, TlsError::NoRoots(_)), "{error}"),
         }
-        let any = client_config(TlsOptions { insecure: true, resume: true }).unwrap();
+        let any = client_config(&any(true)).unwrap();
         let near = shake(&any, &server).unwrap();
         assert_eq!(near.alpn_protocol(), Some(&b"http/1.1"[..]));
     }
@@ -192,7 +292,7 @@ mod tests {
     fn sessions_are_resumed_where_that_is_wanted() {
         let server = server();
         for (resume, second) in [(true, HandshakeKind::Resumed), (false, HandshakeKind::Full)] {
-            let config = client_config(TlsOptions { insecure: true, resume }).unwrap();
+            let config = client_config(&any(resume)).unwrap();
             let kind = |near: ClientConnection| near.handshake_kind();
             assert_eq!(kind(shake(&config, &server).unwrap()), Some(HandshakeKind::Full));
             assert_eq!(kind(shake(&config, &server).unwrap()), Some(second), "{resume}");

@@ -3,13 +3,14 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::experiment::Verdict;
 use tcpwhy_probe::Target;
 use tcpwhy_probe::experiment::{
-    Bounds, Coin, Connection, ExchangeError, Kind, Settings, Skipped, Step, Subject, make,
+    Bounds, Coin, Connection, ExchangeError, Kind, Others, Settings, Skipped, Step, Subject, make,
 };
 use tcpwhy_probe::http::Request;
 
@@ -70,8 +71,13 @@ fn two_writes(nodelay: bool) -> SocketAddr {
 
 #[test]
 fn prompt_acks_end_the_stall_of_a_server_that_holds_small_segments() {
-    let held =
-        make(Kind::Quickack, &subject(two_writes(false)), None, &bounds(), &mut Coin::new(1));
+    let held = make(
+        Kind::Quickack,
+        &subject(two_writes(false)),
+        &Others::default(),
+        &bounds(),
+        &mut Coin::new(1),
+    );
     let held = held.expect("it applies");
     let Verdict::Supports(suspect) = held.verdict else { panic!("{held:?}") };
     assert_eq!((suspect.cause, suspect.culprit.role), (Cause::NagleDelayedAck, Role::Server));
@@ -82,8 +88,13 @@ fn prompt_acks_end_the_stall_of_a_server_that_holds_small_segments() {
 
 #[test]
 fn prompt_acks_change_nothing_where_small_segments_leave_at_once() {
-    let prompt =
-        make(Kind::Quickack, &subject(two_writes(true)), None, &bounds(), &mut Coin::new(1));
+    let prompt = make(
+        Kind::Quickack,
+        &subject(two_writes(true)),
+        &Others::default(),
+        &bounds(),
+        &mut Coin::new(1),
+    );
     let prompt = prompt.expect("it applies");
     let Verdict::Refutes(suspect) = prompt.verdict else { panic!("{prompt:?}") };
     assert_eq!(suspect.cause, Cause::NagleDelayedAck);
@@ -97,7 +108,8 @@ fn a_server_that_works_40_ms_between_header_and_body_is_no_nagle() {
         thread::sleep(Duration::from_millis(40));
         let _ = stream.write_all(b"hello");
     });
-    let made = make(Kind::Quickack, &subject(server), None, &bounds(), &mut Coin::new(1));
+    let made =
+        make(Kind::Quickack, &subject(server), &Others::default(), &bounds(), &mut Coin::new(1));
     let made = made.expect("it applies");
     assert!(matches!(made.verdict, Verdict::Refutes(_)), "{made:?}");
     assert!(made.usual_ns > 35_000_000 && made.changed_ns > 35_000_000, "{made:?}");
@@ -109,7 +121,8 @@ fn an_experiment_on_acks_is_left_out_where_connections_are_not_kept() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello");
         let _ = stream.shutdown(std::net::Shutdown::Both);
     });
-    let made = make(Kind::Quickack, &subject(server), None, &bounds(), &mut Coin::new(1));
+    let made =
+        make(Kind::Quickack, &subject(server), &Others::default(), &bounds(), &mut Coin::new(1));
     assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{made:?}");
 }
 
@@ -119,7 +132,8 @@ fn a_server_that_ignores_expect_costs_its_clients_a_second() {
     subject.request.method = "POST".into();
     subject.request.body = b"a form".to_vec();
     let few = Bounds { floor_ns: 100_000_000, ..bounds() };
-    let made = make(Kind::Expect, &subject, None, &few, &mut Coin::new(1)).expect("it applies");
+    let made = make(Kind::Expect, &subject, &Others::default(), &few, &mut Coin::new(1))
+        .expect("it applies");
     let Verdict::Supports(suspect) = made.verdict else { panic!("{made:?}") };
     assert_eq!(suspect.cause, Cause::Http100Continue);
     assert!(made.effect_ns > 900_000_000, "{made:?}");
@@ -129,7 +143,7 @@ fn a_server_that_ignores_expect_costs_its_clients_a_second() {
 fn bodies_are_sent_only_where_there_is_one() {
     let subject = subject(two_writes(true));
     for kind in Kind::ALL.into_iter().filter(|it| it.needs_body()) {
-        let made = make(kind, &subject, None, &bounds(), &mut Coin::new(1));
+        let made = make(kind, &subject, &Others::default(), &bounds(), &mut Coin::new(1));
         assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{kind:?} {made:?}");
     }
 }
@@ -167,4 +181,29 @@ fn silence_garbage_and_refusal_are_told_apart() {
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one");
     let refused = Connection::open(&subject(closed), Settings::default()).err().expect("refused");
     assert!(matches!(refused, ExchangeError::Io { step: Step::Connect, .. }), "{refused:?}");
+}
+
+#[test]
+fn requests_that_a_server_takes_one_after_the_other_wait_for_each_other() {
+    let turn = Arc::new(Mutex::new(()));
+    let in_turn = serve(move |stream| {
+        let turn = turn.lock();
+        thread::sleep(Duration::from_millis(10));
+        let _ = stream.write_all(&[HEAD, b"hello"].concat());
+        drop(turn);
+    });
+    let of = |server| {
+        make(Kind::Concurrency, &subject(server), &Others::default(), &bounds(), &mut Coin::new(1))
+            .expect("it applies")
+    };
+    let made = of(in_turn);
+    // Of ten that wait for each other the sixth has five before it.
+    assert!(made.interval_ns.0 >= Some(30_000_000), "{made:?}");
+    assert_eq!((made.verdict, made.requests), (Verdict::Undecided, 11 * made.trials));
+    let at_once = serve(|stream| {
+        thread::sleep(Duration::from_millis(10));
+        let _ = stream.write_all(&[HEAD, b"hello"].concat());
+    });
+    let made = of(at_once);
+    assert!(made.interval_ns.1.is_some_and(|most_ns| most_ns < 5_000_000), "{made:?}");
 }

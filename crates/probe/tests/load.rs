@@ -299,7 +299,7 @@ mod tls {
             }
         });
         let target = Target::parse(&format!("https://localhost:{}/", address.port())).unwrap();
-        let tls = TlsOptions { insecure: true, resume: true };
+        let tls = TlsOptions { insecure: true, ..TlsOptions::default() };
         Plan { target, tls, requests: Some(40), duration: None, ..plan(address) }
     }
 
@@ -322,7 +322,7 @@ mod tls {
     fn what_is_no_tls_or_not_trusted_is_a_tls_failure() {
         let (address, _) = server(answering(OK));
         let target = Target::parse(&format!("https://{address}/")).unwrap();
-        let insecure = TlsOptions { insecure: true, resume: true };
+        let insecure = TlsOptions { insecure: true, ..TlsOptions::default() };
         let timeout = Duration::from_millis(500);
         let plan = Plan { target, tls: insecure, timeout, requests: Some(2), ..plan(address) };
         // Without a duration only the failures end it.

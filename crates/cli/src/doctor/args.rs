@@ -1,6 +1,6 @@
 //! What can be asked of the doctor.
 
-use crate::args::{Display, parse_duration};
+use crate::args::{Display, Trust, parse_duration};
 use crate::one_of::OneOf;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ Examples:
   tcpwhy https://example.org/search?q=tcp
   tcpwhy http://10.0.0.7:8080/ --experiment quickack,connection
   sudo tcpwhy http://10.0.0.7/ --bundle slow     with a capture of its own traffic
+  tcpwhy https://10.0.0.7/ --cacert own.pem      a server whose certificate is its own
   tcpwhy http://10.0.0.7/upload -X POST --body @form.bin --experiment expect
 
 It sends few requests, says before how many, and repeats only requests that may be repeated (GET, HEAD,
@@ -64,9 +65,8 @@ pub struct Doctor {
     #[arg(long, value_name = "TEXT|@FILE")]
     pub body: Option<String>,
 
-    /// Take any certificate
-    #[arg(long)]
-    pub insecure: bool,
+    #[command(flatten)]
+    pub trust: Trust,
 
     /// How long a connection, and each answer, may take
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
@@ -91,14 +91,19 @@ impl Doctor {
         Request { method, headers: self.header.clone(), body }
     }
 
-    /// The experiments to make.
-    pub fn experiments(&self) -> Vec<Kind> {
+    /// The experiments to make on a target that speaks TLS, or does not.
+    pub fn experiments(&self, is_tls: bool) -> Vec<Kind> {
         if self.no_experiments {
             return Vec::new();
         }
         let named: Vec<Kind> =
             self.experiment.iter().filter_map(|name| Kind::from_name(name)).collect();
-        if named.is_empty() { vec![Kind::Quickack, Kind::Connection] } else { named }
+        if !named.is_empty() {
+            return named;
+        }
+        let mut cheap = vec![Kind::Quickack, Kind::Connection];
+        cheap.extend(is_tls.then_some(Kind::Resumption));
+        cheap
     }
 }
 

@@ -3,12 +3,13 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::experiment::{Failure, Measured, OwnRequest};
+use tcpwhy_core::experiment::{Failure, Measured, OwnRequest, median_ns};
 use tcpwhy_core::report::units::duration;
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
-    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing, median_ns,
+    Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing,
 };
+use tcpwhy_probe::tls::{TlsOptions, client_config};
 
 /// Connections, and requests on each.
 pub const CONNECTIONS: usize = 3;
@@ -30,6 +31,8 @@ pub struct Asked {
     pub location: Option<String>,
     /// Why requests failed, the last.
     pub error: Option<ExchangeError>,
+    /// Of each TLS handshake, until the server's first bytes, ns.
+    pub tls_first_bytes_ns: Vec<u64>,
     /// A request that began its answer, or was sent, and came to no end in time.
     pub is_stuck: bool,
 }
@@ -53,13 +56,32 @@ impl Asked {
                 }
             }
         }
+        if asked.is_doubtful() && subject.target.scheme == Scheme::Http && speaks_tls(subject) {
+            asked.measured.requests.clear();
+            asked.error = Some(ExchangeError::TlsPort);
+        }
         asked
+    }
+
+    /// The answer may be one to a request that should have come over TLS: none that is HTTP, or the
+    /// word that the request is none.
+    fn is_doubtful(&self) -> bool {
+        let is_closed = |error: &ExchangeError| match error {
+            ExchangeError::Io { step, source, .. } => {
+                *step == Step::Answer && source.kind() == ErrorKind::ConnectionReset
+            }
+            error => matches!(error, ExchangeError::Response(_)),
+        };
+        self.status == Some(400) || self.error.as_ref().is_some_and(is_closed)
     }
 
     fn on_one(&mut self, subject: &Subject, lookup_ns: u64) -> Result<(), ExchangeError> {
         let mut connection = Connection::open(subject, Settings::default())?;
         if let Some(local) = connection.local() {
             self.measured.client = local.into();
+        }
+        if connection.tls_ns > 0 {
+            self.tls_first_bytes_ns.push(connection.tls_first_byte_ns);
         }
         let mut set_up = OwnRequest {
             lookup_ns,
@@ -123,15 +145,14 @@ impl Asked {
     /// The times of the layers, medians over the requests, ns: connect, TLS, server, transfer.
     pub fn layers(&self) -> Layers {
         let of = |part: &dyn Fn(&OwnRequest) -> u64| {
-            let times: Vec<u64> =
-                self.measured.requests.iter().map(part).filter(|&it| it > 0).collect();
-            median_ns(&times)
+            median_ns(self.measured.requests.iter().map(part).filter(|&it| it > 0))
         };
         Layers {
             name_ns: of(&|it| it.lookup_ns),
             path_ns: of(&|it| it.rtt_ns),
             connect_ns: of(&|it| it.connect_ns),
             tls_ns: of(&|it| it.tls_ns),
+            tls_first_byte_ns: median_ns(self.tls_first_bytes_ns.iter().copied()),
             server_ns: of(&|it| it.wait_ns.saturating_sub(it.rtt_ns)),
             transfer_ns: of(&|it| it.pause_ns + it.receive_ns),
             request_ns: of(&|it| it.wait_ns + it.pause_ns + it.receive_ns),
@@ -161,6 +182,8 @@ pub struct Layers {
     pub connect_ns: u64,
     /// The TLS handshake.
     pub tls_ns: u64,
+    /// Of it, until the server's first bytes.
+    pub tls_first_byte_ns: u64,
     /// From the request to the first byte, less a round trip.
     pub server_ns: u64,
     /// From the first byte of the answer to the last.
@@ -180,6 +203,14 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
         wire_bytes: timing.wire_bytes,
         ..set_up
     }
+}
+
+/// Whether the server takes a TLS handshake, whatever its certificate.
+fn speaks_tls(subject: &Subject) -> bool {
+    let any = TlsOptions { insecure: true, ..TlsOptions::default() };
+    let Ok(config) = client_config(&any) else { return false };
+    let asked = Subject { tls: Some(config), ..subject.clone() };
+    Connection::open(&asked, Settings::default()).is_ok()
 }
 
 /// A RST, or an ICMP error that says as much (RFC 1122 §3.2.2.1).

@@ -6,19 +6,25 @@ use super::asked::Asked;
 use super::steps::Steps;
 use crate::tap::Tap;
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tcpwhy_core::experiment::shows_more;
 use tcpwhy_core::report::{Report, units};
 use tcpwhy_probe::Scheme;
-use tcpwhy_probe::experiment::Subject;
+use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::load::{Outcome, Plan, run as generate};
-use tcpwhy_probe::tls::TlsOptions;
 
 /// Connections at a time.
 const CONNECTIONS: [usize; 3] = [1, 10, 100];
 /// How long each lasts. A SYN that was dropped is sent again after 1 s (RFC 6298 §2.1): a load that
 /// is over before does not show it.
 const LASTS: Duration = Duration::from_millis(1_300);
+/// Up to so many connections all packets are captured, whatever that takes: of a part of so few
+/// too little is left. Of more a part stands for all.
+const WHOLE_MAX: usize = 10;
+/// How long an answer may take before a load is given up, or before the next one begins.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What one number of connections showed.
 #[derive(Clone, Debug, Serialize)]
@@ -50,15 +56,17 @@ pub struct Loads {
     pub measured: Vec<Loaded>,
     /// What their packets show, by connections: of those with more than one.
     pub reports: Vec<(u64, Report)>,
+    /// Requests asked between them.
+    pub between: u64,
 }
 
-/// Asks with more and more connections, as long as all is answered; captures meanwhile, where it
-/// `may_capture`.
+/// Asks with more and more connections, as long as all is answered and shows no fault that requests
+/// `alone` do not; captures meanwhile, where these were captured.
 pub fn run(
     wanted: &Doctor,
     asked: &Asked,
     subject: &Subject,
-    may_capture: bool,
+    alone: Option<&Report>,
     steps: &mut Steps,
 ) -> Loads {
     if wanted.no_load {
@@ -74,23 +82,21 @@ pub fn run(
         return Loads::default();
     }
     let mut all = Loads::default();
+    let subject = &Subject { timeout: subject.timeout.min(TIMEOUT), ..subject.clone() };
     for connections in CONNECTIONS {
-        let began = Instant::now();
-        let plan = Plan {
-            request: subject.request.clone(),
-            connections,
-            duration: Some(LASTS),
-            timeout: subject.timeout.min(Duration::from_secs(2)),
-            tls: TlsOptions { insecure: wanted.insecure, resume: true },
-            ..Plan::new(subject.target.clone(), vec![subject.server])
-        };
-        // One connection shows what requests alone do.
-        let captures = may_capture && connections > 1;
-        let tap = captures.then(|| Tap::of_load(&[subject.server]).ok()).flatten();
-        let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
-        if let Some(tap) = tap {
-            all.reports.push((connections as u64, tap.finish().report));
+        if !all.measured.is_empty() {
+            all.between += settle(subject);
         }
+        let began = Instant::now();
+        // One connection shows what requests alone do.
+        let alone = alone.filter(|_| connections > 1);
+        let tap = alone.and_then(|_| tap(subject.server, connections));
+        let plan = plan(wanted, subject, connections);
+        let outcome = generate(&plan, &AtomicBool::new(false), |_| ());
+        let loaded = tap.map(|tap| tap.finish().report);
+        let shows_more =
+            alone.zip(loaded.as_ref()).is_some_and(|(alone, it)| shows_more(alone, it));
+        all.reports.extend(loaded.map(|it| (connections as u64, it)));
         match outcome {
             Ok(outcome) => {
                 let loaded = of(connections, &outcome);
@@ -103,8 +109,43 @@ pub fn run(
             }
             Err(error) => steps.failed("load", began, error.to_string()),
         }
+        if shows_more && Some(&connections) != CONNECTIONS.last() {
+            let fewer = units::counted(connections as u64, "connection", "connections");
+            steps.skipped("load", format!("{fewer} show a fault; more would meet it first"));
+            break;
+        }
     }
     all
+}
+
+/// Waits until the server has come to the end of the connections that the load before left in its
+/// accept queue, which would be full of them when the next load begins; answers how many requests
+/// that took. A queue is taken first come, first served: an answer on a new connection comes last.
+fn settle(subject: &Subject) -> u64 {
+    // A server that does not answer any more fails the next load, which tells of it.
+    let Ok(mut connection) = Connection::open(subject, Settings::default()) else { return 0 };
+    let _ = connection.ask();
+    1
+}
+
+fn plan(wanted: &Doctor, subject: &Subject, connections: usize) -> Plan {
+    Plan {
+        request: subject.request.clone(),
+        connections,
+        duration: Some(LASTS),
+        timeout: subject.timeout,
+        tls: wanted.trust.tls(true),
+        ..Plan::new(subject.target.clone(), vec![subject.server])
+    }
+}
+
+/// A capture of a load; `None` where the kernel refuses one.
+fn tap(server: SocketAddr, connections: usize) -> Option<Tap> {
+    let tap = match connections <= WHOLE_MAX {
+        true => Tap::whole(server, None),
+        false => Tap::of_load(&[server]),
+    };
+    tap.ok()
 }
 
 fn of(connections: usize, outcome: &Outcome) -> Loaded {

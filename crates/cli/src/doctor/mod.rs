@@ -35,10 +35,11 @@ use std::time::{Duration, Instant};
 use steps::{Step, Steps};
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::{Experiment, add_load, sentence, unresolved, weigh};
-use tcpwhy_core::report::{Report, json, units::duration};
+use tcpwhy_core::report::{Finding, Report, json, units::duration};
 use tcpwhy_live::host::Entry;
-use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Skipped, Subject, make};
-use tcpwhy_probe::tls::{TlsOptions, client_config};
+use tcpwhy_probe::dns;
+use tcpwhy_probe::experiment::{Bounds, Coin, Kind, Others, Skipped, Subject, make};
+use tcpwhy_probe::tls::client_config;
 use tcpwhy_probe::{Scheme, Target};
 
 /// Something is wrong, and somebody can change it.
@@ -97,7 +98,7 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
         }
     };
     let subject = subject(asked_for, target, addresses[0])?;
-    let kinds = asked_for.experiments();
+    let kinds = asked_for.experiments(subject.tls.is_some());
     steps.announce(&announcement(&subject, &kinds, !asked_for.no_load));
     way::examine(asked_for, subject.server, &mut steps);
     let tap = open_tap(&subject, asked_for.bundle.is_some(), &mut steps);
@@ -105,17 +106,19 @@ pub fn run(asked_for: &Doctor) -> Result<ExitCode, Error> {
     let asked = Asked::ask(&subject, lookup_ns);
     tell_asked(&asked, &subject, began, &mut steps);
     let tapped = tap.and_then(|tap| end_tap(tap, &mut steps));
-    let loads = loads::run(asked_for, &asked, &subject, tapped.is_some(), &mut steps);
-    let experiments = experiments(&asked, &subject, kinds, &addresses, &mut steps);
-    let loaded = loads.measured.iter().map(|it| it.requests).sum::<u64>();
+    let alone = tapped.as_ref().map(|it| &it.report);
+    let loads = loads::run(asked_for, &asked, &subject, alone, &mut steps);
+    let others = others(asked_for, &subject, &addresses)?;
+    let kinds = worth_making(kinds, &asked, &subject, lookup_ns, &others);
+    let experiments = experiments(&asked, &subject, kinds, &others, &mut steps);
+    let loaded = loads.between + loads.measured.iter().map(|it| it.requests).sum::<u64>();
     let requests = asked.sent + loaded + experiments.iter().map(|it| it.requests).sum::<u64>();
-    let (mut report, packets) = diagnose(&asked, experiments, tapped, &subject);
+    let (mut report, packets) = diagnose(&asked, named, experiments, tapped, &subject);
     for (connections, loaded) in loads.reports {
         add_load(&mut report, connections, loaded);
     }
     let is_answered = asked.is_answered();
     let place = is_answered.then(|| local::weigh(&mut report, &subject, &mut steps)).flatten();
-    names::add(&mut report, named);
     let host = place.map_or_else(Vec::new, |place| local::explain(&report, &place, &mut steps));
     let verdict = text::verdict(&report, &asked, &subject);
     let walk = Walk {
@@ -186,9 +189,8 @@ fn subject(asked: &Doctor, target: Target, server: SocketAddr) -> Result<Subject
                 .map_err(|source| DoctorError::Body { path: path.to_owned(), source })?,
         },
     };
-    let options = TlsOptions { insecure: asked.insecure, resume: false };
     let tls = match target.scheme {
-        Scheme::Https => Some(client_config(options)?),
+        Scheme::Https => Some(client_config(&asked.trust.tls(false))?),
         Scheme::Http | Scheme::Tcp => None,
     };
     let timeout = Duration::from_nanos(asked.timeout);
@@ -202,14 +204,18 @@ fn announcement(subject: &Subject, kinds: &[Kind], loads: bool) -> String {
         return format!("{at} is connected to {CONNECTIONS} times; no request is known to ask it");
     }
     let alone = (CONNECTIONS * REQUESTS) as u64;
-    let more: u64 = kinds.iter().map(|it| 1 + PAIRS_MAX * it.requests_of_pair()).sum();
+    let more: u64 = kinds.iter().map(most_requests).sum();
     let method = &subject.request.method;
     let load = if loads { loads::announcement() } else { String::new() };
     format!("{at} is sent up to {alone} {method} requests alone, up to {more} in experiments{load}")
 }
 
+fn most_requests(kind: &Kind) -> u64 {
+    kind.requests_beside() + PAIRS_MAX * kind.requests_of_pair()
+}
+
 fn open_tap(subject: &Subject, keeps: bool, steps: &mut Steps) -> Option<Tap> {
-    match Tap::of_few(subject.server, keeps.then_some("tcpwhy doctor")) {
+    match Tap::whole(subject.server, keeps.then_some("tcpwhy doctor")) {
         Ok(tap) => Some(tap),
         Err(error) => {
             steps.skipped("capture", format!("{error}; own sockets and experiments tell instead"));
@@ -239,7 +245,9 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
             format!("{} in the median, a round trip takes {rtt}", duration(layers.connect_ns));
         steps.done("connect", began, what);
         if subject.tls.is_some() {
-            steps.done("tls", began, format!("{} in the median", duration(layers.tls_ns)));
+            let (all, first) = (duration(layers.tls_ns), duration(layers.tls_first_byte_ns));
+            let what = format!("{all} in the median, {first} until the server's first bytes");
+            steps.done("tls", began, what);
         }
     }
     match (&asked.error, asked.is_answered()) {
@@ -251,28 +259,59 @@ fn tell_asked(asked: &Asked, subject: &Subject, began: Instant, steps: &mut Step
     }
 }
 
-/// Makes the experiments that there is something to ask.
+/// What experiments may turn to: another address of the server, this host's name servers, and TLS
+/// that resumes sessions.
+fn others(
+    asked_for: &Doctor,
+    subject: &Subject,
+    addresses: &[SocketAddr],
+) -> Result<Others, DoctorError> {
+    let family = addresses.iter().find(|it| it.is_ipv4() != subject.server.is_ipv4()).copied();
+    let resolvers = dns::Config::system().map(|it| it.servers).unwrap_or_default();
+    let is_tls = subject.tls.is_some();
+    let resuming = is_tls.then(|| client_config(&asked_for.trust.tls(true))).transpose()?;
+    Ok(Others { family, resolvers, resuming })
+}
+
+/// Of the experiments that are `wanted` those that there is something to ask for, and what slow
+/// requests and look-ups suggest.
+fn worth_making(
+    wanted: Vec<Kind>,
+    asked: &Asked,
+    subject: &Subject,
+    lookup_ns: u64,
+    others: &Others,
+) -> Vec<Kind> {
+    if wanted.is_empty() || subject.target.scheme == Scheme::Tcp {
+        return Vec::new();
+    }
+    if asked.is_stuck {
+        // What large packets do is all that can be asked where no answer comes to its end.
+        return vec![Kind::Mss];
+    }
+    if !asked.is_answered() {
+        return Vec::new();
+    }
+    let mut kinds = wanted;
+    let mut suggest = |kind, is_suggested| {
+        if is_suggested && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    };
+    suggest(Kind::Mss, asked.slowest_ns() >= SLOW_NS);
+    suggest(Kind::Resolver, lookup_ns >= names::SLOW_NS && others.resolvers.len() > 1);
+    kinds
+}
+
+/// Makes the experiments.
 fn experiments(
     asked: &Asked,
     subject: &Subject,
-    mut kinds: Vec<Kind>,
-    addresses: &[SocketAddr],
+    kinds: Vec<Kind>,
+    others: &Others,
     steps: &mut Steps,
 ) -> Vec<Experiment> {
-    if subject.target.scheme == Scheme::Tcp {
-        return Vec::new();
-    }
-    if asked.is_stuck && !kinds.is_empty() {
-        // What large packets do is all that can be asked where no answer comes to its end.
-        kinds = vec![Kind::Mss];
-    } else if !asked.is_answered() {
-        return Vec::new();
-    } else if asked.slowest_ns() >= SLOW_NS && !kinds.is_empty() {
-        kinds.push(Kind::Mss);
-    }
-    let own = subject.server;
-    let other = addresses.iter().find(|it| it.is_ipv4() != own.is_ipv4()).copied();
-    let mut coin = Coin::new(RandomState::new().hash_one(own));
+    let mut coin = Coin::new(RandomState::new().hash_one(subject.server));
     let mut made = Vec::new();
     for kind in kinds {
         let began = Instant::now();
@@ -281,7 +320,7 @@ fn experiments(
         let is_long = asked.layers().request_ns >= LONG_NS;
         let at_once = if is_long { PAIRS_AT_ONCE } else { 1 };
         let bounds = Bounds { pairs_max: PAIRS_MAX, until, floor_ns, at_once };
-        match make(kind, subject, other, &bounds, &mut coin) {
+        match make(kind, subject, others, &bounds, &mut coin) {
             Ok(experiment) => {
                 steps.done(kind.name(), began, sentence(&experiment));
                 made.push(experiment);
@@ -293,9 +332,11 @@ fn experiments(
     made
 }
 
-/// One report of packets, or own sockets where there are none, and experiments; with the packets.
+/// One report of packets, or own sockets where there are none, of what is wrong with name servers,
+/// and of experiments; with the packets.
 fn diagnose(
     asked: &Asked,
+    named: Vec<Finding>,
     experiments: Vec<Experiment>,
     tapped: Option<Tapped>,
     subject: &Subject,
@@ -306,6 +347,7 @@ fn diagnose(
         None => (asked.measured.report(&experiments), None),
     };
     report.asked.target = Some(subject.target.to_string());
+    names::add(&mut report, named);
     weigh(&mut report, experiments);
     (report, packets)
 }

@@ -12,7 +12,7 @@ use tcpwhy_probe::Target;
 use tcpwhy_probe::dns::{self, Config, Ended, Judged};
 
 /// A look-up that takes longer is looked into, ns: the floor of a cost.
-const SLOW_NS: u64 = 20_000_000;
+pub const SLOW_NS: u64 = 20_000_000;
 
 /// What came of looking the name up.
 pub enum Resolved {

@@ -145,11 +145,12 @@ pub fn in_words(error: &ExchangeError, subject: &Subject) -> String {
             )
         }
         ExchangeError::Io { source, .. } => format!("{at}: the connection broke: {source}"),
-        ExchangeError::Tls(why) => format!(
-            "the TLS handshake with {at} failed: {why}; check the certificate, or take any: --insecure"
-        ),
+        ExchangeError::Tls(why) => format!("the TLS handshake with {at} failed: {why}"),
         ExchangeError::Response(why) => {
             format!("{at} does not answer as HTTP/1.1 does: {why}; check scheme and port")
+        }
+        ExchangeError::TlsPort => {
+            format!("{at} speaks TLS and was asked in plain HTTP; write https://")
         }
         ExchangeError::Endless => format!("{error}; name a resource that has an end"),
     }

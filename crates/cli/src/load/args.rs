@@ -1,6 +1,6 @@
 //! What can be asked of `tcpwhy load`.
 
-use crate::args::{Display, parse_duration};
+use crate::args::{Display, Trust, parse_duration};
 use clap::Args;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -74,9 +74,8 @@ pub struct Load {
     #[arg(long, value_name = "STRING|@FILE")]
     pub body: Option<String>,
 
-    /// Take any certificate
-    #[arg(long)]
-    pub insecure: bool,
+    #[command(flatten)]
+    pub trust: Trust,
 
     /// Connect to ADDR where the URL names HOST
     #[arg(long, value_name = "HOST:ADDR", value_parser = parse_resolve)]

@@ -18,7 +18,6 @@ use std::time::Duration;
 use tcpwhy_core::cause::Class;
 use tcpwhy_core::report::Report;
 use tcpwhy_probe::load::{self, Outcome, Pace, Plan, PlanError};
-use tcpwhy_probe::tls::TlsOptions;
 
 /// Nothing was answered.
 const EXIT_FAILED: u8 = 2;
@@ -104,7 +103,7 @@ fn plan(asked: &Load) -> Result<Plan, Error> {
         timeout: Duration::from_nanos(asked.timeout),
         pace: asked.rate.map_or(Pace::Closed, Pace::PerSecond),
         new_connections: asked.new_connections,
-        tls: TlsOptions { insecure: asked.insecure, resume: true },
+        tls: asked.trust.tls(true),
         ..Plan::new(asked.url.clone(), addresses)
     })
 }

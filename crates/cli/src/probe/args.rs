@@ -1,11 +1,10 @@
 //! What can be asked of `tcpwhy probe`.
 
-use crate::args::{Display, parse_duration};
+use crate::args::{Display, Trust, parse_duration};
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 use tcpwhy_probe::Target;
 use tcpwhy_probe::path::{Family, Method, Plan};
-use tcpwhy_probe::tls::TlsOptions;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -76,9 +75,8 @@ pub struct Probe {
     #[arg(short = '6', long)]
     pub ipv6: bool,
 
-    /// Accept any certificate
-    #[arg(short = 'k', long)]
-    pub insecure: bool,
+    #[command(flatten)]
+    pub trust: Trust,
 
     /// Print the measurements as JSON (docs/probe.schema.json)
     #[arg(long)]
@@ -121,7 +119,7 @@ impl Probe {
             hops: !self.no_hops,
             mtu: !self.no_mtu,
             request: !self.no_request,
-            tls: TlsOptions { insecure: self.insecure, ..TlsOptions::default() },
+            tls: self.trust.tls(true),
             family,
         }
     }

@@ -15,19 +15,16 @@ const SLIGHT: f64 = 0.01;
 /// more is asked than a server can do, each request waits for the others, and nothing is wrong.
 /// What the client would have to change is not either: it is the one that makes the load.
 pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
-    let is_new = |it: &Finding| {
-        let is_known = report.findings.iter().any(|known| is_same(known, it));
-        it.cause.class() == Class::Fault && it.culprit.role != Role::Client && !is_known
-    };
+    let totals = loaded.totals;
     let mut found = loaded.findings;
-    found.retain(|it| is_new(it) && !is_slight(it, loaded.totals.connections));
+    found.retain(|it| is_more(it, totals.connections, &report.findings));
     if found.is_empty() {
         return;
     }
     // Frames of the load are numbered on their own: its capture is an input of the report.
     let offset = report.inputs.len() as u16;
     for finding in &mut found {
-        finding.load = Some(Load { connections, wall_ns: loaded.totals.wall_ns });
+        finding.load = Some(Load { connections, wall_ns: totals.wall_ns });
         for link in &mut finding.evidence {
             link.frame = FrameId::new(link.frame.file() + offset, link.frame.number());
         }
@@ -39,6 +36,20 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     report.inputs.extend(loaded.inputs.into_iter().map(named));
     report.findings.extend(found);
     cause::arrange(&mut report.findings, &report.totals);
+}
+
+/// Whether the `loaded` report has a fault that [`add_load`] would add to `report`.
+pub fn shows_more(report: &Report, loaded: &Report) -> bool {
+    let connections = loaded.totals.connections;
+    loaded.findings.iter().any(|it| is_more(it, connections, &report.findings))
+}
+
+/// A fault of a load of so many connections that is none of the client, not slight, and not known.
+fn is_more(finding: &Finding, connections: u64, known: &[Finding]) -> bool {
+    finding.cause.class() == Class::Fault
+        && finding.culprit.role != Role::Client
+        && !known.iter().any(|it| is_same(it, finding))
+        && !is_slight(finding, connections)
 }
 
 fn is_same(known: &Finding, found: &Finding) -> bool {
@@ -94,7 +105,10 @@ mod tests {
             after_ns: 0,
         };
         overflow.evidence = vec![link];
-        add_load(&mut all, 100, report("load", vec![lone, overflow]));
+        let loaded = report("load", vec![lone, overflow]);
+        assert!(shows_more(&all, &loaded));
+        add_load(&mut all, 100, loaded.clone());
+        assert!(!shows_more(&all, &loaded), "it is known now");
         let expected = [(Cause::NagleDelayedAck, None), (Cause::AcceptQueueOverflow, Some(100))];
         assert_eq!(causes(&all), expected, "what is met alone comes first");
         let evidence = all.findings[1].evidence[0].frame;
@@ -110,7 +124,9 @@ mod tests {
         let mut rare = found(Cause::RetransmissionTimeout, Role::Network, 0.001);
         rare.affected = Affected { exchanges: 1, of_exchanges: 20_000, connections: 0 };
         let mut all = report("alone", Vec::new());
-        add_load(&mut all, 100, report("load", vec![think, own, rare]));
+        let loaded = report("load", vec![think, own, rare]);
+        assert!(!shows_more(&all, &loaded));
+        add_load(&mut all, 100, loaded);
         assert_eq!(causes(&all), []);
         assert_eq!(all.inputs.len(), 1);
     }

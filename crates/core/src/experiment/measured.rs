@@ -5,7 +5,7 @@
 //! round trip takes and whether segments were sent again. It does not see what the server's side
 //! waited for: what no experiment tells apart stays `unknown`.
 
-use super::{Experiment, Verdict};
+use super::{Experiment, Verdict, median_ns};
 use crate::app::{Protocol, Side};
 use crate::cause::{self, Cause, Floors, Owner, Role};
 use crate::histogram::Histogram;
@@ -114,7 +114,7 @@ impl Measured {
     /// The report that these measurements are enough for; `experiments` tell what a pause within an
     /// answer is not. They are not yet weighed.
     pub fn report(&self, experiments: &[Experiment]) -> Report {
-        let typical_wait_ns = median(self.requests.iter().map(|it| it.wait_ns));
+        let typical_wait_ns = median_ns(self.requests.iter().map(|it| it.wait_ns));
         let is_own_pause = experiments.iter().any(refutes_waiting_for_acks);
         let ledgers = self.requests.iter().map(|it| ledger(it, typical_wait_ns, is_own_pause));
         let mut all = Ledger::default();
@@ -183,7 +183,7 @@ impl Measured {
             let is_one = finding.share >= floors.cost_share && each_ns >= floors.cost_ns;
             is_one.then(|| Finding { facts: facts(each_ns), ..finding })
         };
-        let rtt_ns = median(self.requests.iter().map(|it| it.rtt_ns).filter(|&it| it > 0));
+        let rtt_ns = median_ns(self.requests.iter().map(|it| it.rtt_ns).filter(|&it| it > 0));
         let own = |each_ns| vec![("p50_ns", Fact::Ns(each_ns))];
         let within = self.requests.iter().filter(|it| it.pause_ns > it.wait_ns).count();
         let work = |each_ns| {
@@ -332,10 +332,4 @@ fn refutes_waiting_for_acks(experiment: &Experiment) -> bool {
     let Verdict::Refutes(suspect) = &experiment.verdict else { return false };
     matches!(suspect.cause, Cause::NagleDelayedAck | Cause::DelayedAck)
         && suspect.sender == Side::Server
-}
-
-fn median(values: impl Iterator<Item = u64>) -> u64 {
-    let mut values: Vec<u64> = values.collect();
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
 }

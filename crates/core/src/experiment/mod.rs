@@ -15,7 +15,7 @@ mod measured;
 mod weigh;
 mod words;
 
-pub use loaded::add_load;
+pub use loaded::{add_load, shows_more};
 pub use measured::{Failure, Measured, OwnRequest, unresolved};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
@@ -103,6 +103,13 @@ impl Verdict {
             Self::Undecided => None,
         }
     }
+}
+
+/// The median of some times, the later one of the two in the middle, ns; 0 of none.
+pub fn median_ns(times_ns: impl IntoIterator<Item = u64>) -> u64 {
+    let mut sorted: Vec<u64> = times_ns.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -175,3 +175,22 @@ fn each_sentence_states_effect_and_trials() {
     };
     assert!(sentence(&slower).contains("5 ms more"), "{}", sentence(&slower));
 }
+
+#[test]
+fn the_median_is_one_of_the_times() {
+    assert_eq!((median_ns([3, 1, 2]), median_ns([4, 1, 3, 2]), median_ns([])), (2, 3, 0));
+}
+
+#[test]
+fn a_slower_name_server_makes_a_slow_look_up_surer_and_no_request_slow() {
+    let culprit = Culprit { role: Role::Resolver, endpoint: server() };
+    let suspect = Suspect { cause: Cause::DnsSlow, culprit, sender: Side::Server };
+    let slower = Experiment { name: "resolver", ..quickack(Verdict::Supports(suspect)) };
+    let finding = Finding { confidence: 0.8, ..Finding::of_cause(Cause::DnsSlow, culprit) };
+    let mut report = Report { findings: vec![finding], ..Report::default() };
+    weigh(&mut report, vec![slower.clone()]);
+    assert!(report.findings[0].confidence > 0.95, "{:?}", report.findings);
+    let mut report = paused(0).report(&[]);
+    weigh(&mut report, vec![slower]);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}

@@ -25,13 +25,20 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
             finding.confidence = weighed(finding.confidence, agrees);
             finding.experiments.push(evidence);
         }
-        if let (false, Verdict::Supports(suspect)) = (is_known, &experiment.verdict) {
+        let is_alone = !is_known && shows_alone(suspect.cause);
+        if let (true, Verdict::Supports(suspect)) = (is_alone, &experiment.verdict) {
             let finding = found(report, experiment, suspect);
             report.findings.push(finding);
         }
     }
     report.experiments.extend(experiments);
     cause::arrange(&mut report.findings, &report.totals);
+}
+
+/// Whether the effect is one on requests. That one name server answers later than another is not:
+/// what look-ups cost is known where they were made.
+fn shows_alone(cause: Cause) -> bool {
+    !cause.owners().contains(&Owner::Dns)
 }
 
 fn is_about(finding: &Finding, suspect: &Suspect) -> bool {

@@ -21,7 +21,7 @@ mod trace;
 mod walk;
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 

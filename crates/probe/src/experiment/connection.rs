@@ -8,12 +8,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::target::Target;
-use crate::tls::server_name;
+use crate::tls::{sentence, server_name};
 
 /// Bytes of a read.
 const READ_BYTES: usize = 64 << 10;
@@ -98,6 +98,9 @@ pub enum ExchangeError {
     /// What came is no answer.
     #[error("{0}")]
     Response(#[from] ResponseError),
+    /// The port speaks TLS, and was asked in plain HTTP.
+    #[error("the port speaks TLS and was asked in plain HTTP; write https://")]
+    TlsPort,
     /// The answer has no end.
     #[error("the answer has no end: left after {} MiB", ANSWER_BYTES_MAX >> 20)]
     Endless,
@@ -164,6 +167,8 @@ pub struct Connection<'a> {
     pub connect_ns: u64,
     /// The TLS handshake, ns.
     pub tls_ns: u64,
+    /// Of it, until the server's first bytes, ns.
+    pub tls_first_byte_ns: u64,
 }
 
 impl<'a> Connection<'a> {
@@ -186,11 +191,10 @@ impl<'a> Connection<'a> {
             buffer: vec![0; READ_BYTES],
             connect_ns,
             tls_ns: 0,
+            tls_first_byte_ns: 0,
         };
         if let Some(config) = &subject.tls {
-            let began = Instant::now();
             it.shake(config)?;
-            it.tls_ns = nanos(began);
         }
         Ok(it)
     }
@@ -198,6 +202,12 @@ impl<'a> Connection<'a> {
     /// The local address.
     pub fn local(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
+    }
+
+    /// Whether TLS resumed a session of a connection before (RFC 8446 §2.2).
+    pub fn is_resumed(&self) -> bool {
+        let kind = self.tls.as_ref().and_then(|it| it.handshake_kind());
+        kind == Some(HandshakeKind::Resumed)
     }
 
     /// Sends the request and reads its answer.
@@ -305,20 +315,34 @@ impl<'a> Connection<'a> {
     }
 
     fn shake(&mut self, config: &Arc<ClientConfig>) -> Result<(), ExchangeError> {
-        let words = |error: &dyn std::fmt::Display| ExchangeError::Tls(error.to_string());
-        let name = server_name(&self.subject.target.host).map_err(|error| words(&error))?;
-        let mut tls = ClientConnection::new(config.clone(), name).map_err(|error| words(&error))?;
         let began = Instant::now();
-        while tls.is_handshaking() {
+        let failed = |source| io_error(Step::Tls, began, source);
+        let words = |error: &rustls::Error| ExchangeError::Tls(sentence(error));
+        let name = server_name(&self.subject.target.host)
+            .map_err(|error| ExchangeError::Tls(error.to_string()))?;
+        let mut tls = ClientConnection::new(config.clone(), name).map_err(|error| words(&error))?;
+        while tls.is_handshaking() || tls.wants_write() {
             let left = self.subject.timeout.saturating_sub(began.elapsed());
-            self.wait_at_most(left).map_err(|source| io_error(Step::Tls, began, source))?;
-            if let Err(error) = tls.complete_io(&mut self.socket) {
-                let is_tls = error.kind() == ErrorKind::InvalidData;
-                let error = if is_tls { words(&error) } else { io_error(Step::Tls, began, error) };
-                return Err(error);
+            self.wait_at_most(left).map_err(failed)?;
+            if tls.wants_write() {
+                tls.write_tls(&mut self.socket).map_err(failed)?;
+                continue;
+            }
+            if tls.read_tls(&mut self.socket).map_err(failed)? == 0 {
+                let why = "the server closes the connection before it is over; is it a TLS port?";
+                return Err(ExchangeError::Tls(why.to_owned()));
+            }
+            if self.tls_first_byte_ns == 0 {
+                self.tls_first_byte_ns = nanos(began);
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The alert that says why is still to be sent.
+                let _ = tls.write_tls(&mut self.socket);
+                return Err(words(&error));
             }
             self.arm();
         }
+        self.tls_ns = nanos(began);
         self.tls = Some(tls);
         Ok(())
     }

@@ -1,15 +1,18 @@
 //! The experiments: what each changes, what it measures, and what its effect says.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use rustls::ClientConfig;
 use tcpwhy_core::app::Side;
 use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::experiment::{Experiment, Suspect, Verdict};
+use tcpwhy_core::experiment::{Experiment, Suspect, Verdict, median_ns};
 use tcpwhy_core::report::Culprit;
 use tcpwhy_core::wire::Endpoint;
 
 use super::connection::{Connection, ExchangeError, Settings, Subject};
-use super::statistics::{Coin, Shown, median_ns};
+use super::resolver;
+use super::statistics::{Coin, Shown};
 use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 
 /// Requests on a connection where it matters that the kernel delays ACKs: it begins in the mode of
@@ -24,6 +27,8 @@ const SMALL_MSS_BYTES: u32 = 536;
 /// A server that lets its client wait for half of a second or more has ignored `Expect`, ns: curl
 /// waits for one.
 const IGNORED_NS: u64 = 500_000_000;
+/// Requests that `concurrency` asks at the same time.
+const COMPANY: usize = 10;
 /// Header bytes that `request-size` adds.
 const MORE_HEADER_BYTES: usize = 4 << 10;
 
@@ -48,11 +53,17 @@ pub enum Kind {
     Mss,
     /// A longer request.
     RequestSize,
+    /// The next name server.
+    Resolver,
+    /// One request at a time.
+    Concurrency,
+    /// A TLS session that is resumed.
+    Resumption,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Quickack,
         Kind::Connection,
         Kind::Mss,
@@ -62,6 +73,9 @@ impl Kind {
         Kind::OneWrite,
         Kind::Nodelay,
         Kind::Expect,
+        Kind::Resolver,
+        Kind::Concurrency,
+        Kind::Resumption,
     ];
 
     /// Its name on the command line and in reports.
@@ -76,6 +90,9 @@ impl Kind {
             Kind::Family => "family",
             Kind::Mss => "mss",
             Kind::RequestSize => "request-size",
+            Kind::Resolver => "resolver",
+            Kind::Concurrency => "concurrency",
+            Kind::Resumption => "resumption",
         }
     }
 
@@ -89,11 +106,27 @@ impl Kind {
         matches!(self, Kind::OneWrite | Kind::Nodelay | Kind::Expect)
     }
 
-    /// Requests of a pair.
+    /// Whether it counts on a second request on a connection.
+    fn needs_kept_connection(self) -> bool {
+        matches!(self, Kind::Quickack | Kind::Connection)
+    }
+
+    /// Requests beside those of pairs, at most: whether it applies, and what an effect is due to.
+    pub fn requests_beside(self) -> u64 {
+        match self {
+            Kind::Quickack => 1 + REQUESTS as u64,
+            Kind::Connection => 1,
+            Kind::Resolver | Kind::Resumption => 2,
+            _ => 0,
+        }
+    }
+
+    /// Requests of a pair, or queries.
     pub fn requests_of_pair(self) -> u64 {
         match self {
             Kind::Quickack | Kind::OneWrite | Kind::Nodelay => 2 * REQUESTS as u64,
             Kind::Connection => 3,
+            Kind::Concurrency => 1 + COMPANY as u64,
             _ => 2,
         }
     }
@@ -110,102 +143,138 @@ pub enum Skipped {
     Failed(#[from] ExchangeError),
 }
 
-/// Makes one experiment; `other` is the server's address in the other family.
+/// What an experiment may turn to beside its subject.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    /// The server's address in the other family.
+    pub family: Option<SocketAddr>,
+    /// Name servers, in the order in which they are asked.
+    pub resolvers: Vec<SocketAddr>,
+    /// TLS that resumes sessions, where the subject speaks TLS.
+    pub resuming: Option<Arc<ClientConfig>>,
+}
+
+/// Makes one experiment.
 ///
 /// # Errors
 /// [`Skipped`]: it does not apply, or a request failed.
 pub fn make(
     kind: Kind,
     subject: &Subject,
-    other: Option<SocketAddr>,
+    others: &Others,
     bounds: &Bounds,
     coin: &mut Coin,
 ) -> Result<Experiment, Skipped> {
     if kind.needs_body() && subject.request.body.is_empty() {
         return Err(Skipped::DoesNotApply("it needs a request with a body: --method, --body"));
     }
-    let changed = |arm: Arm| arm == Arm::Changed;
-    let plain = Settings::default();
-    let once = |subject: &Subject, settings| on_one_connection(subject, settings, (0, 1));
-    let warm = (SKIPPED, REQUESTS);
+    if kind.needs_kept_connection() && !is_kept(subject)? {
+        return Err(Skipped::DoesNotApply("the server closes each connection after one answer"));
+    }
     let mut bounds = *bounds;
+    if kind == Kind::Expect {
+        // What an answered question costs, a round trip, is no fault: the whole wait is.
+        bounds.floor_ns = bounds.floor_ns.max(IGNORED_NS);
+    }
+    if matches!(kind, Kind::Expect | Kind::Resolver) {
+        bounds.at_once = PAIRS_AT_ONCE;
+    }
+    let pairs = pairs(kind, subject, others, &bounds, coin)?;
+    Ok(judged(kind, subject, others, &bounds, &pairs))
+}
+
+/// The trials with the change and without.
+fn pairs(
+    kind: Kind,
+    subject: &Subject,
+    others: &Others,
+    bounds: &Bounds,
+    coin: &mut Coin,
+) -> Result<Pairs, Skipped> {
+    let plain = Settings::default();
     let pairs = match kind {
-        Kind::Quickack => {
-            if !is_kept(subject)? {
-                let why = "the server closes each connection after one answer, on which a Linux \
-                           client's ACKs are not delayed";
-                return Err(Skipped::DoesNotApply(why));
-            }
-            Pairs::make(&bounds, coin, |arm| {
-                on_one_connection(subject, Settings { quickack: changed(arm), ..plain }, warm)
-            })?
-        }
-        Kind::OneWrite => Pairs::make(&bounds, coin, |arm| {
-            let two = Settings { two_writes: !changed(arm), nodelay: false, ..plain };
-            on_one_connection(subject, two, warm)
-        })?,
-        Kind::Nodelay => Pairs::make(&bounds, coin, |arm| {
-            let two = Settings { two_writes: true, nodelay: changed(arm), ..plain };
-            on_one_connection(subject, two, warm)
-        })?,
-        Kind::Rcvbuf => Pairs::make(&bounds, coin, |arm| {
-            let small = (!changed(arm)).then_some(SMALL_BUFFER_BYTES);
-            once(subject, Settings { rcvbuf_bytes: small, ..plain })
-        })?,
+        Kind::Quickack | Kind::OneWrite | Kind::Nodelay => Pairs::make(bounds, coin, |arm| {
+            on_one_connection(subject, settings(kind, arm), (SKIPPED, REQUESTS))
+        }),
+        Kind::Rcvbuf => Pairs::make(bounds, coin, |arm| once(subject, settings(kind, arm))),
         Kind::Connection => {
-            if !is_kept(subject)? {
-                let why = "the server closes each connection after one answer";
-                return Err(Skipped::DoesNotApply(why));
-            }
-            Pairs::make(&bounds, coin, |arm| new_or_used(subject, changed(arm)))?
+            Pairs::make(bounds, coin, |arm| new_or_used(subject, arm == Arm::Changed))
         }
         Kind::Expect => {
-            let mut asking = subject.clone();
-            asking.request.headers.push(("Expect".into(), "100-continue".into()));
-            // What an answered question costs, a round trip, is no fault: the whole wait is.
-            bounds.floor_ns = bounds.floor_ns.max(IGNORED_NS);
-            bounds.at_once = PAIRS_AT_ONCE;
-            Pairs::make(&bounds, coin, |arm| match arm {
+            let asking = with_header(subject, "Expect", "100-continue");
+            Pairs::make(bounds, coin, |arm| match arm {
                 Arm::Usual => expecting(&asking),
                 Arm::Changed => once(subject, plain),
-            })?
+            })
         }
         Kind::Family => {
-            let Some(server) = other else {
-                return Err(Skipped::DoesNotApply("the name has addresses of one family only"));
-            };
+            let why = "the name has addresses of one family only";
+            let server = others.family.ok_or(Skipped::DoesNotApply(why))?;
             let elsewhere = Subject { server, ..subject.clone() };
-            Pairs::make(&bounds, coin, |arm| {
-                let subject = if changed(arm) { &elsewhere } else { subject };
-                new(subject, plain)
-            })?
+            Pairs::make(bounds, coin, |arm| new(arm.of(subject, &elsewhere), plain))
         }
-        Kind::Mss => large_and_small(subject, &bounds)?,
+        Kind::Mss => large_and_small(subject, bounds),
         Kind::RequestSize => {
-            let mut longer = subject.clone();
-            let filler = "x".repeat(MORE_HEADER_BYTES);
-            longer.request.headers.push(("X-Filler".into(), filler));
-            Pairs::make(&bounds, coin, |arm| {
-                once(if changed(arm) { &longer } else { subject }, plain)
-            })?
+            let longer = with_header(subject, "X-Filler", &"x".repeat(MORE_HEADER_BYTES));
+            Pairs::make(bounds, coin, |arm| once(arm.of(subject, &longer), plain))
+        }
+        Kind::Resolver => return resolver::pairs(subject, &others.resolvers, bounds, coin),
+        Kind::Concurrency => {
+            let alone = Bounds { at_once: 1, ..*bounds };
+            Pairs::make(&alone, coin, |arm| together(subject, arm.of(COMPANY, 1)))
+        }
+        Kind::Resumption => {
+            let resuming = resuming(subject, others.resuming.as_ref())?;
+            Pairs::make(bounds, coin, |arm| handshake(arm.of(subject, &resuming)))
         }
     };
-    Ok(judged(kind, subject, &bounds, &pairs))
+    Ok(pairs?)
+}
+
+/// What is set where an experiment changes nothing else.
+fn settings(kind: Kind, arm: Arm) -> Settings {
+    let is_changed = arm == Arm::Changed;
+    let plain = Settings::default();
+    match kind {
+        Kind::Quickack => Settings { quickack: is_changed, ..plain },
+        Kind::OneWrite => Settings { two_writes: !is_changed, nodelay: false, ..plain },
+        Kind::Nodelay => Settings { two_writes: true, nodelay: is_changed, ..plain },
+        Kind::Rcvbuf => {
+            Settings { rcvbuf_bytes: (!is_changed).then_some(SMALL_BUFFER_BYTES), ..plain }
+        }
+        _ => plain,
+    }
+}
+
+fn with_header(subject: &Subject, name: &str, value: &str) -> Subject {
+    let mut changed = subject.clone();
+    changed.request.headers.push((name.to_owned(), value.to_owned()));
+    changed
 }
 
 /// The result with its verdict.
-fn judged(kind: Kind, subject: &Subject, bounds: &Bounds, pairs: &Pairs) -> Experiment {
+fn judged(
+    kind: Kind,
+    subject: &Subject,
+    others: &Others,
+    bounds: &Bounds,
+    pairs: &Pairs,
+) -> Experiment {
     let floor_ns = i64::try_from(bounds.floor_ns).unwrap_or(i64::MAX);
     let shown = pairs.differences.shown(floor_ns);
-    let verdict = match (suspect(kind, subject, shown), shown) {
+    let suspect = match kind {
+        Kind::Resolver => resolver::suspect(&others.resolvers, pairs),
+        _ => suspect(kind, subject, shown),
+    };
+    let verdict = match (suspect, shown) {
         (Some(suspect), Shown::Effect) => Verdict::Supports(suspect),
         (Some(suspect), Shown::None) => Verdict::Refutes(suspect),
         _ => Verdict::Undecided,
     };
     Experiment {
         name: kind.name(),
-        usual_ns: median_ns(&pairs.usual_ns),
-        changed_ns: median_ns(&pairs.changed_ns),
+        usual_ns: median_ns(pairs.usual_ns.iter().copied()),
+        changed_ns: median_ns(pairs.changed_ns.iter().copied()),
         effect_ns: pairs.differences.median_ns(),
         interval_ns: pairs.differences.interval_ns(),
         floor_ns: bounds.floor_ns,
@@ -255,6 +324,54 @@ fn is_kept(subject: &Subject) -> Result<bool, ExchangeError> {
     Ok(response.keep_alive)
 }
 
+/// A request on a new connection, without its set-up.
+fn once(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
+    on_one_connection(subject, settings, (0, 1))
+}
+
+/// So many requests at the same time, each on a connection that is open before: the median latency,
+/// ns. A connection is closed with its answer, since a server may take them one after the other.
+fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
+    let open = |_| Connection::open(subject, Settings::default());
+    let connections: Vec<_> = (0..count).map(open).collect::<Result<_, _>>()?;
+    let ask = |mut it: Connection<'_>| it.ask().map(|(timing, _)| timing.latency_ns());
+    let asked: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            connections.into_iter().map(|it| scope.spawn(move || ask(it))).collect();
+        running.into_iter().map(ended).collect()
+    });
+    let times_ns = asked.into_iter().collect::<Result<Vec<u64>, _>>()?;
+    Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
+}
+
+/// The subject as it is asked by a client that resumes sessions. A session begins with a full
+/// handshake, and its ticket comes at the latest with an answer (RFC 8446 §4.6.1).
+fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
+    let Some(config) = config else {
+        return Err(Skipped::DoesNotApply("the target speaks no TLS"));
+    };
+    let resuming = Subject { tls: Some(config.clone()), ..subject.clone() };
+    Connection::open(&resuming, Settings::default())?.ask()?;
+    let mut second = Connection::open(&resuming, Settings::default())?;
+    second.ask()?;
+    if !second.is_resumed() {
+        return Err(Skipped::DoesNotApply("the server resumes no TLS session"));
+    }
+    Ok(resuming)
+}
+
+/// The TLS handshake of a new connection. A request follows, since each session is resumed once.
+fn handshake(subject: &Subject) -> Result<Trial, ExchangeError> {
+    let mut connection = Connection::open(subject, Settings::default())?;
+    connection.ask()?;
+    Ok(Trial { ns: connection.tls_ns, requests: 1 })
+}
+
+/// What a thread answers; its panic is this thread's.
+fn ended<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// A request on a new connection, all of its set-up counted.
 fn new(subject: &Subject, settings: Settings) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, settings)?;
@@ -299,10 +416,6 @@ fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, Exchange
     let made: Vec<[Result<Trial, ExchangeError>; 2]> = std::thread::scope(|scope| {
         let both = |_| [None, Some(SMALL_MSS_BYTES)].map(|mss| scope.spawn(move || trial(mss)));
         let running: Vec<_> = (0..pairs).map(both).collect();
-        let ended = |it: std::thread::ScopedJoinHandle<'_, _>| match it.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
         running.into_iter().map(|both| both.map(ended)).collect()
     });
     let mut all = Pairs::default();

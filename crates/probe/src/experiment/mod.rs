@@ -11,10 +11,11 @@
 
 pub mod connection;
 mod kinds;
+mod resolver;
 mod statistics;
 mod trials;
 
 pub use connection::{Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing};
-pub use kinds::{Kind, Skipped, make};
-pub use statistics::{Coin, median_ns};
+pub use kinds::{Kind, Others, Skipped, make};
+pub use statistics::Coin;
 pub use trials::Bounds;

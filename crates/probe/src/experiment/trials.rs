@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
+use tcpwhy_core::experiment::median_ns;
+
 use super::connection::{Connection, ExchangeError, Settings, Subject};
-use super::statistics::{Coin, Differences, Shown, median_ns};
+use super::statistics::{Coin, Differences, Shown};
 
 /// Bounds of one experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +31,22 @@ pub enum Arm {
     Changed,
 }
 
+impl Arm {
+    /// Of two things the one that this side of the comparison has.
+    pub fn of<T>(self, usual: T, changed: T) -> T {
+        match self {
+            Arm::Usual => usual,
+            Arm::Changed => changed,
+        }
+    }
+}
+
 /// One trial's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
     /// What is compared, ns.
     pub ns: u64,
-    /// Requests that it took.
+    /// Requests that it took, or queries.
     pub requests: u64,
 }
 
@@ -130,5 +142,5 @@ pub fn on_one_connection(
     }
     let sent = times_ns.len() as u64;
     let counted = times_ns.get(skipped..).filter(|it| !it.is_empty()).unwrap_or(&times_ns);
-    Ok(Trial { ns: median_ns(counted), requests: sent })
+    Ok(Trial { ns: median_ns(counted.iter().copied()), requests: sent })
 }

@@ -55,7 +55,7 @@ pub fn run(
     plan.check()?;
     let tls = match plan.target.scheme {
         Scheme::Https => {
-            Some((tls::client_config(plan.tls)?, tls::server_name(&plan.target.host)?))
+            Some((tls::client_config(&plan.tls)?, tls::server_name(&plan.target.host)?))
         }
         _ => None,
     };

@@ -7,6 +7,7 @@ use mio::net::TcpStream;
 use rustls::{ClientConnection, HandshakeKind};
 
 use super::failure::{Failure, FailureKind};
+use crate::tls::sentence;
 
 /// A socket, and TLS where it is spoken.
 pub(super) struct Stream {
@@ -114,7 +115,7 @@ fn decrypt(
         tls.read_tls(&mut wire).map_err(|error| failed(&error))?;
         let state = match tls.process_new_packets() {
             Ok(state) => state,
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(&sentence(&error))),
         };
         let mut left = state.plaintext_bytes_to_read();
         while left > 0 {

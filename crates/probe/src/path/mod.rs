@@ -61,7 +61,7 @@ impl Method {
 }
 
 /// What is measured, and how much of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Round trips of each kind, and probes of each hop.
     pub count: u32,

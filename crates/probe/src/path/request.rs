@@ -13,7 +13,7 @@ use super::{Asked, Report, speaks_http};
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::nanoseconds;
 use crate::target::Scheme;
-use crate::tls::{TlsError, client_config, server_name};
+use crate::tls::{TlsError, client_config, sentence, server_name};
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -129,9 +129,9 @@ impl Exchange<'_> {
     }
 
     fn handshake(&mut self, mut stream: &TcpStream) -> Result<ClientConnection, RequestError> {
-        let config = client_config(self.asked.plan.tls)?;
+        let config = client_config(&self.asked.plan.tls)?;
         let name = server_name(&self.asked.target.host)?;
-        let failed = |error: rustls::Error| RequestError::Handshake(error.to_string());
+        let failed = |error: rustls::Error| RequestError::Handshake(sentence(&error));
         let mut tls = ClientConnection::new(config, name).map_err(failed)?;
         let began = Instant::now();
         while tls.is_handshaking() {

@@ -1,0 +1,146 @@
+//! One name server against the next: the same question to each, in place of the request.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tcpwhy_core::app::Side;
+use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::dns::SLOW_MIN_NS;
+use tcpwhy_core::experiment::{Suspect, median_ns};
+use tcpwhy_core::report::Culprit;
+
+use super::connection::Subject;
+use super::kinds::Skipped;
+use super::statistics::{Coin, Shown};
+use super::trials::{Bounds, Pairs, Trial};
+use crate::dns::{RecordType, ask, record_type};
+use crate::nanoseconds;
+
+/// How long an answer is waited for: a name server that takes longer is silent.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Asks the first name server and the second for the subject's name.
+///
+/// # Errors
+/// The target has no name, or there is no second name server, or one of both fails to answer.
+pub fn pairs(
+    subject: &Subject,
+    resolvers: &[SocketAddr],
+    bounds: &Bounds,
+    coin: &mut Coin,
+) -> Result<Pairs, Skipped> {
+    if subject.target.address().is_some() {
+        return Err(Skipped::DoesNotApply("the target is an address: no name is looked up"));
+    }
+    let &[first, second, ..] = resolvers else {
+        return Err(Skipped::DoesNotApply("there is one name server only"));
+    };
+    let wanted = if subject.server.is_ipv4() { "A" } else { "AAAA" };
+    let Some(wanted) = record_type(wanted) else {
+        return Err(Skipped::DoesNotApply("addresses cannot be asked for"));
+    };
+    let name = &subject.target.host;
+    // One that is silent to the first question costs its wait once, not in each pair.
+    let fails = |server| is_failure(server, name, wanted);
+    if fails(first) || fails(second) {
+        let why = "a name server fails or refuses to answer; tcpwhy dns compares them";
+        return Err(Skipped::DoesNotApply(why));
+    }
+    Ok(Pairs::make(bounds, coin, |arm| {
+        let query = ask(arm.of(first, second), name, wanted, WAIT);
+        Ok(Trial { ns: query.took_ns, requests: 1 })
+    })?)
+}
+
+/// Whether what the server says is of no use: its time is not that of an answer.
+fn is_failure(server: SocketAddr, name: &str, wanted: RecordType) -> bool {
+    let query = ask(server, name, wanted, WAIT);
+    !query.is_usable() && !query.is_silent()
+}
+
+/// What a first name server that answers later than the second by so much that look-ups are slow
+/// for it is suspected of; one that is never heard is silent.
+pub fn suspect(resolvers: &[SocketAddr], pairs: &Pairs) -> Option<Suspect> {
+    let slow_ns = i64::try_from(SLOW_MIN_NS).unwrap_or(i64::MAX);
+    if pairs.differences.shown(slow_ns) != Shown::Effect {
+        return None;
+    }
+    let is_silent = median_ns(pairs.usual_ns.iter().copied()) >= nanoseconds(WAIT);
+    let cause = if is_silent { Cause::DnsTimeout } else { Cause::DnsSlow };
+    let culprit = Culprit { role: Role::Resolver, endpoint: (*resolvers.first()?).into() };
+    Some(Suspect { cause, culprit, sender: Side::Server })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+    use crate::dns::fake::{Behaviour, Fake};
+    use crate::experiment::{Kind, Others, make};
+    use crate::http::Request;
+    use hickory_proto::op::ResponseCode;
+    use std::time::Instant;
+    use tcpwhy_core::experiment::{Experiment, Verdict};
+
+    const NAME: &str = "db.lab";
+
+    fn healthy() -> Behaviour {
+        Behaviour { names: vec![NAME], ..Behaviour::default() }
+    }
+
+    fn slow() -> Behaviour {
+        Behaviour { delay: Duration::from_millis(80), ..healthy() }
+    }
+
+    fn compared(host: &str, servers: Vec<Behaviour>) -> Result<Experiment, Skipped> {
+        let servers: Vec<Fake> = servers.into_iter().map(Fake::start).collect();
+        let resolvers = servers.iter().map(|it| it.at).collect();
+        let target = Target::parse(&format!("http://{host}/")).unwrap();
+        let subject = Subject {
+            target,
+            server: ([127, 0, 0, 1], 80).into(),
+            request: Request::get(),
+            tls: None,
+            timeout: Duration::from_secs(5),
+        };
+        let until = Instant::now() + Duration::from_secs(20);
+        let bounds = Bounds { pairs_max: 24, until, floor_ns: 5_000_000, at_once: 1 };
+        let others = Others { resolvers, ..Others::default() };
+        make(Kind::Resolver, &subject, &others, &bounds, &mut Coin::new(1))
+    }
+
+    fn cause(made: Result<Experiment, Skipped>) -> Option<Cause> {
+        match made.expect("it applies").verdict {
+            Verdict::Supports(suspect) => Some(suspect.cause),
+            Verdict::Refutes(_) | Verdict::Undecided => None,
+        }
+    }
+
+    #[test]
+    fn a_first_name_server_that_is_slow_or_silent_is_suspected_where_the_second_is_not() {
+        assert_eq!(cause(compared(NAME, vec![slow(), healthy()])), Some(Cause::DnsSlow));
+        let a = record_type("A").unwrap();
+        let silent = Behaviour { ignores: vec![a], ..healthy() };
+        assert_eq!(cause(compared(NAME, vec![silent, healthy()])), Some(Cause::DnsTimeout));
+    }
+
+    #[test]
+    fn name_servers_that_are_alike_and_a_slow_second_one_are_not_suspected() {
+        assert_eq!(cause(compared(NAME, vec![healthy(), healthy()])), None);
+        assert_eq!(cause(compared(NAME, vec![slow(), slow()])), None);
+        assert_eq!(cause(compared(NAME, vec![healthy(), slow()])), None);
+    }
+
+    #[test]
+    fn it_is_left_out_where_no_two_answers_can_be_compared() {
+        let failing = Behaviour { rcode: Some(ResponseCode::ServFail), ..healthy() };
+        for (host, servers) in [
+            (NAME, vec![healthy()]),
+            ("127.0.0.1", vec![healthy(), healthy()]),
+            (NAME, vec![failing, healthy()]),
+        ] {
+            let made = compared(host, servers);
+            assert!(matches!(made, Err(Skipped::DoesNotApply(_))), "{host}: {made:?}");
+        }
+    }
+}
