@@ -4,8 +4,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,6 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tcpwhy_live::netns::Netns;
 use tcpwhy_live::privileges;
+
+#[path = "watch/weather.rs"]
+mod weather;
 
 const NAGLE: u16 = 8080;
 const HEALTHY: u16 = 8081;
@@ -255,51 +257,6 @@ fn nagle_under_a_running_load_is_named_and_a_healthy_server_is_silent() {
     assert_eq!(healthy.status.code(), Some(0), "{}", stderr(&healthy));
 }
 
-/// Once packets are captured, no capability is left, and seccomp is on where the kernel has it.
-fn has_given_up_its_rights(child: &Child) {
-    let status = |process: &str| {
-        std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status")
-    };
-    let text = status(&child.id().to_string());
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
-        line.map(str::to_owned)
-    };
-    for set in ["CapEff", "CapPrm", "CapInh"] {
-        assert_eq!(field(set).as_deref(), Some("0000000000000000"), "{text}");
-    }
-    assert_eq!(field("NoNewPrivs").as_deref(), Some("1"));
-    if status("self").contains("Seccomp:") {
-        assert_eq!(field("Seccomp").as_deref(), Some("2"));
-    }
-}
-
-#[test]
-fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
-    let Some(mut place) = Place::new() else { return };
-    place.nginx();
-    let _load = place.load(NAGLE, 2, Duration::ZERO);
-    for sent in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
-        let child = place.watch(&["--interval", "500ms"]);
-        thread::sleep(Duration::from_millis(1_300));
-        has_given_up_its_rights(&child);
-        signal(&child, sent);
-        let out = child.wait_with_output().expect("its output");
-        let text = String::from_utf8_lossy(&out.stdout);
-        assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
-        let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].contains("nagle_delayed_ack at server 127.0.0.1:8080"), "{text}");
-        assert!(text.contains("FAULT  nagle_delayed_ack   server 127.0.0.1:8080"), "{text}");
-        assert!(text.contains("sudo tcpwhy watch --for 60s"), "{text}");
-        assert!(text.contains("Watching took"), "{text}");
-        wait_for("the socket is closed", || place.packet_sockets() == 0);
-    }
-    let mut child = place.watch(&[]);
-    child.kill().expect("a signal");
-    assert_eq!(child.wait().expect("its status").signal(), Some(9));
-    wait_for("the socket is closed", || place.packet_sockets() == 0);
-}
-
 #[test]
 fn the_ports_of_a_process_are_watched_and_its_end_is_said() {
     let Some(mut place) = Place::new() else { return };
@@ -328,18 +285,6 @@ fn the_ports_of_a_process_are_watched_and_its_end_is_said() {
 }
 
 #[test]
-fn a_namespace_that_is_removed_ends_the_watch() {
-    let Some(place) = Place::new() else { return };
-    let child = place.watch(&["--json"]);
-    ip(&["netns", "del", &place.name]);
-    let out = child.wait_with_output().expect("its output");
-    let said = stderr(&out);
-    assert!(said.contains(&format!("network namespace {} was removed", place.name)), "{said}");
-    assert!(said.contains("nothing to judge"), "{said}");
-    assert_eq!(out.status.code(), Some(2));
-}
-
-#[test]
 fn a_reader_that_has_seen_enough_ends_the_watch() {
     let Some(place) = Place::new() else { return };
     let mut child = place.watch(&["--json", "--interval", "200ms"]);
@@ -348,92 +293,6 @@ fn a_reader_that_has_seen_enough_ends_the_watch() {
     drop(lines);
     let out = child.wait_with_output().expect("its output");
     assert!(stderr(&out).contains("nobody reads the output any more"), "{}", stderr(&out));
-}
-
-#[test]
-fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_watch() {
-    let Some(place) = Place::new() else { return };
-    let link = |arguments: &str| {
-        let words = arguments.split(' ');
-        ip(&["-n", &place.name, "link"].into_iter().chain(words).collect::<Vec<_>>());
-    };
-    link("add near0 type veth peer name far0");
-    link("set near0 up");
-    let mut child = place.watch(&["--json", "-i", "near0"]);
-    let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    let mut next = || said.next().expect("a line").expect("text");
-    link("set near0 down");
-    assert_eq!(next(), "tcpwhy: interface near0 is down; waiting until it is up again");
-    link("set near0 up");
-    assert_eq!(next(), "tcpwhy: interface near0 is up again");
-    link("del near0");
-    assert_eq!(next(), "tcpwhy: interface near0 was removed; this is what was seen until then");
-    assert_eq!(child.wait().expect("its status").code(), Some(2));
-}
-
-#[test]
-fn packets_that_the_ring_has_no_room_for_are_counted() {
-    let Some(mut place) = Place::new() else { return };
-    place.nginx();
-    for capture in [&["-i", "lo"][..], &["-i", "lo", "--packet-socket"]] {
-        counts_what_it_has_no_room_for(&place, capture);
-    }
-}
-
-fn counts_what_it_has_no_room_for(place: &Place, capture: &[&str]) {
-    let common = ["--json", "--buffer", "512K", "--budget", "none"];
-    let child = place.watch(&[&common[..], capture].concat());
-    let load = place.load(HEALTHY, 4, Duration::ZERO);
-    thread::sleep(Duration::from_millis(300));
-    signal(&child, rustix::process::Signal::STOP);
-    thread::sleep(Duration::from_millis(1_000));
-    signal(&child, rustix::process::Signal::CONT);
-    thread::sleep(Duration::from_millis(300));
-    drop(load);
-    let all = reports(&interrupt(child));
-    let whole = &all[all.len() - 1];
-    assert!(whole["watch"]["dropped_packets"].as_u64() > Some(0), "{}", whole["watch"]);
-    assert_eq!(whole["inputs"][0]["problems"][0]["kind"], "capture_drops");
-}
-
-/// A small file system, unmounted at the end.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn new(at: &Path) -> Self {
-        std::fs::create_dir_all(at).expect("a folder");
-        let mut mount = Command::new("mount");
-        let mount = mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(at).status();
-        assert!(mount.expect("mount runs").success());
-        Self(at.to_owned())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-#[test]
-fn a_full_disk_is_said_once_and_watching_goes_on() {
-    let Some(mut place) = Place::new() else { return };
-    let mount = Mount::new(&place.folder.join("small"));
-    place.nginx();
-    let folder = mount.0.display().to_string();
-    let child = place.watch(&["--json", "--budget", "none", "--write", &folder]);
-    let load = place.load(HEALTHY, 4, Duration::ZERO);
-    thread::sleep(Duration::from_millis(2_500));
-    drop(load);
-    let out = interrupt(child);
-    let said = stderr(&out);
-    assert_eq!(said.matches("packets cannot be kept in").count(), 1, "{said}");
-    assert!(said.contains("No space left on device"), "{said}");
-    let all = reports(&out);
-    let packets = all[all.len() - 1]["inputs"][0]["packets"].as_u64();
-    assert!(packets > Some(2_000), "{packets:?}");
-    assert_eq!(faults(&all[all.len() - 1]), Vec::<&Value>::new());
-    assert_eq!(out.status.code(), Some(0), "{said}");
 }
 
 #[test]

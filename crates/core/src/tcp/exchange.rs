@@ -98,7 +98,8 @@ pub struct Exchange {
     pub first: Sighting,
     /// Its last frame.
     pub last: Sighting,
-    /// When its response began to pass, ns; 0 if it did not.
+    /// When its response began to pass, ns, or was first seen to, where it was under way when the capture
+    /// began; 0 if none of it has passed.
     pub answered_ns: u64,
     /// Who owned its time; the sum is its wall time.
     pub ledger: Shares,

@@ -101,6 +101,8 @@ impl Timeline {
             exchange.request_seen = side == Side::Client;
             exchange.response_seen = side == Side::Server;
             exchange.endless = side == Side::Server;
+            // What passed before is not counted either.
+            exchange.answered_ns = if side == Side::Server { at.time_ns } else { 0 };
         }
     }
 
