@@ -1,5 +1,6 @@
 //! Captures made of bytes in the test, read through the public interface.
 
+mod clock;
 mod compressed;
 mod files;
 mod hostile;
