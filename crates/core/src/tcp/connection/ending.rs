@@ -226,6 +226,9 @@ impl Connection {
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }
+        if exchange.causes() & 1 << Cause::SlowStart as u64 != 0 {
+            Side::ALL.into_iter().for_each(|side| self.settle_rate(side, &mut exchange));
+        }
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !exchange.counts() || !told || self.is_copy() {
@@ -291,6 +294,14 @@ impl Connection {
                 chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
             }
         }
+    }
+
+    /// How fast the path of a short transfer is shows only by its last ACKs: see [`Exchange::owe_to_rate`].
+    fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
+        let half = &mut self.halves[side as usize];
+        let bytes = exchange.sent_bytes(side, half.nxt);
+        half.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
+        exchange.owe_to_rate(side, &self.opening(side, exchange, bytes));
     }
 
     /// What only the end of an exchange can tell.
@@ -393,17 +404,22 @@ impl Connection {
 
     /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too.
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
+        let began = exchange.began_at[side as usize];
+        let bytes = self.halves[side as usize].nxt.saturating_sub(began);
+        exchange.uncover_opening(side, &self.opening(side, exchange, bytes));
+    }
+
+    /// What `side` had to send in `exchange`, and what its window was before.
+    fn opening(&self, side: Side, exchange: &Exchange, bytes: u64) -> Opening {
         let half = &self.halves[side as usize];
         let began = exchange.began_at[side as usize];
-        let bytes = half.nxt.saturating_sub(began);
-        let opening = Opening {
+        Opening {
             bytes,
             window: half.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
             rtt_ns: self.path.base_rtt_ns(),
             rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
             paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
-        };
-        exchange.uncover_opening(side, &opening);
+        }
     }
 
     /// The connection or the capture is over: ends what is under way and reports.
