@@ -67,13 +67,28 @@ impl Connection {
                 // Whoever had closed waits no more.
                 let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
-                self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
+                // A client that gives up has waited for its server until then.
+                let waited = side == Side::Client && self.waits_for_answer();
+                let waited_for = if waited { Side::Server } else { side };
+                self.accrue_to(waited_for, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.way_ns(Side::Client);
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
+    }
+
+    /// Whether the client has said all of its request, has been promised more of the answer than has come, and
+    /// nothing is on its way.
+    fn waits_for_answer(&mut self) -> bool {
+        let owed = self.owes(Side::Server);
+        let asked = self.timeline.front().is_some_and(|exchange| {
+            let unanswered = exchange.request_seen && !exchange.response_seen;
+            unanswered || owed
+        });
+        let asks = self.owes_request() || self.owes(Side::Client);
+        asked && !asks && !self.unfinished() && !self.is_one_way()
     }
 
     /// The unseen leg to the client, ns: less where the server's FIN had passed before the
