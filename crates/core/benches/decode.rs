@@ -75,6 +75,7 @@ fn block(kind: Kind) -> Block {
             captured_len: bytes.len() as u32,
             original_len: bytes.len() as u32,
             link: LinkType::ETHERNET,
+            clock_set: false,
         });
         block.bytes.extend(bytes);
     }

@@ -113,6 +113,7 @@ impl Decoder {
             let segment = batch.slot();
             let is_common = decode_common(block, entry, &self.hasher, segment);
             if is_common && self.wants(&segment.flow) && !dns::concerns(segment) {
+                segment.note_clock(entry.clock_set);
                 let (hash, begins) = (segment.flow_hash, translated::is_syn_ack(segment));
                 if begins {
                     batch.samples.push(batch.place());
@@ -134,6 +135,7 @@ impl Decoder {
         match decode(&frame, &self.hasher, segment) {
             Packet::Tcp if self.wants(&segment.flow) => {
                 segment.rebase(entry.offset);
+                segment.note_clock(entry.clock_set);
                 let (hash, of_names) = (segment.flow_hash, dns::concerns(segment));
                 let is_sample = translated::is_sample(segment);
                 if of_names {

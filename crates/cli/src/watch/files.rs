@@ -247,6 +247,7 @@ mod tests {
             captured_len: 1_000,
             original_len: 1_000,
             link: LinkType::LINUX_SLL2,
+            clock_set: false,
         };
         let entries = (first..first + frames).map(entry).collect();
         Block { bytes: vec![0; 1_000], entries }

@@ -109,6 +109,9 @@ pub struct FrameEntry {
     pub original_len: u32,
     /// What the first header is.
     pub link: LinkType,
+    /// Changes wherever the clock of the capture was set: how much time lies between two frames of which only one has
+    /// it is unknown.
+    pub clock_set: bool,
 }
 
 /// Whole frames in input order, with the buffer that holds their bytes. Reused between reads.

@@ -15,6 +15,7 @@
 
 mod commented;
 mod encoder;
+mod clock;
 mod foreign;
 mod frame;
 mod input;

@@ -89,7 +89,7 @@ impl Pcap {
                 Ok(Record::Header(appended)) => {
                     self.note_link(entries.len() > indexed, tally);
                     *self = appended;
-                    tally.concatenated.note(chunk.offset + at as u64);
+                    tally.append(chunk.offset + at as u64);
                     at += HEADER_BYTES;
                 }
                 Err(halt) => break halt,
@@ -100,7 +100,7 @@ impl Pcap {
     }
 
     /// Indexes records from `at` on as long as they are as nearly all are: whole, with a frame in
-    /// it that is as long as it can be, and not before the one ahead. Returns where the first that
+    /// it that is as long as it can be, and not before the one ahead, nor long after it. Returns where the first that
     /// is not begins, for [`record`](Self::record), which decides the same, and more.
     #[inline(always)]
     fn run(
@@ -123,7 +123,7 @@ impl Pcap {
             let Some(next) = behind.get(captured_len as usize..) else { break };
             let time_ns = u64::from(seconds) * NS_PER_S + u64::from(fraction) * fraction_ns;
             let is_usual = fraction < fraction_end
-                && time_ns >= run.previous_ns
+                && run.goes_on(time_ns)
                 && (1..=FRAME_BYTES_MAX as u32).contains(&captured_len)
                 && captured_len <= original_len;
             if !is_usual {
@@ -131,7 +131,16 @@ impl Pcap {
             }
             let id = run.next(time_ns);
             let offset = chunk.place(chunk.bytes.len() - behind.len());
-            entries.push(FrameEntry { time_ns, id, offset, captured_len, original_len, link });
+            let clock_set = false;
+            entries.push(FrameEntry {
+                time_ns,
+                id,
+                offset,
+                captured_len,
+                original_len,
+                link,
+                clock_set,
+            });
             rest = next;
         }
         tally.end_run(run);
@@ -176,6 +185,7 @@ impl Pcap {
             captured_len,
             original_len: original_len.max(captured_len),
             link: self.link,
+            clock_set: false,
         };
         Ok(Record::Frame(entry, end))
     }

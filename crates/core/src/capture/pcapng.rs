@@ -148,7 +148,7 @@ impl Pcapng {
     }
 
     /// Indexes packets from `at` on as long as they are as nearly all are: whole, in Enhanced Packet
-    /// Blocks, timed in a whole number of nanoseconds and not before the one ahead. Returns where the
+    /// Blocks, timed in a whole number of nanoseconds and not before the one ahead, nor long after it. Returns where the
     /// first block that is not begins: the long way decides the same, and more.
     #[inline(always)]
     fn run(
@@ -178,7 +178,7 @@ impl Pcapng {
                 && length.rotate_right(2) as usize <= BLOCK_BYTES_MAX / 4
                 && captured_len as usize + ENHANCED_PACKET_BYTES <= block.len()
                 && captured_len <= original_len
-                && time_ns >= run.previous_ns
+                && run.goes_on(time_ns)
                 && block.last_chunk().is_some_and(|tail| order.word::<TAIL_BYTES>(tail, 0) == length);
             if !is_usual {
                 break;
@@ -187,7 +187,16 @@ impl Pcapng {
             let at = chunk.bytes.len() - rest.len();
             let offset = chunk.place(at + HEAD_BYTES + ENHANCED_DATA_AT);
             let link = known.link;
-            entries.push(FrameEntry { time_ns, id, offset, captured_len, original_len, link });
+            let clock_set = false;
+            entries.push(FrameEntry {
+                time_ns,
+                id,
+                offset,
+                captured_len,
+                original_len,
+                link,
+                clock_set,
+            });
             rest = next;
         }
         tally.end_run(run);
@@ -238,7 +247,10 @@ impl Pcapng {
     ) -> Result<bool, Problem> {
         Ok(match kind {
             SECTION_HEADER => match self.begin_section(body) {
-                Some((1, 0 | 2)) => true,
+                Some((1, 0 | 2)) => {
+                    tally.restart();
+                    true
+                }
                 Some((major, minor)) => {
                     return Err(Problem::Version { format: "pcapng", major, minor });
                 }
@@ -286,6 +298,7 @@ impl Pcapng {
             captured_len: packet.captured_len,
             original_len: packet.original_len.max(packet.captured_len),
             link: interface.link,
+            clock_set: false,
         });
         true
     }

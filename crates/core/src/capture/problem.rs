@@ -204,8 +204,8 @@ impl fmt::Display for Problem {
             ),
             Self::ClockStep { steps, largest_ns, frame } => write!(
                 f,
-                "has a clock that went backward {}, by up to {} (frame #{frame}): durations across a \
-                 step are wrong; file order was kept",
+                "has a clock that went backward {}, by up to {} (frame #{frame}): the time that \
+                 passed across a step is unknown and was not counted; file order was kept",
                 if *steps == 1 { "once".into() } else { format!("{steps} times") },
                 Seconds(*largest_ns)
             ),

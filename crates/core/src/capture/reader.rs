@@ -1,5 +1,6 @@
 //! One capture, read from its start to its end, a block of whole frames at a time.
 
+use super::clock::Clock;
 use super::input::Input;
 use super::pcap::{self, Pcap};
 use super::pcapng::Pcapng;
@@ -99,6 +100,9 @@ pub(super) struct Reader {
     /// Hand on what one read gave: the source may be live, and the next read may wait.
     eager: bool,
     tally: Tally,
+    clock: Clock,
+    /// Frames that were read, and are followed by too few to tell when they were captured.
+    held: Block,
     /// The start of a record whose end was not yet read.
     carry: Vec<u8>,
     /// Where `carry` begins in the capture.
@@ -123,6 +127,8 @@ impl Reader {
             file: 0,
             eager,
             tally: Tally::default(),
+            clock: Clock::default(),
+            held: Block::default(),
             carry: head,
             offset: header_bytes as u64,
             needs: 0,
@@ -140,35 +146,81 @@ impl Reader {
     /// Refills `block` with at least one frame and about `block_bytes` bytes; false at the end.
     pub(super) fn fill(&mut self, block: &mut Block, block_bytes: usize) -> bool {
         block.entries.clear();
-        while block.entries.is_empty() && !self.ended {
-            let room = block_bytes.max(self.needs).max(self.carry.len() + 1);
-            // Never shrunk: growing it again would clear what a read overwrites anyway.
-            let room_max = room + LINE_BYTES + PAGE_BYTES;
-            if block.bytes.len() < room_max {
-                block.bytes.resize(room_max, 0);
+        let mut begin = self.take_held(block);
+        loop {
+            if !self.ended {
+                let room = block_bytes.max(self.needs).max(self.carry.len() + 1);
+                // Never shrunk: growing it again would clear what a read overwrites anyway.
+                let room_max = begin + room + LINE_BYTES + PAGE_BYTES;
+                if block.bytes.len() < room_max {
+                    block.bytes.resize(room_max, 0);
+                }
+                if self.pass_over(&mut block.bytes[begin..]) {
+                    begin = self.read_and_walk(block, begin, room);
+                }
             }
-            if self.pass_over(&mut block.bytes) {
-                self.read_and_walk(block, room);
+            if self.settle_times(block) || self.ended {
+                return !block.entries.is_empty();
             }
         }
-        !block.entries.is_empty()
+    }
+
+    /// Puts the frames that were held back at the start of `block`; returns where they end.
+    fn take_held(&mut self, block: &mut Block) -> usize {
+        let bytes = self.held.bytes.len();
+        if block.bytes.len() < bytes {
+            block.bytes.resize(bytes, 0);
+        }
+        block.bytes[..bytes].copy_from_slice(&self.held.bytes);
+        block.entries.append(&mut self.held.entries);
+        self.held.bytes.clear();
+        bytes
+    }
+
+    /// Sets times right, and holds back the frames of which too little is known; false if nothing is left.
+    fn settle_times(&mut self, block: &mut Block) -> bool {
+        if self.clock.runs(&block.entries, !self.tally.unsteady) {
+            return !block.entries.is_empty();
+        }
+        let all = block.entries.len();
+        let is_last = self.ended || self.eager;
+        let settled = if is_last { all } else { self.clock.settled(&block.entries) };
+        if settled == 0 {
+            return false;
+        }
+        self.clock.set_right(&mut block.entries, settled, &self.tally.appended);
+        self.tally.unsteady = settled < all;
+        for mut entry in block.entries.drain(settled..) {
+            let (start, held) = (entry.offset as usize, &mut self.held);
+            entry.offset = held.bytes.len() as u32;
+            held.bytes.extend_from_slice(&block.bytes[start..start + entry.captured_len as usize]);
+            held.entries.push(entry);
+        }
+        let next = self.held.entries.first().map_or(self.tally.number + 1, |it| it.id.number());
+        self.tally.appended.retain(|number| *number >= next);
+        true
     }
 
     /// Writes what is known of the capture so far.
     pub(super) fn write(&self, summary: &mut InputSummary) {
         summary.bytes = self.input.consumed_bytes();
         self.tally.write(summary, self.ending.as_ref());
+        if let Some((first_ns, last_ns)) = self.clock.span_ns() {
+            (summary.first_ns, summary.last_ns) = (Some(first_ns), Some(last_ns));
+        }
         if self.ended && summary.packets == 0 && summary.problems.is_empty() {
             summary.problems.push(Problem::NoFrames);
         }
     }
 
-    fn read_and_walk(&mut self, block: &mut Block, room: usize) {
+    /// Reads on behind the first `begin` bytes of `block`; returns where what was read ends.
+    fn read_and_walk(&mut self, block: &mut Block, begin: usize, room: usize) -> usize {
         let carried = self.carry.len();
         // Whole pages are read, to where a cache line begins: copying them takes the kernel longer
         // otherwise.
         let read_end = (self.offset + room as u64).next_multiple_of(PAGE_BYTES as u64);
-        let start = block.bytes[carried..].as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
+        let aligned = block.bytes[begin + carried..].as_ptr().align_offset(LINE_BYTES);
+        let start = begin + aligned.min(LINE_BYTES);
         let buffer = &mut block.bytes[start..start + (read_end - self.offset) as usize];
         buffer[..carried].copy_from_slice(&self.carry);
         let (filled, last) = self.read(buffer, carried);
@@ -187,11 +239,15 @@ impl Reader {
                 self.skip = bytes.saturating_sub((filled - walked) as u64);
                 self.offset += (filled - walked) as u64;
             }
-            Halt::Ended(problem) => return self.end(Some(problem)),
+            Halt::Ended(problem) => {
+                self.end(Some(problem));
+                return start + filled;
+            }
         }
         if let Some(last) = last {
             self.end_of_input(last);
         }
+        start + filled
     }
 
     /// Reads behind the first `filled` bytes until `buffer` is full, the input ends, or an eager

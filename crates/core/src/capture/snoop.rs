@@ -68,7 +68,7 @@ impl Snoop {
                 }
                 Ok(Record::Header(appended)) => {
                     *self = appended;
-                    tally.concatenated.note(chunk.offset + at as u64);
+                    tally.append(chunk.offset + at as u64);
                     at += HEADER_BYTES;
                 }
                 Err(halt) => return (at, halt),
@@ -121,6 +121,7 @@ impl Snoop {
             captured_len,
             original_len: original_len.max(captured_len),
             link: self.link,
+            clock_set: false,
         };
         Ok(Record::Frame(entry, at + record_len as usize))
     }

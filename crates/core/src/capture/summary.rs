@@ -1,5 +1,6 @@
 //! What is said about each input: counts, times, problems. Kept while reading, per file.
 
+use super::clock::LATE_NS;
 use super::reader::Chunk;
 use super::{FrameId, LATEST_NS, LinkType, Problem, Site};
 
@@ -103,7 +104,12 @@ pub(super) struct Tally {
     pub(super) time_range: Counted,
     pub(super) unknown_interface: Counted,
     pub(super) bad_blocks: Counted,
-    pub(super) concatenated: Counted,
+    concatenated: Counted,
+    /// Frames of which the clock of the capture has to be known: the numbers of the first of each capture that is
+    /// appended.
+    pub(super) appended: Vec<u64>,
+    /// A time lies far from that of the frame ahead.
+    pub(super) unsteady: bool,
     /// Frames lost by the capturing host, in sections that are over.
     pub(super) drops: u64,
     /// No frame goes the short way.
@@ -120,6 +126,12 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Whether a frame at `time_ns` is not before the last, nor long after it.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, time_ns: u64) -> bool {
+        time_ns.wrapping_sub(self.previous_ns) < LATE_NS
+    }
+
     /// The next frame came at `time_ns`, which is not before the last; returns its identity.
     #[inline(always)]
     pub(super) fn next(&mut self, time_ns: u64) -> FrameId {
@@ -154,6 +166,7 @@ impl Tally {
     #[inline]
     pub(super) fn frame(&mut self, time_ns: u64) -> u64 {
         let number = self.untimed_frame();
+        self.unsteady |= time_ns.abs_diff(self.previous_ns) >= LATE_NS;
         match &mut self.span_ns {
             Some((first_ns, last_ns)) => {
                 // A step is told against the frame before, whenever that was.
@@ -186,6 +199,21 @@ impl Tally {
         self.packets += 1;
         self.number += 1;
         self.number
+    }
+
+    /// Another capture begins at `offset`.
+    pub(super) fn append(&mut self, offset: u64) {
+        self.concatenated.note(offset);
+        self.restart();
+    }
+
+    /// The next frame may be by another clock.
+    pub(super) fn restart(&mut self) {
+        let next = self.number + 1;
+        if self.appended.last() != Some(&next) {
+            self.appended.push(next);
+        }
+        self.unsteady = true;
     }
 
     /// Frames of this link type were read.

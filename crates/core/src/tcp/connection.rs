@@ -198,8 +198,10 @@ impl Connection {
     ) {
         self.be_as_is(shared);
         let forward;
-        let segment = if segment.time_ns < self.last.time_ns || self.stepped_ns() > 0 {
-            forward = self.by_forward_clock(segment);
+        let is_late = segment.time_ns < self.last.time_ns;
+        let clock_set = segment.facts.has(SegmentFlags::CLOCK_SET);
+        let segment = if is_late || clock_set || self.clock_was_set() {
+            forward = self.by_forward_clock(segment, clock_set);
             &forward
         } else {
             segment
@@ -468,7 +470,9 @@ impl Connection {
         segment: &Segment,
         since: &mut SinceDeparture,
     ) -> u64 {
-        self.path.sample(side, rtt_ns);
+        if self.is_timed(segment, rtt_ns) {
+            self.path.sample(side, rtt_ns);
+        }
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let half = &mut self.halves[side as usize];
         half.advance(since, segment.time_ns, rtts_ns, segment.echoes());

@@ -34,8 +34,10 @@ const MESSAGE: u8 = TcpFlags::ACK | TcpFlags::PSH;
 const LEAVES: u8 = TcpFlags::ACK | TcpFlags::FIN;
 
 /// What no segment of a visit may show.
-const ODD_FACTS: u16 =
-    SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::TUNNELLED;
+const ODD_FACTS: u16 = SegmentFlags::TRUNCATED_HEADER
+    | SegmentFlags::ECN_CE
+    | SegmentFlags::TUNNELLED
+    | SegmentFlags::CLOCK_SET;
 
 /// How far a visit has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -294,6 +294,7 @@ mod tests {
             captured_len: len,
             original_len: len,
             link: LinkType::ETHERNET,
+            clock_set: false,
         };
         let block = Block { bytes: [&[0; 5], &bytes[..]].concat(), entries: vec![entry] };
         let (hasher, mut segment) = (FlowHasher::new(1), unclean());

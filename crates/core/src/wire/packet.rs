@@ -1,6 +1,6 @@
 //! What a frame can turn out to be.
 
-use super::{DecodeError, Endpoint, FlowKey, Fragment, Other, Segment};
+use super::{DecodeError, Endpoint, FlowKey, Fragment, Other, Segment, SegmentFlags};
 use crate::capture::FrameId;
 
 /// One decoded frame.
@@ -86,5 +86,11 @@ impl Segment {
     #[inline]
     pub fn rebase(&mut self, frame_offset: u32) {
         self.payload_offset = self.payload_offset.wrapping_add(frame_offset);
+    }
+
+    /// Takes over from the frame whether the capture's clock was set.
+    #[inline(always)]
+    pub(crate) fn note_clock(&mut self, clock_set: bool) {
+        self.facts.0 |= if clock_set { SegmentFlags::CLOCK_SET } else { 0 };
     }
 }

@@ -123,6 +123,8 @@ impl SegmentFlags {
     pub const ECN_CE: u16 = 1 << 9;
     /// The IP total length was zero (TSO at capture); the length comes from the frame.
     pub const LENGTH_FROM_FRAME: u16 = 1 << 10;
+    /// [`FrameEntry::clock_set`](crate::capture::FrameEntry::clock_set) of its frame.
+    pub const CLOCK_SET: u16 = 1 << 11;
 
     /// Whether all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {

@@ -22,8 +22,6 @@ const KNOWN: &[&str] = &[
     "reordering snap_54: misses reordering",
     // A query, a SYN-ACK or an ACK that was not captured may as well have been lost.
     "accept_queue drops: invents retransmission_timeout",
-    // A clock that jumps every few milliseconds.
-    "receive_window_lan clock_steps: invents receive_window",
 ];
 
 /// Every frame again after `delay_ns`.

@@ -2,6 +2,7 @@
 //! shown it. What was wrong, and what was not, must not depend on that.
 
 mod begun;
+mod clock;
 mod edit;
 mod fragments;
 mod limits;

@@ -50,6 +50,7 @@ impl Cooked {
             captured_len: added + bytes.len() as u32,
             original_len: added + self.length,
             link: LinkType::LINUX_SLL2,
+            clock_set: false,
         });
     }
 }

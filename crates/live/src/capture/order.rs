@@ -87,6 +87,7 @@ mod tests {
                 captured_len: 1,
                 original_len: 1,
                 link: LinkType::LINUX_SLL2,
+                clock_set: false,
             });
             to.bytes.push(time_ms as u8);
         }

@@ -156,6 +156,16 @@ fn both_ways_refuse_a_block_that_is_longer_than_its_kind_can_be() {
     }
 }
 
+/// Time and clock of each frame of a capture that is read in blocks of about `block_bytes`.
+fn times(file: &[u8], block_bytes: usize) -> Vec<(u64, bool)> {
+    let mut reader = Reader::open(Box::new(Cursor::new(file.to_vec())), false).expect("a capture");
+    let (mut block, mut times) = (Block::default(), Vec::new());
+    while reader.fill(&mut block, block_bytes) {
+        times.extend(block.entries.iter().map(|entry| (entry.time_ns, entry.clock_set)));
+    }
+    times
+}
+
 fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)
 }
@@ -172,6 +182,16 @@ proptest! {
         (flips, cut, block_bytes) in (flips(), 0..40_usize, 1..20_000_usize),
     ) {
         assert_same(pcap(Order { is_big }, magic, minor, &packets), &flips, cut, block_bytes);
+    }
+
+    #[test]
+    fn times_are_set_right_the_same_in_blocks_of_any_size(
+        packets in packets(),
+        steps in prop::collection::vec((-9..9_i8, any::<u8>(), Just(60), Just(0), Just(0)), 0..200),
+        block_bytes in 1..9_000_usize,
+    ) {
+        let file = pcap(Order { is_big: false }, 0xa1b2_c3d4, 4, &[packets, steps].concat());
+        prop_assert_eq!(times(&file, block_bytes), times(&file, 1 << 20));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
 use crate::cause::retries::InVain;
-use crate::cause::{Cause, retries};
+use crate::cause::{Cause, Owner, retries};
 use crate::tcp::{Chain, Connection, Exchange, Half, Standing};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
@@ -105,6 +105,14 @@ fn is_left(connection: &Connection, by: Side) -> bool {
         && reset_ns < spoken_ns + PATIENCE_NS
 }
 
+/// How long the server of an exchange was silent before a RST or a FIN ended the connection, ns.
+fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
+    let spoken_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+    let [_, fin_ns] = connection.ending().fin_ns;
+    let ended_ns = connection.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
+    exchange.ledger.of(Owner::Server).min(ended_ns.saturating_sub(spoken_ns))
+}
+
 impl Tally {
     /// An exchange that a RST ended: refused, cut off, or sent into a connection that had been
     /// closed for idleness.
@@ -175,14 +183,22 @@ impl Tally {
         let at_ns = reset.time_ns;
         let from_ns = exchange.end_ns.min(at_ns);
         let gap = crate::tcp::Gap::between(by, from_ns, at_ns, exchange.first, reset);
-        // What was waited for was for nothing: it has to be asked again.
-        let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns());
+        // What was waited for was for nothing: it has to be asked again. But a server that said nothing was silent
+        // for as long as if an answer had come in place of the end.
+        let silent_ns = match cause {
+            Cause::Reset if !exchange.response_seen => silent_ns(connection, exchange),
+            _ => 0,
+        };
+        let ns = exchange.wall_ns().saturating_sub(exchange.fault_ns() + silent_ns);
         let chain = Chain::of(cause, by, ns, gap);
         self.cause(connection, exchange, &chain);
         let key = Key::of(cause, by, connection).within(self.place(connection.server()));
         let tally = self.causes.at(&key);
         tally.connections += 1;
-        tally.covers.take(&exchange.ledger);
+        for (owner, ns) in exchange.ledger.ledger().iter() {
+            let others_ns = if owner == Owner::Server { silent_ns } else { 0 };
+            tally.covers.add(owner, ns - others_ns);
+        }
         if cause == Cause::IdleReset {
             let since_ns = quiet_since_ns(connection, exchange);
             self.in_vain.push(InVain {

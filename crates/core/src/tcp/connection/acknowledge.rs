@@ -34,7 +34,7 @@ impl Connection {
         let peer = &mut self.halves[side.peer() as usize];
         let (before, una_ns) = (peer.una_seen(), peer.una_seen_ns());
         let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
-        if let Some(rtt_ns) = sample {
+        if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una - before);
         }
         if side == Side::Client && una >= self.timeline.retire_at {
@@ -62,7 +62,7 @@ impl Connection {
         let near = if self.halves[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
         let sample = self.take_ack(side, segment, near);
         let una_now = self.halves[peer].una_seen();
-        if let Some(rtt_ns) = sample {
+        if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
         }
         if !self.pure_acks && !is_ack_alone(segment) {

@@ -108,7 +108,7 @@ impl Connection {
         // Beside the receiver an ACK that was lost has been seen.
         let may_be_lost = gap.ack_lost || !self.path.ends_here(sender.peer());
         // Once the capture's clock was set, how long a silence was tells of no timer.
-        let timed = self.stepped_ns() == 0;
+        let timed = !self.clock_was_set();
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
         let count = if slice.cause == lost { gap.missing_packets } else { 0 };
         let missing = (count, gap.missing_from);

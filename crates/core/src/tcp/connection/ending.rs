@@ -67,13 +67,28 @@ impl Connection {
                 // Whoever had closed waits no more.
                 let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
-                self.accrue_to(side, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
+                // A client that gives up has waited for its server until then.
+                let waited = side == Side::Client && self.waits_for_answer();
+                let waited_for = if waited { Side::Server } else { side };
+                self.accrue_to(waited_for, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.way_ns(Side::Client);
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
         }
+    }
+
+    /// Whether the client has said all of its request, has been promised more of the answer than has come, and
+    /// nothing is on its way.
+    fn waits_for_answer(&mut self) -> bool {
+        let owed = self.owes(Side::Server);
+        let asked = self.timeline.front().is_some_and(|exchange| {
+            let unanswered = exchange.request_seen && !exchange.response_seen;
+            unanswered || owed
+        });
+        let asks = self.owes_request() || self.owes(Side::Client);
+        asked && !asks && !self.unfinished() && !self.is_one_way()
     }
 
     /// The unseen leg to the client, ns: less where the server's FIN had passed before the
@@ -226,6 +241,9 @@ impl Connection {
         if is_revised || exchange.chains.iter().any(revised) {
             self.settle(&mut exchange);
         }
+        if exchange.causes() & 1 << Cause::SlowStart as u64 != 0 {
+            Side::ALL.into_iter().for_each(|side| self.settle_rate(side, &mut exchange));
+        }
         Side::ALL.into_iter().for_each(|side| self.count_repairs(side, &mut exchange));
         let told = shared.window.overlaps(exchange.start_ns, exchange.end_ns);
         if !exchange.counts() || !told || self.is_copy() {
@@ -291,6 +309,14 @@ impl Connection {
                 chain.segments = u32::try_from(segments).unwrap_or(u32::MAX);
             }
         }
+    }
+
+    /// How fast the path of a short transfer is shows only by its last ACKs: see [`Exchange::owe_to_rate`].
+    fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
+        let half = &mut self.halves[side as usize];
+        let bytes = exchange.sent_bytes(side, half.nxt);
+        half.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
+        exchange.owe_to_rate(side, &self.opening(side, exchange, bytes));
     }
 
     /// What only the end of an exchange can tell.
@@ -393,17 +419,22 @@ impl Connection {
 
     /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too.
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
+        let began = exchange.began_at[side as usize];
+        let bytes = self.halves[side as usize].nxt.saturating_sub(began);
+        exchange.uncover_opening(side, &self.opening(side, exchange, bytes));
+    }
+
+    /// What `side` had to send in `exchange`, and what its window was before.
+    fn opening(&self, side: Side, exchange: &Exchange, bytes: u64) -> Opening {
         let half = &self.halves[side as usize];
         let began = exchange.began_at[side as usize];
-        let bytes = half.nxt.saturating_sub(began);
-        let opening = Opening {
+        Opening {
             bytes,
             window: half.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
             rtt_ns: self.path.base_rtt_ns(),
             rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
             paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
-        };
-        exchange.uncover_opening(side, &opening);
+        }
     }
 
     /// The connection or the capture is over: ends what is under way and reports.

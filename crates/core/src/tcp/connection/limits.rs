@@ -42,21 +42,36 @@ impl Connection {
         }
     }
 
-    pub(super) fn stepped_ns(&self) -> u64 {
-        self.rare(|rare| &rare.faults).map_or(0, |faults| faults.stepped_ns)
+    /// Whether the capture's clock was set while the connection was open.
+    pub(super) fn clock_was_set(&self) -> bool {
+        self.rare(|rare| &rare.faults).is_some_and(|faults| faults.clock_set)
     }
 
-    /// The segment by a clock that does not go backward. After a step of the capture's clock
-    /// durations are right again; that across the step is lost.
-    pub(super) fn by_forward_clock(&mut self, segment: &Segment) -> Segment {
-        let time_ns = segment.time_ns.saturating_add(self.stepped_ns()).min(LATEST_NS);
-        let back_ns = self.last.time_ns.saturating_sub(time_ns);
-        if back_ns >= STEP_NS {
+    /// Whether no clock was set in the last `ns` before `segment`.
+    pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
+        let set_ns = self.rare(|rare| &rare.faults).map_or(0, |faults| faults.clock_set_ns);
+        segment.time_ns.saturating_sub(ns) > set_ns || set_ns == 0
+    }
+
+    /// The segment by a clock that does not go backward, and that was set before it an odd number of times, or not.
+    /// After a step of the capture's clock durations are right again; that across the step is unknown.
+    #[cold]
+    pub(super) fn by_forward_clock(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
+        let last_ns = self.last.time_ns;
+        let was = self.rare(|rare| &rare.faults).copied().unwrap_or_default();
+        // Unless it was set forward again.
+        let behind_ns = if segment.time_ns >= last_ns { 0 } else { was.behind_ns };
+        let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
+        let back_ns = last_ns.saturating_sub(time_ns);
+        let steps = back_ns >= STEP_NS;
+        let time_ns = time_ns.max(last_ns);
+        if steps || behind_ns != was.behind_ns || clock_odd != was.clock_odd {
             let faults = self.faults_mut();
-            faults.stepped_ns = faults.stepped_ns.saturating_add(back_ns);
+            faults.behind_ns = behind_ns.saturating_add(if steps { back_ns } else { 0 });
+            (faults.clock_set, faults.clock_odd, faults.clock_set_ns) = (true, clock_odd, time_ns);
             self.halves.iter_mut().for_each(Half::clock_stepped);
         }
-        Segment { time_ns: time_ns.max(self.last.time_ns), ..*segment }
+        Segment { time_ns, ..*segment }
     }
 
     /// Of data that was cut short, or put together, it is noted.

@@ -18,7 +18,8 @@ impl Connection {
         if reached {
             sent.awaited = false;
         }
-        if reached && is_same && (alone || goes_on) && rtt_ns <= RTO_INITIAL_NS {
+        let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
+        if reached && is_same && (alone || goes_on) && timed {
             let clocked = self.halves[side as usize].bulk.is_some();
             let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, settles);
@@ -73,7 +74,10 @@ impl Connection {
         }
         for side in Side::ALL {
             if !known[side as usize] && self.setup.times(side) {
-                self.path.sample(side, self.setup.rtt_ns(side));
+                let rtt_ns = self.setup.rtt_ns(side);
+                if self.is_timed(segment, rtt_ns) {
+                    self.path.sample(side, rtt_ns);
+                }
             }
         }
         if segment.flags.has(TcpFlags::SYN) {

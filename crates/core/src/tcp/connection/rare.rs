@@ -128,8 +128,14 @@ pub struct TraceFaults {
     /// Times data was acknowledged only with what its receiver sent next, and that too late or too much
     /// at once: an ACK was sent before, and not captured.
     pub missing_acks: u64,
-    /// By how much the capture's clock has gone backward, ns.
-    pub stepped_ns: u64,
+    /// The capture's clock was set.
+    pub clock_set: bool,
+    /// [`SegmentFlags::CLOCK_SET`] of the last segment.
+    pub clock_odd: bool,
+    /// When it was set last, ns: a segment passed then.
+    pub clock_set_ns: u64,
+    /// By how much it is behind, ns.
+    pub behind_ns: u64,
 }
 
 impl Connection {

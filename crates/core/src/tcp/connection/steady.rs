@@ -21,6 +21,10 @@ const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 /// On a path this short, what is steady is acknowledged as soon as RFC 9293 asks for, ns.
 const NEAR_NS: u64 = ACK_WITHIN_NS / 5;
 
+/// What no such segment shows.
+const ODD_FACTS: u16 =
+    SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::CLOCK_SET;
+
 /// Where in an exchange a steady connection stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -395,5 +399,5 @@ fn is_plain(segment: &Segment) -> bool {
         && segment.payload_len > 0
         && segment.captured_len == segment.payload_len
         && segment.window > 0
-        && segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) == 0
+        && segment.facts.0 & ODD_FACTS == 0
 }

@@ -1,6 +1,7 @@
 //! What a sender would wait for its congestion window, had nothing else stood in its way.
 
 use super::*;
+use crate::tcp::pipe::serialise_ns;
 
 /// What a sender with nothing over its flight but a congestion window had to send.
 #[derive(Clone, Copy, Debug)]
@@ -26,26 +27,43 @@ impl Opening {
     /// How long it waits for ACKs when its flight begins at the window before and doubles with
     /// each round trip (RFC 5681 §3.1), until it fills the path, and for its own pace in the last flight, ns.
     fn wait_ns(&self) -> u64 {
-        let rtt_ns = u128::from(self.rtt_ns);
-        let busy_ns = |bytes: u64| {
-            self.rate.map_or(0, |rate| u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1)))
-        };
+        let (waited_ns, last) = self.rounds();
+        let Some((rest, flight)) = last.filter(|_| self.paced) else { return waited_ns };
+        let pace_ns =
+            u128::from(rest) * u128::from(self.rtt_ns) * 10 / (u128::from(flight) * PACE_TENTHS);
+        waited_ns + (pace_ns as u64).saturating_sub(self.busy_ns_of(rest))
+    }
+
+    /// How long it waits for ACKs until its flight fills the path, ns; `None` if it never does.
+    fn full_after_ns(&self) -> Option<u64> {
+        let (waited_ns, last) = self.rounds();
+        last.is_none().then_some(waited_ns)
+    }
+
+    /// How long it waits for ACKs from round trip to round trip, ns, and what is left for the last one, bytes, of a
+    /// flight of so many; `None` if its flight fills the path before.
+    fn rounds(&self) -> (u64, Option<(u64, u64)>) {
         let mut flight = self.window.max(1);
         let (mut sent, mut waited_ns) = (0, 0);
         while sent + flight < self.bytes {
-            match rtt_ns.checked_sub(busy_ns(flight)) {
+            match self.rtt_ns.checked_sub(self.busy_ns_of(flight)) {
                 Some(wait_ns) => waited_ns += wait_ns,
-                None => return waited_ns as u64,
+                None => return (waited_ns, None),
             }
             sent += flight;
             flight *= 2;
         }
-        if self.paced {
-            let rest = self.bytes - sent;
-            let pace_ns = u128::from(rest) * rtt_ns * 10 / (u128::from(flight) * PACE_TENTHS);
-            waited_ns += pace_ns.saturating_sub(busy_ns(rest));
-        }
-        waited_ns as u64
+        (waited_ns, Some((self.bytes.saturating_sub(sent), flight)))
+    }
+
+    /// How long `bytes` keep the path busy, ns, as far as is known.
+    fn busy_ns_of(&self, bytes: u64) -> u64 {
+        self.rate.map_or(0, |rate| serialise_ns(bytes, rate.max(1)))
+    }
+
+    /// How long all of it keeps the path busy, ns, where that is known.
+    fn busy_ns(&self) -> Option<u64> {
+        self.rate.map(|_| self.busy_ns_of(self.bytes))
     }
 }
 
@@ -69,6 +87,23 @@ impl Exchange {
                 chain.ns -= ns;
                 uncovered_ns -= ns;
             }
+        }
+    }
+
+    /// Where the window of `sender` fills the path before all is sent, what it sends keeps the path busy as long as
+    /// its bytes take: what it waited beyond what it needed for its window to open belongs to that, as far as too
+    /// little does.
+    pub fn owe_to_rate(&mut self, sender: Side, opening: &Opening) {
+        let Some((needed_ns, least_ns)) = opening.full_after_ns().zip(opening.busy_ns()) else {
+            return;
+        };
+        let busy_ns = self.ledger.of(Owner::Bandwidth) + self.ledger.of(Owner::Queueing);
+        let beyond_ns = self.waited_ns(sender, Cause::SlowStart).saturating_sub(needed_ns);
+        let ns = least_ns.saturating_sub(busy_ns).min(beyond_ns);
+        let ns = self.ledger.transfer(Owner::CongestionWindow, Owner::Bandwidth, ns);
+        if let Some(chain) = self.chain_mut(sender, Cause::SlowStart) {
+            chain.ns = chain.ns.saturating_sub(ns);
+            self.chains.retain(|chain| chain.ns > 0);
         }
     }
 
