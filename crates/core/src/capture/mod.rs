@@ -13,9 +13,9 @@
 //! no copy and no allocation per frame. A file that cannot be read to its end keeps what was
 //! read and says so in its [`InputSummary`]; it never costs another file anything.
 
+mod clock;
 mod commented;
 mod encoder;
-mod clock;
 mod foreign;
 mod frame;
 mod input;

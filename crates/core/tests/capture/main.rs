@@ -1,7 +1,7 @@
 //! Captures made of bytes in the test, read through the public interface.
 
-mod commented;
 mod clock;
+mod commented;
 mod compressed;
 mod files;
 mod hostile;
