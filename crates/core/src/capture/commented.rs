@@ -55,7 +55,10 @@ pub fn copy_with_comments(
         return Ok(copy.done);
     }
     match Reader::open(open()?, false) {
-        Ok(reader) => encode(reader, comments, about, out),
+        Ok(mut reader) => {
+            reader.keep_times();
+            encode(reader, comments, about, out)
+        }
         Err(problem) => Ok(Commented { problem: Some(problem), ..Commented::default() }),
     }
 }

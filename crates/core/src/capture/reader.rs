@@ -101,6 +101,8 @@ pub(super) struct Reader {
     eager: bool,
     tally: Tally,
     clock: Clock,
+    /// Times stay as captured.
+    keeps_times: bool,
     /// Frames that were read, and are followed by too few to tell when they were captured.
     held: Block,
     /// The start of a record whose end was not yet read.
@@ -128,6 +130,7 @@ impl Reader {
             eager,
             tally: Tally::default(),
             clock: Clock::default(),
+            keeps_times: false,
             held: Block::default(),
             carry: head,
             offset: header_bytes as u64,
@@ -141,6 +144,11 @@ impl Reader {
     /// Says which input this is; its frames carry it from here on.
     pub(super) fn set_file(&mut self, file: u16) {
         self.file = file;
+    }
+
+    /// Leaves times as they were captured, though the clock may have been set meanwhile.
+    pub(super) fn keep_times(&mut self) {
+        self.keeps_times = true;
     }
 
     /// Refills `block` with at least one frame and about `block_bytes` bytes; false at the end.
@@ -179,7 +187,7 @@ impl Reader {
 
     /// Sets times right, and holds back the frames of which too little is known; false if nothing is left.
     fn settle_times(&mut self, block: &mut Block) -> bool {
-        if self.clock.runs(&block.entries, !self.tally.unsteady) {
+        if self.keeps_times || self.clock.runs(&block.entries, !self.tally.unsteady) {
             return !block.entries.is_empty();
         }
         let all = block.entries.len();

@@ -40,6 +40,28 @@ fn copies_have_the_same_frames_whatever_the_format() {
     }
 }
 
+/// The time in each Enhanced Packet Block of a file in this machine's byte order.
+fn written_times(file: &[u8]) -> Vec<u64> {
+    let word = |at: usize| u32::from_ne_bytes(*file[at..].first_chunk().expect("a word"));
+    let (mut at, mut times) = (0, Vec::new());
+    while at < file.len() {
+        if word(at) == 6 {
+            times.push(u64::from(word(at + 12)) << 32 | u64::from(word(at + 16)));
+        }
+        at += word(at + 4) as usize;
+    }
+    times
+}
+
+#[test]
+fn times_are_those_of_the_capture_though_its_clock_was_set() {
+    let times = [50, 51, 20, 21, 90].map(|s: u64| s * 1_000_000_000);
+    let frames = times.map(|time_ns| frame(time_ns, b"tick"));
+    assert_ne!(read(&nano_pcap(&frames)).frames, frames, "reading sets them right");
+    let (copy, _) = commented(&nano_pcap(&frames), &[3]);
+    assert_eq!(written_times(&copy), times);
+}
+
 #[test]
 fn what_a_block_says_already_stays_and_comes_first() {
     for order in ORDERS {
