@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::plan::{Asked, Counts, Newcomers, Planned, is_gone, plan, planned, scope};
+use super::plan::{Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_one, scope};
 use super::record::{By, Change, Record, Scope, Side, State, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
@@ -54,9 +54,9 @@ impl Treatment {
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
     pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
-        // Without the right nothing is begun: what the hook changed could not be restored.
-        plan(asked)?;
         let (netns, scope) = scope(asked)?;
+        check(&asked.setting)?;
+        require_one(&mut reach::look(&netns, &scope, asked.peer)?)?;
         let record = {
             let lock = journal.lock()?;
             super::refuse_twice(&journal, |what| match what {
