@@ -38,13 +38,13 @@ impl Drop for Server {
     }
 }
 
-/// Treats a load in each way that a treatment can end. Returns the medians without and with it.
+/// Treats a load in each way that a treatment can end, and prints the medians without and with it.
 fn there_and_back(
     (place, netns): (&Place, &str),
     load: Load,
     treat: &[&str],
     (slow, fast): (Duration, Duration),
-) -> (Duration, Duration) {
+) {
     let time = Duration::from_millis(800);
     let before = load.median(time);
     assert!(before > slow, "{before:?} before");
@@ -75,8 +75,7 @@ fn there_and_back(
         assert!(after > slow, "{after:?} after {how}");
     }
     assert_eq!(load.end(), 0, "no request failed");
-    println!("median {before:?}, treated {best:?}");
-    (before, best)
+    told(before, best);
 }
 
 const JDK: &str = "
