@@ -191,8 +191,9 @@ fn a_listener_is_defended_and_is_as_it_was_after_an_undo() {
 /// Whether a connection from an address is established at once.
 fn connects(from: &str, to: &str) -> bool {
     let (kind, protocol) = (socket2::Type::STREAM, Some(socket2::Protocol::TCP));
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, protocol).expect("a socket");
     let from: SocketAddr = format!("{from}:0").parse().expect("an address");
+    let domain = socket2::Domain::for_address(from);
+    let socket = socket2::Socket::new(domain, kind, protocol).expect("a socket");
     socket.bind(&from.into()).expect("an address of this host");
     let to: SocketAddr = to.parse().expect("an address");
     socket.connect_timeout(&to.into(), Duration::from_millis(200)).is_ok()
@@ -391,5 +392,28 @@ impl OtherEnd {
 impl Drop for OtherEnd {
     fn drop(&mut self) {
         ip(&["netns", "del", &self.0]);
+    }
+}
+
+#[test]
+fn addresses_of_one_ipv6_network_are_one_source() {
+    let Some(place) = Place::new("network") else { return };
+    for address in ["fd00:1::1/64", "fd00:1::2/64", "fd00:2::1/64"] {
+        ip(&["-n", &place.name, "addr", "add", address, "dev", "lo", "nodad"]);
+    }
+    let listener = place.inside(|| TcpListener::bind("[::]:7070").expect("a port"));
+    thread::spawn(move || listener.incoming().flatten().count());
+    let connects = |from: &str| place.inside(|| connects(from, "[fd00:1::1]:7070"));
+    let limit = ["syn-flood", "--port", "7070", "--only", "limit", "--limit", "5"];
+    let xdp = [&limit[..], &["--xdp", "--device", "lo"]].concat();
+    let all = if tcpwhy_live::hooks::BUILT { vec![&limit[..], &xdp] } else { vec![&limit[..]] };
+    for arguments in all {
+        let child = place.treat(arguments);
+        let sources = ["[fd00:1::1]", "[fd00:1::2]"].into_iter().cycle().take(20);
+        let let_in = sources.filter(|source| connects(source)).count();
+        assert!((4..=16).contains(&let_in), "{arguments:?}: 5 a second, a burst of 5: {let_in}");
+        assert!(connects("[fd00:2::1]"), "{arguments:?}: another network");
+        end(child);
+        assert!((0..20).all(|_| connects("[fd00:1::2]")), "{arguments:?}: as before");
     }
 }

@@ -1,5 +1,6 @@
-//! A limit of SYNs per source address, by nftables, in a table of its own (nft(8)): it looks at
-//! SYNs before anything is kept of them, and an undo deletes the table.
+//! A limit of SYNs per source, by nftables, in a table of its own (nft(8)): it looks at SYNs before
+//! anything is kept of them, and an undo deletes the table. A source is an IPv4 address, or the /64 of
+//! an IPv6 address, of which one host has all.
 
 use std::io;
 use std::process::Command;
@@ -44,7 +45,7 @@ fn rules(change: &FilterChange) -> String {
         set("sources4", "ipv4_addr"),
         set("sources6", "ipv6_addr"),
         rule("sources4", "ip saddr"),
-        rule("sources6", "ip6 saddr")
+        rule("sources6", "ip6 saddr & ffff:ffff:ffff:ffff::")
     )
 }
 

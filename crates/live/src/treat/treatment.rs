@@ -96,9 +96,7 @@ impl Treatment {
             refused: None,
             is_over: false,
         };
-        if let Err(why) = treatment.hook_up()? {
-            treatment.newcomers = Newcomers::Listing(why);
-        }
+        treatment.newcomers = treatment.hook_up()?;
         treatment.look(false)?;
         let counts = &treatment.counts;
         if counts.changed == 0 && counts.refused > 0 {
@@ -125,29 +123,22 @@ impl Treatment {
 
     /// Attaches the kernel's hook where it can set this option. Where it puts what it changes is in
     /// the journal before it changes anything.
-    fn hook_up(&mut self) -> Result<Result<(), String>, TreatError> {
+    fn hook_up(&mut self) -> Result<Newcomers, TreatError> {
         let (rule, cgroup) = match self.rule() {
             Ok(rule) => rule,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Newcomers::Listing(why)),
         };
         let By { pid, pid_start_ticks, .. } = self.record.by;
         let pin = pinned::path(&format!("treat-{pid}-{pid_start_ticks}-{}", self.record.id));
-        self.note_hook_map(Some(pin.clone()))?;
+        if let What::Sockets { hook_map, .. } = &mut self.record.what {
+            *hook_map = Some(pin.clone());
+        }
+        self.journal.write(&self.record)?;
         match EstablishedHook::attach(&rule, &cgroup, &pin) {
             Ok(hook) => self.hook = Some(hook),
-            Err(lack) => {
-                self.note_hook_map(None)?;
-                return Ok(Err(lack.to_string()));
-            }
+            Err(lack) => return Ok(Newcomers::Listing(lack.to_string())),
         }
-        Ok(Ok(()))
-    }
-
-    fn note_hook_map(&mut self, pin: Option<PathBuf>) -> Result<(), TreatError> {
-        if let What::Sockets { hook_map, .. } = &mut self.record.what {
-            *hook_map = pin;
-        }
-        self.journal.write(&self.record)
+        Ok(Newcomers::Hook)
     }
 
     /// What the hook does, and the control group that it is attached to.
