@@ -208,7 +208,10 @@ fn a_limit_of_syns_holds_back_one_source_and_no_other() {
     let let_in = (0..20).filter(|_| connects("127.0.0.7")).count();
     assert!((4..=16).contains(&let_in), "5 a second, and a burst of 5: {let_in}");
     assert!(connects("127.0.0.8"), "another source");
-    end(child);
+    let undone = &place.json(&["undo", "--all"])["undone"][0].clone();
+    // A client that was not let in sends one SYN within its time.
+    assert_eq!(undone["syns_dropped"], 20 - let_in, "{undone}");
+    assert!(child.wait_with_output().expect("it ends").status.success());
     assert!((0..20).all(|_| connects("127.0.0.7")));
 }
 
@@ -341,7 +344,9 @@ fn syns_are_limited_at_the_interface_natively_or_not_until_an_undo() {
         child.wait().expect("it ends");
         let shown = said(&place, &["ip", "link", "show", device]);
         assert!(shown.contains(mode), "kill -9 leaves it: {shown}");
-        assert_eq!(place.json(&["undo", "--all"])["undone"][0]["restored"], 1);
+        let undone = &place.json(&["undo", "--all"])["undone"][0].clone();
+        let counts = (&undone["restored"], &undone["syns_dropped"]);
+        assert_eq!(counts, (&1.into(), &(20 - let_in).into()), "{undone}");
         assert!(!said(&place, &["ip", "link", "show", device]).contains("xdp"));
         assert!((0..20).all(|_| connects(source)), "{device}: as before");
     }
