@@ -47,6 +47,7 @@ bench: build ## compare time and memory with other tools, and see them grow (roo
 bench-live: build ## what watching costs a saturated server, beside tcpdump and strace (root; SOAK_MINUTES=30: memory too)
 	TCPWHY=$(TCPWHY) bench/live.sh
 	TCPWHY=$(TCPWHY) bench/sockets.sh
+	bench/treat.sh
 
 bench-active: build ## `load` beside wrk: requests a second for each core, percentiles, a server that stalls
 	TCPWHY=$(TCPWHY) bench/active.sh

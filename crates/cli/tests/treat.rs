@@ -152,3 +152,9 @@ fn end(mut child: Child) {
     signal(&child, rustix::process::Signal::TERM);
     assert!(child.wait().expect("it ends").success());
 }
+
+/// Prints what `bench/treat.sh` looks for.
+fn told(before: Duration, treated: Duration) {
+    let test = thread::current().name().unwrap_or_default().to_owned();
+    println!("figure: {test}: median {before:.2?}, treated {treated:.2?}");
+}

@@ -234,6 +234,10 @@ fn state_undone(page: &mut Page<'_>, what: &What, undone: &Undone) {
             count(undone.changed_meanwhile)
         ));
     }
+    if undone.syns_dropped > 0 {
+        let syns = counted(undone.syns_dropped, "SYN was", "SYNs were");
+        parts.push(format!("{syns} dropped by the limit"));
+    }
     if undone.by_its_process {
         parts.push("done by the process that treated, which has ended".into());
     }

@@ -191,8 +191,9 @@ fn a_listener_is_defended_and_is_as_it_was_after_an_undo() {
 /// Whether a connection from an address is established at once.
 fn connects(from: &str, to: &str) -> bool {
     let (kind, protocol) = (socket2::Type::STREAM, Some(socket2::Protocol::TCP));
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, protocol).expect("a socket");
     let from: SocketAddr = format!("{from}:0").parse().expect("an address");
+    let domain = socket2::Domain::for_address(from);
+    let socket = socket2::Socket::new(domain, kind, protocol).expect("a socket");
     socket.bind(&from.into()).expect("an address of this host");
     let to: SocketAddr = to.parse().expect("an address");
     socket.connect_timeout(&to.into(), Duration::from_millis(200)).is_ok()
@@ -207,7 +208,10 @@ fn a_limit_of_syns_holds_back_one_source_and_no_other() {
     let let_in = (0..20).filter(|_| connects("127.0.0.7")).count();
     assert!((4..=16).contains(&let_in), "5 a second, and a burst of 5: {let_in}");
     assert!(connects("127.0.0.8"), "another source");
-    end(child);
+    let undone = &place.json(&["undo", "--all"])["undone"][0].clone();
+    // A client that was not let in sends one SYN within its time.
+    assert_eq!(undone["syns_dropped"], 20 - let_in, "{undone}");
+    assert!(child.wait_with_output().expect("it ends").status.success());
     assert!((0..20).all(|_| connects("127.0.0.7")));
 }
 
@@ -340,7 +344,9 @@ fn syns_are_limited_at_the_interface_natively_or_not_until_an_undo() {
         child.wait().expect("it ends");
         let shown = said(&place, &["ip", "link", "show", device]);
         assert!(shown.contains(mode), "kill -9 leaves it: {shown}");
-        assert_eq!(place.json(&["undo", "--all"])["undone"][0]["restored"], 1);
+        let undone = &place.json(&["undo", "--all"])["undone"][0].clone();
+        let counts = (&undone["restored"], &undone["syns_dropped"]);
+        assert_eq!(counts, (&1.into(), &(20 - let_in).into()), "{undone}");
         assert!(!said(&place, &["ip", "link", "show", device]).contains("xdp"));
         assert!((0..20).all(|_| connects(source)), "{device}: as before");
     }
@@ -391,5 +397,28 @@ impl OtherEnd {
 impl Drop for OtherEnd {
     fn drop(&mut self) {
         ip(&["netns", "del", &self.0]);
+    }
+}
+
+#[test]
+fn addresses_of_one_ipv6_network_are_one_source() {
+    let Some(place) = Place::new("network") else { return };
+    for address in ["fd00:1::1/64", "fd00:1::2/64", "fd00:2::1/64"] {
+        ip(&["-n", &place.name, "addr", "add", address, "dev", "lo", "nodad"]);
+    }
+    let listener = place.inside(|| TcpListener::bind("[::]:7070").expect("a port"));
+    thread::spawn(move || listener.incoming().flatten().count());
+    let connects = |from: &str| place.inside(|| connects(from, "[fd00:1::1]:7070"));
+    let limit = ["syn-flood", "--port", "7070", "--only", "limit", "--limit", "5"];
+    let xdp = [&limit[..], &["--xdp", "--device", "lo"]].concat();
+    let all = if tcpwhy_live::hooks::BUILT { vec![&limit[..], &xdp] } else { vec![&limit[..]] };
+    for arguments in all {
+        let child = place.treat(arguments);
+        let sources = ["[fd00:1::1]", "[fd00:1::2]"].into_iter().cycle().take(20);
+        let let_in = sources.filter(|source| connects(source)).count();
+        assert!((4..=16).contains(&let_in), "{arguments:?}: 5 a second, a burst of 5: {let_in}");
+        assert!(connects("[fd00:2::1]"), "{arguments:?}: another network");
+        end(child);
+        assert!((0..20).all(|_| connects("[fd00:1::2]")), "{arguments:?}: as before");
     }
 }

@@ -149,11 +149,14 @@ fn nginx_becomes_fast_while_it_runs_and_slow_again_when_it_is_undone() {
     let nginx = Nginx::start(&place);
     let load = Load::start(&place, 10);
     let half = Duration::from_millis(500);
-    assert!(load.median(half) > SLOW);
+    let before = load.median(half);
+    assert!(before > SLOW);
 
     let mut child = place.treat(&["nodelay", "--port", "8080"]);
     thread::sleep(Duration::from_millis(200));
-    assert!(load.median(half) < FAST, "within a second");
+    let treated = load.median(half);
+    assert!(treated < FAST, "within a second");
+    told(before, treated);
     let mut new = place.inside(|| TcpStream::connect("127.0.0.1:8080").expect("nginx"));
     assert!(slowest(&mut new) < SLOW, "a connection that opens meanwhile");
     let status = place.json(&["status"]);

@@ -1,5 +1,5 @@
-//! Servers of other kinds under a load: fast while they are treated, as slow as before after Ctrl-C,
-//! after `kill -9` and an undo, and after an undo by another process.
+//! Servers of other kinds under a load: fast while they are treated, as slow as before after
+//! Ctrl-C, after `kill -9` and an undo, and after an undo by another process.
 
 use super::nginx::{FAST, Load, SLOW, request};
 use super::*;
@@ -38,13 +38,13 @@ impl Drop for Server {
     }
 }
 
-/// Treats a load in each way that a treatment can end. Returns the medians without and with it.
+/// Treats a load in each way that a treatment can end, and prints the medians without and with it.
 fn there_and_back(
     (place, netns): (&Place, &str),
     load: Load,
     treat: &[&str],
     (slow, fast): (Duration, Duration),
-) -> (Duration, Duration) {
+) {
     let time = Duration::from_millis(800);
     let before = load.median(time);
     assert!(before > slow, "{before:?} before");
@@ -75,8 +75,7 @@ fn there_and_back(
         assert!(after > slow, "{after:?} after {how}");
     }
     assert_eq!(load.end(), 0, "no request failed");
-    println!("median {before:?}, treated {best:?}");
-    (before, best)
+    told(before, best);
 }
 
 const JDK: &str = "
@@ -180,8 +179,8 @@ fn transfers_through_16_kib_of_send_buffer_are_fast_while_it_is_treated() {
             thread::spawn(move || {
                 let mut asked = [0];
                 while stream.read_exact(&mut asked).is_ok() {
-                    // Large writes, and those that Nagle's algorithm joins, overshoot the buffer by a
-                    // GSO packet of 64 KiB.
+                    // Large writes, and those that Nagle's algorithm joins, overshoot the buffer
+                    // by a GSO packet of 64 KiB.
                     let pieces = [b'x'; TRANSFER_BYTES];
                     let mut pieces = pieces.chunks(8 << 10);
                     if !pieces.all(|piece| stream.write_all(piece).is_ok()) {

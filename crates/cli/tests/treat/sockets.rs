@@ -121,13 +121,18 @@ fn a_thousand_connections_are_treated_and_restored() {
     limit.current = limit.maximum;
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("root may");
     let (_listener, all) = connected(&place, 1_000);
-    let began = Instant::now();
-    let child = place.treat(&["nodelay", "--port", "7070", "--side", "server"]);
-    let took = began.elapsed();
-    println!("1,000 connections were treated in {took:?}");
-    assert!(all.iter().all(|(_, server)| server.nodelay().unwrap()));
-    end(child);
-    assert!(all.iter().all(|(_, server)| !server.nodelay().unwrap()));
+    // Other tests may need the processors: the best of three.
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        let began = Instant::now();
+        let child = place.treat(&["nodelay", "--port", "7070", "--side", "server"]);
+        best = best.min(began.elapsed());
+        assert!(all.iter().all(|(_, server)| server.nodelay().unwrap()));
+        end(child);
+        assert!(all.iter().all(|(_, server)| !server.nodelay().unwrap()));
+    }
+    // The time is measured by bench/treat.sh, on a machine without other work.
+    println!("figure: 1,000 connections were treated in {best:.0?}");
 }
 
 #[test]
@@ -144,4 +149,46 @@ fn a_connection_that_waits_to_be_accepted_is_restored_too() {
     thread::sleep(Duration::from_millis(300));
     end(child);
     assert!(!server.nodelay().unwrap());
+}
+
+#[test]
+fn no_connection_is_missed_that_opens_while_the_treatment_begins() {
+    let Some(place) = Place::new("storm") else { return };
+    let (listener, _all) = connected(&place, 1);
+    let ending = std::sync::atomic::AtomicBool::new(false);
+    let is_over = || ending.load(std::sync::atomic::Ordering::Relaxed);
+    let open = || {
+        let mut open = Vec::new();
+        while !is_over() && open.len() < 20_000 {
+            let client = TcpStream::connect("127.0.0.1:7070").expect("a connection");
+            open.push((client, listener.accept().expect("a connection").0));
+            thread::sleep(Duration::from_micros(500));
+        }
+        open
+    };
+    let (child, pairs) = thread::scope(|scope| {
+        let storm = scope.spawn(|| place.inside(open));
+        thread::sleep(Duration::from_millis(300));
+        let child = place.treat(&["nodelay", "--port", "7070", "--side", "server"]);
+        thread::sleep(Duration::from_millis(300));
+        ending.store(true, std::sync::atomic::Ordering::Relaxed);
+        (child, storm.join().expect("connections"))
+    });
+    let treated = || {
+        let has_it = |stream: &TcpStream| stream.nodelay().expect("an option");
+        pairs.iter().filter(|(_, server)| has_it(server)).count()
+    };
+    // One that was accepted between two looks is found by the next.
+    let is_whole = (0..20).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        treated() == pairs.len()
+    });
+    println!(
+        "figure: {} of {} connections that opened meanwhile are treated",
+        treated(),
+        pairs.len()
+    );
+    assert!(is_whole && pairs.len() > 100, "{} of {}", treated(), pairs.len());
+    end(child);
+    assert_eq!(treated(), 0, "of {}", pairs.len());
 }

@@ -253,7 +253,7 @@ fn without_control_groups_new_connections_are_found_by_listing() {
     let _new = place.inside(|| TcpStream::connect("127.0.0.1:7070").expect("a connection"));
     let (new, _) = listener.accept().expect("a connection");
     let has_it = || new.nodelay().expect("an option");
-    let found = (0..100).any(|_| {
+    let found = (0..1_000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         has_it()
     });
@@ -289,4 +289,46 @@ fn mounts_that_end_with_the_process_are_not_trusted_with_what_an_undo_needs() {
     let is_said = told.contains("/sys/fs/bpf") && told.contains("--netns");
     assert!(is_said || !tcpwhy_live::hooks::BUILT, "{told}");
     end(child);
+}
+
+#[test]
+fn without_root_each_treatment_of_a_host_says_what_it_needs() {
+    let Some(place) = Place::new("unprivileged") else { return };
+    let (_listener, _all) = connected(&place, 1);
+    ip(&["-n", &place.name, "link", "add", "near", "type", "veth", "peer", "name", "far"]);
+    ip(&["-n", &place.name, "addr", "add", "10.79.0.1/24", "dev", "near"]);
+    ip(&["-n", &place.name, "link", "set", "far", "up"]);
+    ip(&["-n", &place.name, "link", "set", "near", "up"]);
+    let file = place.folder.join("resolv.conf");
+    fs::write(&file, "nameserver 10.9.9.9\n").expect("a file");
+    let file = file.display().to_string();
+    // A copy that another user may run, and a journal that it may write to.
+    let binary = place.folder.join("tcpwhy");
+    fs::copy(env!("CARGO_BIN_EXE_tcpwhy"), &binary).expect("a copy");
+    let journal = place.folder.join("nobody");
+    fs::create_dir(&journal).expect("a folder");
+    std::os::unix::fs::chown(&journal, Some(65_534), Some(65_534)).expect("root may");
+    let limit = ["syn-flood", "--port", "7070", "--only", "limit"];
+    let all: [&[&str]; 6] = [
+        &["sysctl", "tcp_fin_timeout=30"],
+        &["resolver", "--timeout", "1", "--file", &file],
+        &["backlog", "20000", "--port", "7070"],
+        &["cwnd", "--initcwnd", "20", "--to", "10.79.0.2"],
+        &limit,
+        &[&limit[..], &["--xdp", "--device", "near"]].concat(),
+    ];
+    for arguments in all {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &place.name, "setpriv", "--reuid", "65534"]);
+        command.args(["--regid", "65534", "--clear-groups"]).arg(&binary).arg("treat");
+        command.args(arguments).args(["--no-measure", "--for", "1s"]);
+        let out = command.env("TCPWHY_TREAT_DIR", &journal).output().expect("ip is installed");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("sudo"), "{arguments:?}: {said}");
+        assert_eq!(said.trim().lines().count(), 1, "{arguments:?}: {said}");
+        let left = fs::read_dir(&journal).expect("a folder").flatten();
+        let mut names = left.map(|it| it.file_name().to_string_lossy().into_owned());
+        assert!(!names.any(|name| name.ends_with(".json")), "{arguments:?} leaves a record");
+    }
 }

@@ -170,7 +170,7 @@ pub enum TreatError {
         value: String,
     },
     /// A file cannot be read or written.
-    #[error("{path}: it cannot be read or replaced")]
+    #[error("{path}: it cannot be read or replaced; where it is root's, use sudo")]
     File {
         /// The file.
         path: PathBuf,
@@ -215,7 +215,10 @@ pub enum TreatError {
         port: u16,
     },
     /// `listen` is refused.
-    #[error("the accept queue of {local} cannot be set; it needs CAP_SYS_PTRACE over its process")]
+    #[error(
+        "the accept queue of {local} cannot be set; it needs CAP_SYS_PTRACE over its process: use \
+         sudo"
+    )]
     Listener {
         /// Where it listens.
         local: String,
@@ -227,7 +230,7 @@ pub enum TreatError {
     #[error("nft is not installed, which limits SYNs per source: apt-get install nftables")]
     NoNft,
     /// The packet filter refuses.
-    #[error("the packet filter cannot be changed: {said}")]
+    #[error("the packet filter cannot be changed, which needs CAP_NET_ADMIN (sudo): {said}")]
     Filter {
         /// What it said.
         said: String,
@@ -274,7 +277,7 @@ pub enum TreatError {
         word: String,
     },
     /// The route cannot be read or changed.
-    #[error("the route cannot be changed: {said}")]
+    #[error("the route cannot be changed, which needs CAP_NET_ADMIN (sudo): {said}")]
     Route {
         /// What `ip` said.
         said: String,

@@ -1,5 +1,6 @@
-//! A limit of SYNs per source address, by nftables, in a table of its own (nft(8)): it looks at
-//! SYNs before anything is kept of them, and an undo deletes the table.
+//! A limit of SYNs per source, by nftables, in a table of its own (nft(8)): it looks at SYNs before
+//! anything is kept of them, and an undo deletes the table. A source is an IPv4 address, or the /64 of
+//! an IPv6 address, of which one host has all.
 
 use std::io;
 use std::process::Command;
@@ -44,7 +45,7 @@ fn rules(change: &FilterChange) -> String {
         set("sources4", "ipv4_addr"),
         set("sources6", "ipv6_addr"),
         rule("sources4", "ip saddr"),
-        rule("sources6", "ip6 saddr")
+        rule("sources6", "ip6 saddr & ffff:ffff:ffff:ffff::")
     )
 }
 
@@ -56,7 +57,21 @@ pub(super) fn make(change: &FilterChange) -> Result<(), TreatError> {
     let Some(netns) = Netns::with_inode(change.netns) else {
         return Err(TreatError::Filter { said: "its network namespace is gone".into() });
     };
-    nft(&netns, &[&rules(change)]).map_err(refused)
+    nft(&netns, &[&rules(change)]).map(drop).map_err(refused)
+}
+
+/// SYNs that it has dropped.
+pub(super) fn dropped(change: &FilterChange) -> u64 {
+    let Some(netns) = Netns::with_inode(change.netns) else { return 0 };
+    let said = nft(&netns, &["list", "table", "inet", &change.table]).unwrap_or_default();
+    counted(&said)
+}
+
+/// The packets of all counters, as nft prints them.
+fn counted(said: &str) -> u64 {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let counters = words.windows(3).filter(|three| three[..2] == ["counter", "packets"]);
+    counters.filter_map(|three| three[2].parse::<u64>().ok()).sum()
 }
 
 pub(super) fn restore(change: &FilterChange) -> io::Result<Restored> {
@@ -65,15 +80,15 @@ pub(super) fn restore(change: &FilterChange) -> io::Result<Restored> {
     if nft(&netns, &["list", "table", "inet", table]).is_err() {
         return Ok(Restored::Gone);
     }
-    nft(&netns, &["delete", "table", "inet", table]).map(|()| Restored::Done)
+    nft(&netns, &["delete", "table", "inet", table]).map(|_| Restored::Done)
 }
 
 /// Runs `nft` in a network namespace.
-fn nft(netns: &Netns, arguments: &[&str]) -> io::Result<()> {
+fn nft(netns: &Netns, arguments: &[&str]) -> io::Result<String> {
     let run = || Command::new("nft").args(arguments).output();
     let output = netns.inside(run).map_err(io::Error::other)??;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(io::Error::other(said.lines().next().unwrap_or("nft failed").to_owned()))
@@ -82,6 +97,13 @@ fn nft(netns: &Netns, arguments: &[&str]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_read_from_what_nft_prints() {
+        let rule = "limit rate over 5/second } counter packets 17 bytes 680 drop\n";
+        assert_eq!(counted(&[rule, rule].concat()), 34);
+        assert_eq!(counted("table inet tcpwhy_syn_80 {\n}\n"), 0);
+    }
 
     #[test]
     fn the_rules_count_each_source_on_its_own() {

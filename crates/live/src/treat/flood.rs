@@ -52,8 +52,8 @@ pub fn plan(asked: &SynFlood) -> Result<HostPlan, TreatError> {
             changes.push(Change::Filter(filter::plan(&netns, asked.port, most)));
         }
         risks.push(
-            "clients behind one address (NAT, a proxy) share its limit; a flood from made-up \
-             addresses passes it",
+            "clients behind one address (NAT, a proxy), or in one /64 of IPv6, share its limit; a \
+             flood from made-up addresses passes it",
         );
     }
     if changes.is_empty() {

@@ -155,6 +155,11 @@ pub(super) enum Restored {
 pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
     let mut left = Vec::new();
     for change in record.changes.iter().rev() {
+        undone.syns_dropped += match change {
+            Change::Filter(change) => filter::dropped(change),
+            Change::Xdp(change) => xdp::dropped(change),
+            _ => 0,
+        };
         let restored = match change {
             Change::File(change) => file::restore(change),
             _ if undone.was_reboot => Ok(Restored::Gone),

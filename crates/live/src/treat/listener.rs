@@ -26,9 +26,14 @@ pub(super) fn plan(
         return Err(TreatError::NoListener { port });
     }
     let short = listeners.into_iter().filter(|found| found.entry.send_queue < backlog);
-    let changes = short.filter_map(|found| {
-        let process = &look.holders.processes[found.holder?.process];
-        Some(ListenerChange {
+    let changes = short.map(|found| {
+        let denied = || TreatError::Listener {
+            local: found.entry.local.to_string(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        let holder = found.holder.ok_or_else(denied)?;
+        let process = &look.holders.processes[holder.process];
+        Ok(ListenerChange {
             cookie: found.entry.cookie,
             local: found.entry.local,
             netns: netns.inode,
@@ -38,7 +43,7 @@ pub(super) fn plan(
             set: backlog,
         })
     });
-    Ok(changes.collect())
+    changes.collect()
 }
 
 pub(super) fn make(change: &ListenerChange) -> Result<(), TreatError> {

@@ -176,6 +176,22 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
 }
 
+/// Without the right to reach a socket nothing is begun: what the hook changed could not be restored.
+pub(super) fn require_one(look: &mut reach::Look) -> Result<(), TreatError> {
+    let mut counts = Counts::default();
+    for found in std::mem::take(&mut look.found) {
+        let Some(holder) = found.holder else {
+            counts.unreached += 1;
+            continue;
+        };
+        match look.open(holder, found.entry.cookie) {
+            Ok(_) => return Ok(()),
+            Err(error) => counts.denied += u64::from(!is_gone(&error)),
+        }
+    }
+    require_rights(&counts, 0)
+}
+
 /// That nothing can be reached for want of a right is an error. A capability alone does not give
 /// it: the kernel may forbid it to all (Yama's `ptrace_scope` 3), or in another user namespace.
 pub(super) fn require_rights(counts: &Counts, planned: usize) -> Result<(), TreatError> {

@@ -40,8 +40,8 @@ pub enum What {
         setting: Setting,
         /// Which sockets.
         scope: Scope,
-        /// The kernel's file with what the hook has changed and this record does not list yet;
-        /// `None` where no hook could be attached.
+        /// The kernel's file with what the hook has changed and this record does not list yet. It
+        /// is not there where the hook could not be attached, or has nothing left to undo.
         #[serde(default)]
         hook_map: Option<PathBuf>,
     },

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::TreatError;
 use super::journal::Journal;
-use super::plan::{Asked, Counts, Newcomers, Planned, is_gone, plan, planned, scope};
+use super::plan::{Asked, Counts, Newcomers, Planned, check, is_gone, planned, require_one, scope};
 use super::record::{By, Change, Record, Scope, Side, State, VERSION, What};
 use super::setting::{Setting, Value};
 use super::{reach, system, undo};
@@ -54,9 +54,9 @@ impl Treatment {
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
     pub fn begin(journal: Journal, asked: &Asked) -> Result<Self, TreatError> {
-        // Without the right nothing is begun: what the hook changed could not be restored.
-        plan(asked)?;
         let (netns, scope) = scope(asked)?;
+        check(&asked.setting)?;
+        require_one(&mut reach::look(&netns, &scope, asked.peer)?)?;
         let record = {
             let lock = journal.lock()?;
             super::refuse_twice(&journal, |what| match what {
@@ -96,9 +96,7 @@ impl Treatment {
             refused: None,
             is_over: false,
         };
-        if let Err(why) = treatment.hook_up()? {
-            treatment.newcomers = Newcomers::Listing(why);
-        }
+        treatment.newcomers = treatment.hook_up()?;
         treatment.look(false)?;
         let counts = &treatment.counts;
         if counts.changed == 0 && counts.refused > 0 {
@@ -125,29 +123,22 @@ impl Treatment {
 
     /// Attaches the kernel's hook where it can set this option. Where it puts what it changes is in
     /// the journal before it changes anything.
-    fn hook_up(&mut self) -> Result<Result<(), String>, TreatError> {
+    fn hook_up(&mut self) -> Result<Newcomers, TreatError> {
         let (rule, cgroup) = match self.rule() {
             Ok(rule) => rule,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Newcomers::Listing(why)),
         };
         let By { pid, pid_start_ticks, .. } = self.record.by;
         let pin = pinned::path(&format!("treat-{pid}-{pid_start_ticks}-{}", self.record.id));
-        self.note_hook_map(Some(pin.clone()))?;
+        if let What::Sockets { hook_map, .. } = &mut self.record.what {
+            *hook_map = Some(pin.clone());
+        }
+        self.journal.write(&self.record)?;
         match EstablishedHook::attach(&rule, &cgroup, &pin) {
             Ok(hook) => self.hook = Some(hook),
-            Err(lack) => {
-                self.note_hook_map(None)?;
-                return Ok(Err(lack.to_string()));
-            }
+            Err(lack) => return Ok(Newcomers::Listing(lack.to_string())),
         }
-        Ok(Ok(()))
-    }
-
-    fn note_hook_map(&mut self, pin: Option<PathBuf>) -> Result<(), TreatError> {
-        if let What::Sockets { hook_map, .. } = &mut self.record.what {
-            *hook_map = pin;
-        }
-        self.journal.write(&self.record)
+        Ok(Newcomers::Hook)
     }
 
     /// What the hook does, and the control group that it is attached to.

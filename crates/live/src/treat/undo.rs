@@ -34,6 +34,9 @@ pub struct Undone {
     pub gone: u64,
     /// Things that someone else has changed since; left as they are.
     pub changed_meanwhile: u64,
+    /// SYNs that a limit has dropped until then.
+    #[serde(default)]
+    pub syns_dropped: u64,
     /// Things that could not be restored; they stay in the journal.
     pub failed: Vec<String>,
     /// Whether the system was started again since: everything of before is gone by that.

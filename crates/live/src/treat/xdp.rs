@@ -1,7 +1,6 @@
 //! A limit of SYNs per source address by an XDP program at network interfaces.
 
-use std::path::Path;
-use std::{fs, io};
+use std::io;
 
 use super::error::TreatError;
 use super::host::Restored;
@@ -77,9 +76,14 @@ pub(super) fn make(change: &XdpChange) -> Result<(), TreatError> {
     attached.map_err(|lack| TreatError::Xdp { said: format!("{device}: {lack}") })
 }
 
+/// SYNs that it has dropped.
+pub(super) fn dropped(change: &XdpChange) -> u64 {
+    syn_limit::dropped(&change.pin)
+}
+
 /// The link ends with its pin, and the kernel detaches the program.
 pub(super) fn restore(change: &XdpChange) -> io::Result<Restored> {
-    match fs::remove_file(Path::new(&change.pin)) {
+    match syn_limit::detach(&change.pin) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Restored::Gone),
         other => other.map(|()| Restored::Done),
     }

@@ -1,6 +1,7 @@
 // Sets one TCP option of connections when they are established. A record of each that had another
-// value is in a map before the option is set: what is not noted is not changed. Read first: tcp_call_bpf() in net/ipv4/tcp*.c, bpf_setsockopt() in
-// net/core/filter.c of the kernel (TCP_NODELAY: Linux 6.1).
+// value is in a map before the option is set: what is not noted is not changed. Read first:
+// tcp_call_bpf() in net/ipv4/tcp*.c, bpf_setsockopt() in net/core/filter.c of the kernel
+// (TCP_NODELAY: Linux 6.1).
 #include "established.h"
 
 typedef unsigned char u8;

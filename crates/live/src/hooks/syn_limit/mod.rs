@@ -2,11 +2,14 @@
 //! allocates anything for them. The link of the program is pinned: it lasts until the pin is
 //! removed, whatever becomes of the process.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use aya::EbpfLoader;
+use aya::maps::{Map, MapData, PerCpuArray};
 use aya::programs::links::FdLink;
 use aya::programs::{Xdp, XdpMode};
+use aya::{Ebpf, EbpfLoader};
 
 use super::object::chain;
 use super::unavailable::{Lack, before_loading};
@@ -29,11 +32,19 @@ pub fn attach(interface: &str, port: u16, syns_per_second: u32, pin: &Path) -> R
     loader.override_global("limit_port", &port, true);
     loader.override_global("limit_interval_ns", &interval_ns, true);
     let mut ebpf = loader.load(elf).map_err(|error| refused(&error))?;
+    pinned::prepare()?;
+    let Some(dropped) = ebpf.map("dropped") else { unreachable!("the program has this map") };
+    dropped.pin(count(pin)).map_err(|error| refused(&error))?;
+    let attached = attach_pinned(&mut ebpf, interface, pin);
+    attached.inspect_err(|_| drop(fs::remove_file(count(pin))))
+}
+
+fn attach_pinned(ebpf: &mut Ebpf, interface: &str, pin: &Path) -> Result<(), Lack> {
+    let refused = |error: &dyn std::error::Error| Lack::Refused(chain(error));
     let Some(Ok(program)) = ebpf.program_mut("syn_limit").map(<&mut Xdp>::try_from) else {
         unreachable!("the program is of this kind")
     };
     program.load().map_err(|error| refused(&error))?;
-    pinned::prepare()?;
     // A driver may take programs, but not with this interface's settings (its MTU, its queues).
     let attached = program
         .attach(interface, XdpMode::Default)
@@ -43,4 +54,29 @@ pub fn attach(interface: &str, port: u16, syns_per_second: u32, pin: &Path) -> R
     let link = FdLink::try_from(link).map_err(|error| refused(&error))?;
     // The pin keeps the link; without the pin it would end here.
     link.pin(pin).map(drop).map_err(|error| refused(&error))
+}
+
+/// SYNs that a program has dropped, which is pinned there.
+pub fn dropped(pin: &Path) -> u64 {
+    let map = MapData::from_pin(count(pin)).and_then(Map::from_map_data);
+    let count = map.and_then(PerCpuArray::<MapData, u64>::try_from).and_then(|it| it.get(&0, 0));
+    count.map_or(0, |each| each.iter().sum())
+}
+
+/// Detaches the program that is pinned there.
+///
+/// # Errors
+/// `NotFound` where none is; it may not be detached.
+pub fn detach(pin: &Path) -> io::Result<()> {
+    let removed = fs::remove_file(pin);
+    // It is there also where the process was killed before it attached the program.
+    let _ = fs::remove_file(count(pin));
+    removed
+}
+
+/// Where the count of a program is pinned.
+fn count(pin: &Path) -> PathBuf {
+    let mut name: OsString = pin.into();
+    name.push("-dropped");
+    name.into()
 }

@@ -11,7 +11,7 @@ typedef unsigned long long u64;
 #define INLINE static inline __attribute__((always_inline))
 #define BE16(value) __builtin_bswap16(value)
 
-enum { MAP_LRU_HASH = 9, SOURCES_MAX = 65536, ANY = 0 };
+enum { MAP_PERCPU_ARRAY = 6, MAP_LRU_HASH = 9, SOURCES_MAX = 65536, ANY = 0 };
 enum { XDP_DROP = 1, XDP_PASS = 2 };
 enum { ETHERNET_BYTES = 14, TAG_BYTES = 4, TAGS_MAX = 2, IPV6_BYTES = 40 };
 enum { IPV4 = 0x0800, IPV6 = 0x86dd, VLAN = 0x8100, SERVICE_VLAN = 0x88a8, TCP = 6 };
@@ -43,6 +43,14 @@ struct {
     u64 *value;
     int (*max_entries)[SOURCES_MAX];
 } sources SEC(".maps");
+
+// SYNs that were dropped.
+struct {
+    int (*type)[MAP_PERCPU_ARRAY];
+    u32 *key;
+    u64 *value;
+    int (*max_entries)[1];
+} dropped SEC(".maps");
 
 // Set before the program is loaded.
 const volatile u16 limit_port = 0;
@@ -103,7 +111,13 @@ int syn_limit(struct xdp_md *context) {
         return XDP_PASS;
     if (BE16(*(u16 *)(tcp + 2)) != limit_port)
         return XDP_PASS;
-    return is_over(&source) ? XDP_DROP : XDP_PASS;
+    if (!is_over(&source))
+        return XDP_PASS;
+    u32 only = 0;
+    u64 *count = bpf_map_lookup_elem(&dropped, &only);
+    if (count)
+        *count += 1;
+    return XDP_DROP;
 }
 
 char licence[] SEC("license") = "Dual MIT/GPL";
