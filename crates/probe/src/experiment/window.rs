@@ -43,6 +43,8 @@ struct Seen {
     count: u64,
     /// … and had no room for a segment.
     closed: u64,
+    /// … and what it let through waited elsewhere for longer than the path takes.
+    queued: u64,
     least_bytes: Option<u64>,
     most_bytes: u64,
 }
@@ -59,6 +61,9 @@ impl Seen {
         if window_bytes < mss_bytes {
             self.closed += 1;
         }
+        if info.tcpi_rtt_us >= 2 * info.tcpi_min_rtt_us {
+            self.queued += 1;
+        }
         let least = self.least_bytes.get_or_insert(window_bytes);
         *least = (*least).min(window_bytes);
         self.most_bytes = self.most_bytes.max(window_bytes);
@@ -66,12 +71,14 @@ impl Seen {
 
     /// Closed most of the time, or always small. A window that was twice as wide is one that the
     /// receiver makes room in, or that what its application has not read fills: not told apart here.
+    /// One that holds as much as the path takes in two round trips is no small one: a segment then
+    /// waits in a queue, or for its reader, for as long as it travels.
     fn verdict(&self) -> PeerWindow {
         let Some(least_bytes) = self.least_bytes else { return PeerWindow::Unknown };
         if 2 * self.closed >= self.count {
             return PeerWindow::Closed;
         }
-        match self.most_bytes <= 2 * least_bytes {
+        match self.most_bytes <= 2 * least_bytes && 2 * self.queued < self.count {
             true => PeerWindow::Small { bytes: self.most_bytes },
             false => PeerWindow::Unknown,
         }
@@ -83,6 +90,11 @@ mod tests {
     use super::*;
 
     fn verdict(windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
+        verdict_at(40_500, windows)
+    }
+
+    /// On a path of 40 ms.
+    fn verdict_at(rtt_us: u64, windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
         let mut seen = Seen::default();
         for (snd_wnd_bytes, unacked) in windows {
             seen.take(&TcpInfo {
@@ -90,6 +102,8 @@ mod tests {
                 tcpi_unacked: unacked,
                 tcpi_snd_mss_bytes: 1_448,
                 tcpi_notsent_bytes: 100_000,
+                tcpi_rtt_us: rtt_us,
+                tcpi_min_rtt_us: 40_000,
                 ..TcpInfo::default()
             });
         }
@@ -108,5 +122,7 @@ mod tests {
         // There is room for more: something else limits the sender.
         assert_eq!(verdict([(65_160, 10)]), PeerWindow::Unknown);
         assert_eq!(verdict([]), PeerWindow::Unknown);
+        // It is filled, and what it holds stands in a queue.
+        assert_eq!(verdict_at(90_000, [(524_288, 362), (524_288, 362)]), PeerWindow::Unknown);
     }
 }
