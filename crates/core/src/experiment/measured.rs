@@ -18,6 +18,11 @@ use crate::wire::Endpoint;
 /// for no ACK but by Nagle's algorithm.
 const FIRST_FLIGHT_BYTES: u64 = 14_600;
 
+/// A window that its receiver sizes doubles with each round trip that fills it (dynamic
+/// right-sizing, `tcp_rcv_space_adjust` of Linux): one that is no wider after so many round trips
+/// is small.
+const OPENING_TRIPS: u64 = 3;
+
 /// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms
 /// in Linux.
 const RTO_MIN_NS: u64 = 200_000_000;
@@ -403,6 +408,10 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
 
 /// The time that the server's window held a request back, ns: a round trip passes anyhow.
 fn held_ns(request: &OwnRequest) -> u64 {
+    let is_small = matches!(request.window, PeerWindow::Small { .. });
+    if is_small && request.rwnd_limited_ns < OPENING_TRIPS * request.rtt_ns {
+        return 0;
+    }
     request.rwnd_limited_ns.min(request.wait_ns.saturating_sub(request.rtt_ns))
 }
 
