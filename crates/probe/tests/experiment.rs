@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::experiment::Verdict;
+use tcpwhy_core::experiment::{PeerWindow, Verdict};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, Connection, ExchangeError, Kind, Others, Settings, Skipped, Step, Subject, make,
@@ -206,4 +206,35 @@ fn requests_that_a_server_takes_one_after_the_other_wait_for_each_other() {
     });
     let made = of(at_once);
     assert!(made.interval_ns.1.is_some_and(|most_ns| most_ns < 5_000_000), "{made:?}");
+}
+
+#[test]
+fn the_own_socket_tells_a_server_that_does_not_read_from_one_that_works() {
+    let asked = |pause_first: bool| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            if pause_first {
+                thread::sleep(Duration::from_millis(300));
+            }
+            read_request(&mut stream);
+            if !pause_first {
+                thread::sleep(Duration::from_millis(300));
+            }
+            stream.write_all(&[HEAD, b"hello"].concat()).expect("an answer");
+        });
+        let mut subject = subject(at);
+        subject.request.method = "POST".into();
+        // More than a receive buffer takes (`tcp_rmem`, 6 MiB).
+        subject.request.body = vec![b'x'; 24 << 20];
+        let mut connection = Connection::open(&subject, Settings::default()).expect("one");
+        let (_, _, window) = connection.ask_watching().expect("an answer");
+        (window, connection.kernel().rwnd_limited_ns)
+    };
+    let (window, held_ns) = asked(true);
+    assert_eq!(window, PeerWindow::Closed);
+    assert!(held_ns > 200_000_000, "{held_ns}");
+    let (window, held_ns) = asked(false);
+    assert!(window != PeerWindow::Closed || held_ns < 100_000_000, "{window:?} {held_ns}");
 }

@@ -94,15 +94,19 @@ impl Asked {
             self.measured.requests.push(with(set_up, &Timing::default(), &kernel));
             return Ok(());
         }
-        let mut repeated = 0;
+        let mut before = Kernel::default();
         for _ in 0..REQUESTS {
             self.sent += 1;
-            let (timing, response) = connection.ask()?;
+            let (timing, response, window) = connection.ask_watching()?;
             let kernel = connection.kernel();
-            let own = Kernel { repeated: kernel.repeated - repeated, ..kernel };
-            repeated = kernel.repeated;
+            let own = Kernel {
+                repeated: kernel.repeated.saturating_sub(before.repeated),
+                rwnd_limited_ns: kernel.rwnd_limited_ns.saturating_sub(before.rwnd_limited_ns),
+                ..kernel
+            };
+            before = kernel;
             self.measured.protocol = Protocol::Http1;
-            self.measured.requests.push(with(set_up, &timing, &own));
+            self.measured.requests.push(OwnRequest { window, ..with(set_up, &timing, &own) });
             self.measured.software = response.server.or(self.measured.software.take());
             self.status = Some(response.status);
             self.location = response.location;
@@ -201,6 +205,7 @@ fn with(set_up: OwnRequest, timing: &Timing, kernel: &Kernel) -> OwnRequest {
         repeated: kernel.repeated,
         out_of_order: kernel.out_of_order,
         wire_bytes: timing.wire_bytes,
+        rwnd_limited_ns: kernel.rwnd_limited_ns,
         ..set_up
     }
 }

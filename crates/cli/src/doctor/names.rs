@@ -6,7 +6,7 @@ use super::steps::Steps;
 use crate::dns::unsent;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Instant;
-use tcpwhy_core::cause::{Class, arrange};
+use tcpwhy_core::cause::{Cause, Class, arrange};
 use tcpwhy_core::report::{Fact, Finding, Report, StateEvidence};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::dns::{self, Config, Ended, Judged};
@@ -99,9 +99,16 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
         }
     };
     let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(dns::record_type).collect();
-    let survey = dns::survey(host, &types, &config, 1);
+    let mut survey = dns::survey(host, &types, &config, 1);
     let expected = dns::expect(host, &types, &config, &survey.first());
-    let judged = dns::judge(&config, &survey, &expected);
+    let mut judged = dns::judge(&config, &survey, &expected);
+    let slow = |it: &&Judged| it.finding.cause == Cause::DnsSlow;
+    let slow: Vec<_> = judged.iter().filter(slow).map(|it| it.finding.culprit.endpoint).collect();
+    if !slow.is_empty() {
+        // An answer that is late once is no slow resolver.
+        survey.repeat(&types, &config, |server| slow.contains(&server.into()));
+        judged = dns::judge(&config, &survey, &expected);
+    }
     let causes: Vec<&str> = judged.iter().map(|it| it.finding.cause.id()).collect();
     let causes = if causes.is_empty() { "no fault".to_owned() } else { causes.join(", ") };
     let count = survey.servers.len();

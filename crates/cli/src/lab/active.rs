@@ -1,84 +1,34 @@
 //! `tcpwhy lab verify --active`: what `tcpwhy URL` says of a case's server, asked from the client's
 //! namespace by a user without privileges and by root, with the fault and without.
 
+mod visits;
+
 use super::verify::VerifyArgs;
 use crate::error::Error;
 use crate::output;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use tcpwhy_core::cause::Cause;
 use tcpwhy_lab::run::visited;
 use tcpwhy_lab::verify::params_of;
 use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
-
-/// `nobody`, and no group but its own.
-const UNPRIVILEGED: [&str; 5] =
-    ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"];
+use visits::{ACTIVE, Active};
 
 /// The bars: of the cases that own sockets or an experiment can decide, and of all with root.
 const UNPRIVILEGED_MIN: f64 = 0.90;
 const ROOT_MIN: f64 = 0.98;
 
-/// A case that shows when its server is asked.
-struct Active {
-    case: &'static str,
-    cause: Cause,
-    role: &'static str,
-    /// Path, and options.
-    words: &'static [&'static str],
-    /// Own sockets or an experiment can decide it, without packets.
-    is_decided: bool,
-}
-
-const fn active(case: &'static str, cause: Cause, role: &'static str) -> Active {
-    Active { case, cause, role, words: &["/"], is_decided: true }
-}
-
-const fn with_root(case: &'static str, cause: Cause, role: &'static str) -> Active {
-    Active { is_decided: false, ..active(case, cause, role) }
-}
-
-const ACTIVE: [Active; 20] = [
-    Active {
-        words: &["/file.bin"],
-        ..active("nginx_nodelay_off", Cause::NagleDelayedAck, "server")
-    },
-    active("nagle_server", Cause::NagleDelayedAck, "server"),
-    active("nagle_python", Cause::NagleDelayedAck, "server"),
-    active("nagle_node", Cause::NagleDelayedAck, "server"),
-    active("nagle_java", Cause::NagleDelayedAck, "server"),
-    active("nagle_c", Cause::NagleDelayedAck, "server"),
-    active("nagle_go", Cause::NagleDelayedAck, "server"),
-    Active {
-        words: &["/", "--body", "a-form-of-a-hundred-bytes"],
-        ..active("jdk_httpserver", Cause::NagleDelayedAck, "server")
-    },
-    active("server_think", Cause::ServerThink, "server"),
-    active("think_between_header_and_body", Cause::ServerThink, "server"),
-    active("script_server_think", Cause::ServerThink, "server"),
-    Active {
-        words: &["/api/items/7"],
-        ..active("nginx_slow_backend", Cause::ServerThink, "server")
-    },
-    active("refused", Cause::Refused, "server"),
-    active("rejected_port", Cause::Refused, "server"),
-    active("filtered_port", Cause::SynRetransmit, "network"),
-    active("distance", Cause::PathRtt, "network"),
-    active("mtu_black_hole", Cause::MtuBlackHole, "network"),
-    active("reset_mid_stream", Cause::Reset, "server"),
-    Active {
-        words: &["/upload", "--body", "u", "--experiment", "expect"],
-        ..active("http_100_continue", Cause::Http100Continue, "server")
-    },
-    with_root("send_buffer", Cause::SendBuffer, "server"),
-];
-
 /// What the doctor said, and whether it was right.
 #[derive(Clone, Debug, Serialize)]
 struct Judged {
     case: &'static str,
+    /// Through a proxy that speaks TLS.
+    is_tls: bool,
+    /// The case in tables.
+    #[serde(skip)]
+    label: String,
     seed: u64,
     variant: &'static str,
     user: &'static str,
@@ -100,25 +50,25 @@ pub fn run(asked: &VerifyArgs) -> Result<ExitCode, Error> {
         [] => true,
         names => names.iter().any(|name| name == it.case),
     };
-    let wanted: Vec<&Active> = ACTIVE.iter().filter(wanted).collect();
-    let names: Vec<String> = wanted.iter().map(|it| it.case.to_owned()).collect();
-    let tasks = verify::plan(&names, false, asked.seed, asked.repeat)?;
     cleanup::on_interrupt();
     let (mut judged, mut not_run) = (Vec::new(), Vec::new());
-    for task in &tasks {
-        let Some(active) = wanted.iter().find(|it| it.case == task.case.name) else { continue };
-        for variant in [Variant::Faulty, Variant::Healthy] {
-            match visit(active, task, variant) {
-                Ok(said) => judged.extend(said),
-                Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
-                Err(error) => not_run.push(format!("{}-{}: {error}", active.case, task.seed)),
+    for active in ACTIVE.iter().filter(wanted) {
+        for task in verify::plan(&[active.case.to_owned()], false, asked.seed, asked.repeat)? {
+            let label = active.label(task.seed);
+            let before = judged.len();
+            for variant in [Variant::Faulty, Variant::Healthy] {
+                match visit(active, &task, variant) {
+                    Ok(said) => judged.extend(said),
+                    Err(Error::Lab(LabError::NotRoot)) => return Err(LabError::NotRoot.into()),
+                    Err(error) => not_run.push(format!("{label}: {error}")),
+                }
             }
-        }
-        if !asked.no_progress {
-            let last = judged.iter().rev().take(4).filter(|it: &&Judged| it.case == active.case);
-            let wrong: Vec<_> = last.filter(|it| counts(it) && !it.is_right).map(wrong).collect();
-            let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
-            eprintln!("{:<40} {verdict}", format!("{}-{}", active.case, task.seed));
+            if !asked.no_progress {
+                let own = judged[before..].iter().filter(|it| counts(it) && !it.is_right);
+                let wrong: Vec<_> = own.map(wrong).collect();
+                let verdict = if wrong.is_empty() { "ok".to_owned() } else { wrong.join("; ") };
+                eprintln!("{label:<40} {verdict}");
+            }
         }
     }
     let shares = shares(&judged);
@@ -140,8 +90,8 @@ fn visit(
     variant: Variant,
 ) -> Result<Vec<Judged>, Error> {
     let params = params_of(task, task.seed)?;
-    let visitor = move |stage: &Stage| [true, false].map(|is_root| ask(stage, active, is_root));
-    let said = visited(task.case, &params, task.seed, variant, visitor)?;
+    let visitor = move |stage: &Stage| active.ask(stage);
+    let said = visited(task.case, &params, task.seed, variant, visitor)??;
     let mut judged = Vec::new();
     for (report, user) in said.into_iter().zip(["root", "nobody"]) {
         let named = named(&report?);
@@ -153,6 +103,8 @@ fn visit(
         };
         judged.push(Judged {
             case: active.case,
+            is_tls: active.is_tls,
+            label: active.label(task.seed),
             seed: task.seed,
             variant: variant.dir(),
             user,
@@ -168,35 +120,6 @@ fn visit(
 fn is_fault(id: &str) -> bool {
     let class = Cause::from_id(id).map(Cause::class);
     class == Some(tcpwhy_core::cause::Class::Fault)
-}
-
-/// The report of `tcpwhy URL` in the client's namespace.
-fn ask(stage: &Stage, active: &Active, is_root: bool) -> Result<Value, Error> {
-    let own = std::env::current_exe().map_err(Error::Keep)?;
-    let mut command = match is_root {
-        true => stage.client.command(&own.to_string_lossy()),
-        false => {
-            let mut command = stage.client.command("setpriv");
-            command.args(UNPRIVILEGED).arg(&own);
-            command
-        }
-    };
-    let (path, options) = active.words.split_first().unwrap_or((&"/", &[]));
-    let server = std::net::SocketAddr::new(stage.server_addr, 8080);
-    command.args([
-        "doctor",
-        &format!("http://{server}{path}"),
-        "--json",
-        "--no-load",
-        "--no-path",
-        "--no-progress",
-    ]);
-    command.args(options).current_dir("/");
-    let output = command.stdin(Stdio::null()).output().map_err(Error::Keep)?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).map_err(|_| {
-        LabError::NotReproduced(format!("tcpwhy printed no report: {}", said.trim())).into()
-    })
 }
 
 /// Causes and roles that a report names.
@@ -249,13 +172,12 @@ fn wrong(it: &Judged) -> String {
 fn told(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
     let mut text =
         format!("{:<32} {:<20} {:>8} {:>8} {:>8}\n", "case", "cause", "nobody", "root", "healthy");
-    let mut rows: Vec<(&str, u64)> = judged.iter().map(|it| (it.case, it.seed)).collect();
+    let mut rows: Vec<&str> = judged.iter().map(|it| &*it.label).collect();
     rows.dedup();
-    for (case, seed) in rows {
+    for label in rows {
         let of = |user: Option<&str>, variant: Variant| {
             let mut those = judged.iter().filter(|it| {
-                it.case == case
-                    && it.seed == seed
+                it.label == label
                     && it.variant == variant.dir()
                     && user.is_none_or(|user| it.user == user)
             });
@@ -266,12 +188,11 @@ fn told(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
                 false => "–",
             }
         };
-        let cause = judged.iter().find(|it| it.case == case).map_or("", |it| it.cause);
+        let cause = judged.iter().find(|it| it.label == label).map_or("", |it| it.cause);
         let healthy = if of(None, Variant::Healthy) == "named" { "silent" } else { "WRONG" };
         let _ = writeln!(
             text,
-            "{:<32} {cause:<20} {:>8} {:>8} {healthy:>8}",
-            format!("{case}-{seed}"),
+            "{label:<32} {cause:<20} {:>8} {:>8} {healthy:>8}",
             of(Some("nobody"), Variant::Faulty),
             of(Some("root"), Variant::Faulty),
         );
@@ -286,7 +207,7 @@ fn told(judged: &[Judged], shares: &Shares, not_run: &[String]) -> String {
         of(shares.healthy)
     );
     for it in judged.iter().filter(|it| counts(it) && !it.is_right) {
-        let _ = writeln!(text, "  {}-{} {}", it.case, it.seed, wrong(it));
+        let _ = writeln!(text, "  {} {}", it.label, wrong(it));
     }
     not_run.iter().for_each(|it| text += &format!("not run: {it}\n"));
     text

@@ -18,6 +18,11 @@ use crate::wire::Endpoint;
 /// for no ACK but by Nagle's algorithm.
 const FIRST_FLIGHT_BYTES: u64 = 14_600;
 
+/// A window that its receiver sizes doubles with each round trip that fills it (dynamic
+/// right-sizing, `tcp_rcv_space_adjust` of Linux): one that is no wider after so many round trips
+/// is small.
+const OPENING_TRIPS: u64 = 3;
+
 /// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms
 /// in Linux.
 const RTO_MIN_NS: u64 = 200_000_000;
@@ -62,6 +67,25 @@ pub struct OwnRequest {
     pub out_of_order: u64,
     /// Bytes of the answer.
     pub wire_bytes: u64,
+    /// Time that the server's window held the request back, of `wait_ns`, by the kernel's count, ns.
+    pub rwnd_limited_ns: u64,
+    /// What that window was meanwhile.
+    pub window: PeerWindow,
+}
+
+/// The server's window while it holds a request back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerWindow {
+    /// Nothing was held back, or it is not known why.
+    #[default]
+    Unknown,
+    /// It has no room for a segment: what has arrived is not read.
+    Closed,
+    /// It is never wider than this.
+    Small {
+        /// Bytes.
+        bytes: u64,
+    },
 }
 
 impl OwnRequest {
@@ -145,6 +169,7 @@ impl Measured {
         report.findings = self.costs(&report);
         report.findings.extend(self.in_vain(&report));
         report.findings.extend(self.repeated_syns(&report));
+        report.findings.extend(self.windows(&report));
         cause::arrange(&mut report.findings, &report.totals);
         report
     }
@@ -250,6 +275,52 @@ impl Measured {
         .collect()
     }
 
+    /// Requests whose body waited for the server's window.
+    fn windows(&self, report: &Report) -> Vec<Finding> {
+        let of = |cause, is_its: &dyn Fn(PeerWindow) -> bool| {
+            let own = self.requests.iter().filter(|it| is_its(it.window));
+            let waits_ns: Vec<u64> = own.clone().map(held_ns).filter(|&ns| ns > 0).collect();
+            let (count, lost_ns) = (waits_ns.len() as u64, waits_ns.iter().sum::<u64>());
+            let mut finding = self.finding(cause, Role::Server, report, lost_ns);
+            let floors = Floors::default();
+            let each_ns = lost_ns / count.max(1);
+            if finding.share < floors.fault_share || each_ns < floors.fault_ns {
+                return None;
+            }
+            let rtt_ns = median_ns(own.clone().map(|it| it.rtt_ns).filter(|&it| it > 0));
+            let widest = own.filter_map(|it| match it.window {
+                PeerWindow::Small { bytes } => Some(bytes),
+                PeerWindow::Closed | PeerWindow::Unknown => None,
+            });
+            finding.sender = Side::Client;
+            finding.affected.exchanges = count;
+            finding.affected.connections = report.totals.connections;
+            finding.facts = vec![("sender", Fact::Text("client".into()))];
+            finding.facts.push(("receiver", Fact::Text("server".into())));
+            finding.facts.push(("rtt_ns", Fact::Ns(rtt_ns)));
+            finding.facts.push(("longest_ns", Fact::Ns(waits_ns.into_iter().max().unwrap_or(0))));
+            finding.facts.extend(widest.max().map(|it| ("window_bytes", Fact::Bytes(it))));
+            finding.state = vec![StateEvidence {
+                id: "rwnd_limited",
+                agrees: true,
+                setting: "tcpi_rwnd_limited",
+                value: (lost_ns / 1_000).to_string(),
+                place: "own socket".to_owned(),
+                process: None,
+                read_ns: None,
+                facts: vec![("limited_ns", Fact::Ns(lost_ns))],
+            }];
+            Some(finding)
+        };
+        [
+            of(Cause::ZeroWindow, &|it| it == PeerWindow::Closed),
+            of(Cause::ReceiveWindow, &|it| matches!(it, PeerWindow::Small { .. })),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// Connections that were made only when their SYN was sent again.
     fn repeated_syns(&self, report: &Report) -> Option<Finding> {
         if !self.failures.is_empty() {
@@ -317,15 +388,31 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
     ledger.add(connect, request.connect_ns);
     ledger.add(Owner::Tls, request.tls_ns);
     let path_ns = request.wait_ns.min(request.rtt_ns);
-    let rest_ns = request.wait_ns - path_ns;
+    let window_ns = held_ns(request);
+    let rest_ns = request.wait_ns - path_ns - window_ns;
     let is_typical = request.wait_ns < typical_wait_ns + RTO_MIN_NS && request.repeated == 0;
     ledger.add(Owner::Path, path_ns);
+    let window = match request.window {
+        PeerWindow::Closed => Owner::ZeroWindow,
+        PeerWindow::Small { .. } => Owner::ReceiveWindow,
+        PeerWindow::Unknown => Owner::Unknown,
+    };
+    ledger.add(window, window_ns);
     ledger.add(if is_typical { Owner::Server } else { Owner::Unknown }, rest_ns);
     let is_whole = request.wire_bytes <= FIRST_FLIGHT_BYTES && request.out_of_order == 0;
     let pause = if is_own_pause && is_whole { Owner::Server } else { Owner::Unknown };
     ledger.add(pause, request.pause_ns);
     ledger.add(Owner::Unknown, request.receive_ns);
     ledger
+}
+
+/// The time that the server's window held a request back, ns: a round trip passes anyhow.
+fn held_ns(request: &OwnRequest) -> u64 {
+    let is_small = matches!(request.window, PeerWindow::Small { .. });
+    if is_small && request.rwnd_limited_ns < OPENING_TRIPS * request.rtt_ns {
+        return 0;
+    }
+    request.rwnd_limited_ns.min(request.wait_ns.saturating_sub(request.rtt_ns))
 }
 
 fn refutes_waiting_for_acks(experiment: &Experiment) -> bool {

@@ -16,7 +16,7 @@ mod weigh;
 mod words;
 
 pub use loaded::{add_load, shows_more};
-pub use measured::{Failure, Measured, OwnRequest, unresolved};
+pub use measured::{Failure, Measured, OwnRequest, PeerWindow, unresolved};
 pub use weigh::weigh;
 pub use words::{conditions, sentence};
 

@@ -194,3 +194,45 @@ fn a_slower_name_server_makes_a_slow_look_up_surer_and_no_request_slow() {
     weigh(&mut report, vec![slower]);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
+
+/// Uploads that waited for the server's window, over a path of 40 ms.
+fn held(window: PeerWindow, held_ns: u64) -> Report {
+    let mut measured = paused(0);
+    for it in &mut measured.requests {
+        it.rtt_ns = 40 * MS;
+        it.wait_ns = 40 * MS + held_ns;
+        it.rwnd_limited_ns = held_ns;
+        it.window = window;
+    }
+    measured.report(&[])
+}
+
+#[test]
+fn uploads_that_wait_for_the_servers_window_name_it() {
+    for (window, cause, owner) in [
+        (PeerWindow::Closed, Cause::ZeroWindow, Owner::ZeroWindow),
+        (PeerWindow::Small { bytes: 8_192 }, Cause::ReceiveWindow, Owner::ReceiveWindow),
+    ] {
+        let report = held(window, 400 * MS);
+        let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+        assert_eq!((finding.cause, finding.culprit.role), (cause, Role::Server));
+        assert_eq!((finding.lost_ns, finding.state.len()), (4_000 * MS, 1));
+        assert_eq!(report.ledger.of(owner), finding.lost_ns);
+        assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
+    }
+}
+
+#[test]
+fn short_waits_for_a_window_and_windows_that_open_are_no_fault() {
+    for (window, held_ns) in [
+        (PeerWindow::Closed, 500_000),
+        // It opens within the next round trips.
+        (PeerWindow::Small { bytes: 65_160 }, 80 * MS),
+        (PeerWindow::Unknown, 400 * MS),
+    ] {
+        let report = held(window, held_ns);
+        let faults = report.findings.iter().filter(|it| it.cause.class() == Class::Fault);
+        assert_eq!(faults.count(), 0, "{:?}", report.findings);
+        assert_eq!(report.ledger.total_ns(), report.totals.wall_ns);
+    }
+}

@@ -34,6 +34,8 @@ mod think;
 mod think_real;
 mod tls;
 
+pub use programs::tls_proxy;
+
 use crate::case::Case;
 
 /// All cases, in the order of the list.

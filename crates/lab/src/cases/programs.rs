@@ -133,6 +133,19 @@ pub fn nginx_tls(stage: &Stage, ssl: &str, server: SocketAddr) -> Result<Process
     nginx(stage, &http, server)
 }
 
+/// nginx at `at` that speaks TLS and passes requests on to `server` in plain HTTP, on connections
+/// that it keeps.
+///
+/// # Errors
+/// nginx or openssl is missing or refuses.
+pub fn tls_proxy(stage: &Stage, at: SocketAddr, server: SocketAddr) -> Result<Process, LabError> {
+    let pass = format!(
+        "location / {{ proxy_pass http://{server}; proxy_http_version 1.1; \
+         proxy_set_header Connection \"\"; }}"
+    );
+    nginx_tls(stage, &pass, at)
+}
+
 /// The newest PostgreSQL installed where Debian puts it.
 fn postgres_programs() -> Result<PathBuf, LabError> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();

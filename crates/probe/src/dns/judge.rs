@@ -209,13 +209,14 @@ impl Case<'_> {
         let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;
         let taken_ns = slowest.took_ns;
         let rtt_ns = at.rtt_ns.unwrap_or(0);
-        if taken_ns < SLOW_MIN_NS || taken_ns < SLOW_FACTOR * rtt_ns {
+        let is_slow = |ns: u64| ns >= SLOW_MIN_NS && ns >= SLOW_FACTOR * rtt_ns;
+        if !is_slow(taken_ns) {
             return None;
         }
         let again_ns = at.repeated_ns();
         // Once, a resolver may have to ask others: that is its work, and its cache saves the rest.
-        let is_cached = again_ns.is_some_and(|again_ns| again_ns * SLOW_FACTOR <= taken_ns);
-        if is_cached && taken_ns < UNCACHED_NS {
+        let is_once = again_ns.is_some_and(|ns| !is_slow(ns) || ns * SLOW_FACTOR <= taken_ns);
+        if is_once && taken_ns < UNCACHED_NS {
             return None;
         }
         let lost_ns = taken_ns - rtt_ns.min(taken_ns);

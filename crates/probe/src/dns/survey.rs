@@ -107,6 +107,25 @@ pub fn survey(name: &str, types: &[RecordType], config: &Config, count: u32) -> 
     Survey { name: name.to_owned(), candidates, servers }
 }
 
+impl Survey {
+    /// Asks those of the servers that are `wanted` once more, each for what it was asked before.
+    pub fn repeat(
+        &mut self,
+        types: &[RecordType],
+        config: &Config,
+        wanted: impl Fn(SocketAddr) -> bool,
+    ) {
+        let servers = config.servers.iter().copied().filter(|&it| wanted(it)).collect();
+        let again = survey(&self.name, types, &config.clone().with_servers(servers), 1);
+        for more in again.servers {
+            let same = self.servers.iter_mut().find(|it| it.server == more.server);
+            if let Some(server) = same {
+                server.rounds.extend(more.rounds);
+            }
+        }
+    }
+}
+
 fn one_server(
     asking: &Asking<'_>,
     candidates: &[String],

@@ -138,6 +138,27 @@ fn a_slow_server_is_told_from_one_that_fills_its_cache() {
 }
 
 #[test]
+fn a_server_that_is_late_once_is_cleared_when_it_is_asked_again() {
+    let delay = Duration::from_millis(150);
+    let late_once = Behaviour { first_delay: delay, ..healthy() };
+    for (behaviour, expected) in
+        [(late_once, vec![]), (Behaviour { delay, ..healthy() }, vec![Cause::DnsSlow])]
+    {
+        let (first, other) = (Fake::start(behaviour), Fake::start(healthy()));
+        let config = config("", &[&first, &other]);
+        let mut survey = survey("db.lab", &PAIR, &config, 1);
+        let causes = |survey: &Survey| -> Vec<Cause> {
+            let lookup = expect("db.lab", &PAIR, &config, &survey.first());
+            judge(&config, survey, &lookup).iter().map(|it| it.finding.cause).collect()
+        };
+        assert_eq!(causes(&survey), [Cause::DnsSlow]);
+        let asked = other.questions();
+        survey.repeat(&PAIR, &config, |it| it == first.at);
+        assert_eq!((causes(&survey), other.questions()), (expected, asked));
+    }
+}
+
+#[test]
 fn a_ttl_that_counts_down_shows_a_cache() {
     // On a busy machine a first answer may come late by chance, as that of a cache does that it fills.
     let shows = |counts_down: bool, wanted: Cache| {

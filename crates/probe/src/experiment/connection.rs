@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, Protocol, Socket, Type};
+use tcpwhy_core::experiment::PeerWindow;
 
 use crate::http::{Progress, Request, Response, ResponseError, ResponseReader};
 use crate::target::Target;
@@ -229,6 +230,21 @@ impl<'a> Connection<'a> {
         let response = self.answer(&mut timing)?;
         timing.wire_bytes = response.wire_bytes;
         Ok((timing, response))
+    }
+
+    /// The same, with what the server's window did to a body meanwhile.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_watching(&mut self) -> Result<(Timing, Response, PeerWindow), ExchangeError> {
+        #[cfg(target_os = "linux")]
+        if !self.subject.request.body.is_empty()
+            && let Ok(socket) = self.socket.try_clone()
+        {
+            let (asked, window) = super::window::watched(&socket, || self.ask());
+            return asked.map(|(timing, response)| (timing, response, window));
+        }
+        self.ask().map(|(timing, response)| (timing, response, PeerWindow::Unknown))
     }
 
     /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks

@@ -14,6 +14,8 @@ mod kinds;
 mod resolver;
 mod statistics;
 mod trials;
+#[cfg(target_os = "linux")]
+mod window;
 
 pub use connection::{Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing};
 pub use kinds::{Kind, Others, Skipped, make};

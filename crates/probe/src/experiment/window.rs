@@ -1,0 +1,128 @@
+//! What the server's window does while a request's body waits for it: the client's own socket says
+//! how wide it is.
+//!
+//! Read first: `tcp_write_xmit` and `tcp_chrono_start` of Linux on what counts as `rwnd_limited`.
+
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tcpwhy_core::experiment::PeerWindow;
+use tcpwhy_live::sys::tcp_info;
+use tcpwhy_live::tcp_info::TcpInfo;
+
+/// How often it is looked at: of waits that cost anything (20 ms) some ten looks are one.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Runs `asking`, and looks at the window of the socket's peer meanwhile.
+pub fn watched<T: Send>(socket: &TcpStream, asking: impl FnOnce() -> T) -> (T, PeerWindow) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut seen = Seen::default();
+            while !is_over.load(Ordering::Relaxed) {
+                if let Ok(info) = tcp_info(socket.as_fd()) {
+                    seen.take(&info);
+                }
+                thread::sleep(LOOK);
+            }
+            seen.verdict()
+        });
+        let done = asking();
+        is_over.store(true, Ordering::Relaxed);
+        (done, watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// The window while it held data back.
+#[derive(Default)]
+struct Seen {
+    /// Looks at which it did.
+    count: u64,
+    /// … and had no room for a segment.
+    closed: u64,
+    /// … and what it let through waited elsewhere for longer than the path takes.
+    queued: u64,
+    least_bytes: Option<u64>,
+    most_bytes: u64,
+}
+
+impl Seen {
+    fn take(&mut self, info: &TcpInfo) {
+        let Some(window_bytes) = info.tcpi_snd_wnd_bytes else { return };
+        let mss_bytes = info.tcpi_snd_mss_bytes;
+        let flight_bytes = info.tcpi_unacked * mss_bytes;
+        if info.tcpi_notsent_bytes == 0 || flight_bytes + mss_bytes <= window_bytes {
+            return;
+        }
+        self.count += 1;
+        if window_bytes < mss_bytes {
+            self.closed += 1;
+        }
+        if info.tcpi_rtt_us >= 2 * info.tcpi_min_rtt_us {
+            self.queued += 1;
+        }
+        let least = self.least_bytes.get_or_insert(window_bytes);
+        *least = (*least).min(window_bytes);
+        self.most_bytes = self.most_bytes.max(window_bytes);
+    }
+
+    /// Closed most of the time, or always small. A window that was twice as wide is one that the
+    /// receiver makes room in, or that what its application has not read fills: not told apart here.
+    /// One that holds as much as the path takes in two round trips is no small one: a segment then
+    /// waits in a queue, or for its reader, for as long as it travels.
+    fn verdict(&self) -> PeerWindow {
+        let Some(least_bytes) = self.least_bytes else { return PeerWindow::Unknown };
+        if 2 * self.closed >= self.count {
+            return PeerWindow::Closed;
+        }
+        match self.most_bytes <= 2 * least_bytes && 2 * self.queued < self.count {
+            true => PeerWindow::Small { bytes: self.most_bytes },
+            false => PeerWindow::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
+        verdict_at(40_500, windows)
+    }
+
+    /// On a path of 40 ms.
+    fn verdict_at(rtt_us: u64, windows: impl IntoIterator<Item = (u64, u64)>) -> PeerWindow {
+        let mut seen = Seen::default();
+        for (snd_wnd_bytes, unacked) in windows {
+            seen.take(&TcpInfo {
+                tcpi_snd_wnd_bytes: Some(snd_wnd_bytes),
+                tcpi_unacked: unacked,
+                tcpi_snd_mss_bytes: 1_448,
+                tcpi_notsent_bytes: 100_000,
+                tcpi_rtt_us: rtt_us,
+                tcpi_min_rtt_us: 40_000,
+                ..TcpInfo::default()
+            });
+        }
+        seen.verdict()
+    }
+
+    #[test]
+    fn a_window_that_is_shut_most_of_the_time_is_closed_and_one_that_stays_narrow_small() {
+        assert_eq!(verdict([(60_000, 41), (0, 0), (0, 0)]), PeerWindow::Closed);
+        assert_eq!(verdict([(7_240, 5), (5_792, 4)]), PeerWindow::Small { bytes: 7_240 });
+    }
+
+    #[test]
+    fn windows_that_open_or_hold_nothing_back_say_nothing() {
+        assert_eq!(verdict([(14_480, 10), (65_160, 45)]), PeerWindow::Unknown);
+        // There is room for more: something else limits the sender.
+        assert_eq!(verdict([(65_160, 10)]), PeerWindow::Unknown);
+        assert_eq!(verdict([]), PeerWindow::Unknown);
+        // It is filled, and what it holds stands in a queue.
+        assert_eq!(verdict_at(90_000, [(524_288, 362), (524_288, 362)]), PeerWindow::Unknown);
+    }
+}
