@@ -7,6 +7,7 @@ mod endings;
 mod endpoint;
 mod flows;
 mod heard;
+mod history;
 mod hosts;
 mod queues;
 mod rows;
@@ -392,14 +393,6 @@ impl Tally {
         let mut firsts = std::mem::take(&mut self.firsts);
         firsts.sort_by_cached_key(First::rank);
         firsts
-    }
-
-    /// Keeps room for first exchanges still to come, where it holds the history of a diagnosis without end:
-    /// once half of the room is taken, those that are known are dropped.
-    pub(crate) fn bound_history(&mut self) {
-        if self.firsts.len() > FIRSTS_MAX / 2 {
-            (self.firsts, self.last_first) = (Vec::new(), None);
-        }
     }
 
     /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the room for
