@@ -55,12 +55,25 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
         let mut child = place.watch(capture);
         let held = program_ids(child.id());
         assert_eq!(held.is_empty(), !hooks::BUILT, "{held:?}");
+        let anonymous_kb = status_field(child.id(), "RssAnon").expect("its memory");
+        assert!(anonymous_kb < MEMORY_MAX_KB, "{anonymous_kb} kB before anything passed");
         child.kill().expect("a signal");
         assert_eq!(child.wait().expect("its status").signal(), Some(9));
         wait_for("the socket is closed", || place.packet_sockets() == 0);
         let is_loaded = |id: &u32| loaded_programs().any(|it| it.is_ok_and(|it| it.id() == *id));
         wait_for("the programs are gone", || !held.iter().any(is_loaded));
     }
+}
+
+/// What a watch may take beside its ring and the program itself before anything has passed, kB: the kernel's types,
+/// which loading its programs reads, are 30 MB more.
+const MEMORY_MAX_KB: u64 = 24_000;
+
+/// A number in the status of a process, as proc(5) has it.
+fn status_field(pid: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.split_whitespace().next()?.parse().ok()
 }
 
 /// Numbers of the BPF programs that a process holds.

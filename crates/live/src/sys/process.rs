@@ -159,3 +159,12 @@ pub fn lock_file(file: BorrowedFd<'_>) -> io::Result<()> {
     let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
+
+/// Gives memory that was allocated and is free again back to the system: an allocator keeps it as a rule.
+pub fn give_back_memory() {
+    // SAFETY: it takes no pointer, and may be called at any time from any thread.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
