@@ -187,6 +187,10 @@ impl<'a> Watcher<'a> {
         if let Output::Screen(screen) = &mut self.output {
             screen.show(&lines::waiting(&self.asked.interface, &self.look))?;
         }
+        if let Some(why) = self.capture.fallback() {
+            let name = &self.asked.interface;
+            self.note(format!("a packet socket captures {name}, which costs more: {why}"));
+        }
         while !ending.load(Ordering::Relaxed) && self.ended.is_none() {
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
