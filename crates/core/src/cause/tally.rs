@@ -12,6 +12,7 @@ mod hosts;
 mod queues;
 mod rows;
 mod runs;
+mod slowest;
 mod tails;
 mod waits;
 
@@ -26,6 +27,7 @@ pub use hosts::Hosts;
 pub use queues::{Queues, Small, Transfer};
 pub use rows::{Rows, SEQUENCE_MIN};
 use runs::Runs;
+pub use slowest::Slowest;
 pub use tails::{Tails, slow_ns};
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
@@ -186,6 +188,8 @@ pub struct Tally {
     runs: Runs,
     /// The connections that lost most.
     pub worst: Worst,
+    /// The exchanges that took longest.
+    pub slowest: Slowest,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
     pub notes: Notes,
 }
@@ -201,6 +205,7 @@ impl Sink for Tally {
             self.at(visited.server).tails.visit(visited);
         }
         self.queues.visit(visited);
+        self.slowest.visit(visited);
         self.worst.pass_over();
         self.connections += 1;
         self.vantages[visited.path.vantage() as usize] += 1;
@@ -214,6 +219,9 @@ impl Sink for Tally {
             && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
             && self.runs.take_plain(connection, plain);
+        if taken {
+            self.slowest.plain(connection, plain);
+        }
         let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
             || plain.path_ns >= slow_ns(Cause::PathRtt);
         if taken && is_slow {
@@ -239,6 +247,7 @@ impl Sink for Tally {
             let path_ns = exchange.ledger.of(Owner::Path);
             self.at(connection.server()).rows.add(&row, path_ns);
         }
+        self.slowest.exchange(connection, exchange);
         self.queues.exchange(connection, exchange);
         self.flows.exchange(connection, exchange);
         if exchange.connects {
@@ -495,6 +504,7 @@ impl Tally {
         self.heard.merge(other.heard);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
+        self.slowest.merge(other.slowest);
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
         self.hosts.merge(&other.hosts);
