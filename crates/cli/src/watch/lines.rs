@@ -362,10 +362,11 @@ mod tests {
 
     #[test]
     fn slow_exchanges_stand_with_what_draws_them() {
-        let end = |address, port| Endpoint::new(std::net::IpAddr::from([10, 0, 0, address]), port);
+        let end =
+            |text: &str| Endpoint::from(text.parse::<std::net::SocketAddr>().expect("an end"));
         let slowest = vec![SlowExchange {
-            client: end(1, 40_000),
-            server: end(2, 80),
+            client: end("10.0.0.1:40000"),
+            server: end("10.0.0.2:80"),
             exchange: 7,
             kind: "GET /items/{id}".into(),
             start_ns: 0,
