@@ -323,6 +323,26 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
     assert_eq!(faults(&again)[0]["cause"], "nagle_delayed_ack");
     assert_eq!(again["totals"]["connections"], 1);
 
+    // The numbers of a slow exchange draw it from what is kept.
+    let slow = &all[all.len() - 1]["watch"]["slowest_exchanges"][0];
+    assert_eq!(slow["cause"], "nagle_delayed_ack", "{slow}");
+    let kept: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.file_name().is_some_and(|it| it.to_string_lossy().starts_with("tcpwhy-"))
+        })
+        .collect();
+    let number = slow["exchange"].to_string();
+    let client = slow["client"].as_str().expect("an end");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tcpwhy"));
+    command.args(&kept).args(["--connection", client, "--exchange", &number]);
+    let drawn = command.output().expect("tcpwhy runs");
+    let text = String::from_utf8_lossy(&drawn.stdout);
+    let took = tcpwhy_core::report::units::duration(slow["wall_ns"].as_u64().expect("a time"));
+    let head = format!("exchange {number}: {}, {took}", slow["kind"].as_str().expect("a kind"));
+    assert!(text.contains(&head), "{head}: {text}{}", stderr(&drawn));
+
     reports(&interrupt(second));
     let line = |start: &str| {
         let line = metrics.lines().find(|line| line.starts_with(start));

@@ -306,6 +306,10 @@ fn an_interface_that_holds_packets_back_is_captured_behind_its_queue() {
     assert!(status.expect("tc runs (iproute2)").success());
     let capture = Capture::open(&namespace.wanted("near0")).expect("a capture");
     assert_eq!(capture.means(), Means::PacketSocket);
+    let why = capture.fallback().expect("a reason").to_string();
+    assert!(why.contains("queueing discipline (tbf) holds packets back"), "{why}");
+    let of_all = Capture::open(&namespace.wanted(ANY)).expect("a capture");
+    assert_eq!(of_all.fallback(), None, "of all interfaces it is no way out");
 }
 
 /// Captures in the namespace that its parent names; no test by itself.

@@ -2,10 +2,13 @@
 
 use crate::error::Error;
 use serde::Serialize;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tcpwhy_core::cause::Class;
+use tcpwhy_core::cause::{Cause, Class};
 use tcpwhy_core::report::units::{count, counted, duration, printable, share};
-use tcpwhy_core::report::{Finding, Look, Page, Paint, Phrases, Report, cut, json, left, right};
+use tcpwhy_core::report::{
+    Finding, Look, Page, Paint, Phrases, Report, SlowExchange, cut, json, left, right,
+};
 
 /// Rows of a list on the terminal, unless all are asked for.
 const ROWS_MAX: usize = 8;
@@ -31,6 +34,39 @@ pub struct Cost {
     pub saved: Vec<Saved>,
 }
 
+/// One of the slowest exchanges.
+#[derive(Debug, Serialize)]
+pub struct Slow<'a> {
+    /// Its client.
+    client: String,
+    /// Its server.
+    server: String,
+    /// Its number among the connection's exchanges since the watch began, from 1.
+    exchange: u64,
+    /// What was asked.
+    kind: &'a str,
+    /// When it began, ns since the Unix epoch.
+    start_ns: u64,
+    /// How long it took, ns.
+    wall_ns: u64,
+    /// The finding's cause that took half of it or more, if one did.
+    cause: Option<&'static str>,
+}
+
+impl<'a> Slow<'a> {
+    fn of(one: &'a SlowExchange) -> Self {
+        Self {
+            client: one.client.to_string(),
+            server: one.server.to_string(),
+            exchange: one.exchange,
+            kind: &one.kind,
+            start_ns: one.start_ns,
+            wall_ns: one.wall_ns,
+            cause: one.cause.map(Cause::id),
+        }
+    }
+}
+
 /// A file with the packets around a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Saved {
@@ -50,17 +86,26 @@ pub struct Saved {
 
 /// What a report of `watch` has beside that of files.
 #[derive(Serialize)]
-pub struct Beside {
-    /// Its cost.
-    pub watch: Cost,
+struct Beside<'a> {
+    watch: Watched<'a>,
+}
+
+/// Its cost, and the exchanges that took longest.
+#[derive(Serialize)]
+struct Watched<'a> {
+    #[serde(flatten)]
+    cost: &'a Cost,
+    slowest_exchanges: Vec<Slow<'a>>,
 }
 
 /// One line of JSON.
 ///
 /// # Errors
 /// None that is known.
-pub fn json(report: &Report, beside: &Beside) -> Result<String, Error> {
-    Ok(json::render_line_with(report, env!("CARGO_PKG_VERSION"), beside)?)
+pub fn json(report: &Report, cost: &Cost) -> Result<String, Error> {
+    let slowest_exchanges = report.slowest.iter().map(Slow::of).collect();
+    let beside = Beside { watch: Watched { cost, slowest_exchanges } };
+    Ok(json::render_line_with(report, env!("CARGO_PKG_VERSION"), &beside)?)
 }
 
 /// One line of text.
@@ -139,7 +184,14 @@ pub fn waiting(interface: &str, look: &Look) -> String {
 }
 
 /// The page that a terminal shows.
-pub fn page(report: &Report, cost: &Cost, notes: &[String], look: &Look) -> String {
+///
+/// `kept` is the folder of the packets that are kept, if they are.
+pub fn page(
+    report: &Report,
+    cost: &Cost,
+    (notes, kept): (&[String], Option<&Path>),
+    look: &Look,
+) -> String {
     let mut page = Page::new(look);
     header(&mut page, report, cost);
     for note in notes.iter().take(2) {
@@ -149,6 +201,8 @@ pub fn page(report: &Report, cost: &Cost, notes: &[String], look: &Look) -> Stri
     causes(&mut page, report);
     page.gap();
     endpoints(&mut page, report);
+    page.gap();
+    slowest(&mut page, report, kept);
     page.gap();
     connections(&mut page, report);
     page.finish()
@@ -218,6 +272,30 @@ fn endpoints(page: &mut Page<'_>, report: &Report) {
     }
 }
 
+/// The exchanges that took longest, with what picks each in a drawing of the packets that are kept.
+fn slowest(page: &mut Page<'_>, report: &Report, kept: Option<&Path>) {
+    if report.slowest.is_empty() {
+        return;
+    }
+    page.line(&page.look.paint(Paint::Bold, "slowest exchanges"));
+    for one in report.slowest.iter().take(rows(page.look).min(5)) {
+        let kind = format!("{} {}", one.server, printable(&one.kind));
+        let row = format!(
+            "  {} {}  {}  --connection {} --exchange {}",
+            right(&duration(one.wall_ns), 10),
+            left(&cut(&kind, 36), 36),
+            left(one.cause.map_or("", Cause::id), 18),
+            one.client,
+            one.exchange,
+        );
+        page.line(&cut(&row, page.look.width));
+    }
+    if let Some(folder) = kept {
+        let files = printable(&folder.join("tcpwhy-*.pcapng").display().to_string());
+        page.labelled("draw", &format!("tcpwhy {files} --connection … --exchange …"));
+    }
+}
+
 fn connections(page: &mut Page<'_>, report: &Report) {
     let worst: Vec<_> = report.connections.iter().filter(|it| it.lost_ns > 0).collect();
     if worst.is_empty() {
@@ -262,4 +340,50 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
         }
     }
     page.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tcpwhy_core::wire::Endpoint;
+
+    fn cost() -> Cost {
+        Cost {
+            covers: "window",
+            captured_by: "programs",
+            dropped_packets: 0,
+            late_packets: 0,
+            own_cpu_ns: 0,
+            own_cpu_share: 0.0,
+            open_connections: 0,
+            saved: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn slow_exchanges_stand_with_what_draws_them() {
+        let end =
+            |text: &str| Endpoint::from(text.parse::<std::net::SocketAddr>().expect("an end"));
+        let slowest = vec![SlowExchange {
+            client: end("10.0.0.1:40000"),
+            server: end("10.0.0.2:80"),
+            exchange: 7,
+            kind: "GET /items/{id}".into(),
+            start_ns: 0,
+            wall_ns: 250_000_000,
+            cause: Some(Cause::ServerThink),
+        }];
+        let report = Report { slowest, ..Report::default() };
+        let look = Look { width: 160, ..Look::default() };
+        let text = page(&report, &cost(), (&[], Some(Path::new("kept"))), &look);
+        let row = text.lines().find(|line| line.contains("250 ms")).expect("a row");
+        assert!(row.contains("10.0.0.2:80 GET /items/{id}"), "{row}");
+        assert!(
+            row.ends_with("server_think        --connection 10.0.0.1:40000 --exchange 7"),
+            "{row}"
+        );
+        assert!(text.contains("tcpwhy kept/tcpwhy-*.pcapng --connection … --exchange …"), "{text}");
+        let text = page(&Report::default(), &cost(), (&[], Some(Path::new("kept"))), &look);
+        assert!(!text.contains("slowest") && !text.contains("kept"), "{text}");
+    }
 }

@@ -4,7 +4,7 @@ use super::args::Watch;
 use super::budget::{Meter, REPORTS_PART, capture_share, least_share};
 use super::cuts::Cuts;
 use super::files::Files;
-use super::lines::{self, Beside, Cost};
+use super::lines::{self, Cost};
 use super::metrics::{self, Counters, Push, Server};
 use super::screen::Screen;
 use super::state::Reader;
@@ -190,6 +190,10 @@ impl<'a> Watcher<'a> {
         if let Output::Screen(screen) = &mut self.output {
             screen.show(&lines::waiting(&self.asked.interface, &self.look))?;
         }
+        if let Some(why) = self.capture.fallback() {
+            let name = &self.asked.interface;
+            self.note(format!("a packet socket captures {name}, which costs more: {why}"));
+        }
         while !ending.load(Ordering::Relaxed) && self.ended.is_none() {
             let now = Instant::now();
             if end.is_some_and(|end| now >= end) {
@@ -314,11 +318,12 @@ impl<'a> Watcher<'a> {
         self.tell(&report, &cost, &inputs);
         let is_read = match &mut self.output {
             Output::Screen(screen) => {
-                screen.show(&lines::page(&report, &cost, &self.notes, &self.look))?;
+                let beside = (self.notes.as_slice(), self.asked.write.as_deref());
+                screen.show(&lines::page(&report, &cost, beside, &self.look))?;
                 true
             }
             Output::Lines => output::is_read(&lines::text(&report, &cost))?,
-            Output::Json => output::is_read(&lines::json(&report, &Beside { watch: cost })?)?,
+            Output::Json => output::is_read(&lines::json(&report, &cost)?)?,
         };
         if !is_read {
             self.ended = Some("nobody reads the output any more".into());
@@ -429,7 +434,7 @@ impl<'a> Watcher<'a> {
             eprintln!("tcpwhy: even one connection of {least} costs more than --budget");
         }
         if self.asked.json {
-            output::print(&lines::json(&report, &Beside { watch: cost })?)?;
+            output::print(&lines::json(&report, &cost)?)?;
         } else {
             output::print(&text::render(&report, &self.look))?;
             output::print(&lines::closing(&report, &cost, &self.look))?;

@@ -55,12 +55,25 @@ fn ctrl_c_and_sigterm_print_the_report_and_kill_leaves_nothing() {
         let mut child = place.watch(capture);
         let held = program_ids(child.id());
         assert_eq!(held.is_empty(), !hooks::BUILT, "{held:?}");
+        let anonymous_kb = status_field(child.id(), "RssAnon").expect("its memory");
+        assert!(anonymous_kb < MEMORY_MAX_KB, "{anonymous_kb} kB before anything passed");
         child.kill().expect("a signal");
         assert_eq!(child.wait().expect("its status").signal(), Some(9));
         wait_for("the socket is closed", || place.packet_sockets() == 0);
         let is_loaded = |id: &u32| loaded_programs().any(|it| it.is_ok_and(|it| it.id() == *id));
         wait_for("the programs are gone", || !held.iter().any(is_loaded));
     }
+}
+
+/// What a watch may take beside its ring and the program itself before anything has passed, kB: the kernel's types,
+/// which loading its programs reads, are 30 MB more.
+const MEMORY_MAX_KB: u64 = 24_000;
+
+/// A number in the status of a process, as proc(5) has it.
+fn status_field(pid: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.split_whitespace().next()?.parse().ok()
 }
 
 /// Numbers of the BPF programs that a process holds.
@@ -123,7 +136,10 @@ fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_wa
     link("set near0 up");
     let mut child = place.watch(&["--json", "-i", "near0"]);
     let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-    let mut next = || said.next().expect("a line").expect("text");
+    // Without programs at interfaces it says first why there are none.
+    let mut said =
+        said.by_ref().map_while(Result::ok).skip_while(|it| it.contains("packet socket"));
+    let mut next = || said.next().expect("a line");
     link("set near0 down");
     assert_eq!(next(), "tcpwhy: interface near0 is down; waiting until it is up again");
     link("set near0 up");
@@ -131,6 +147,34 @@ fn an_interface_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_wa
     link("del near0");
     assert_eq!(next(), "tcpwhy: interface near0 was removed; this is what was seen until then");
     assert_eq!(child.wait().expect("its status").code(), Some(2));
+}
+
+#[test]
+fn why_a_packet_socket_has_to_do_is_said() {
+    let Some(place) = Place::new() else { return };
+    let common = ["--for", "100ms", "--interval", "100ms"];
+    let said = |capture: &[&str]| {
+        let child = place.watch(&[&common[..], capture].concat());
+        stderr(&child.wait_with_output().expect("its output"))
+    };
+    let near = |words: &str| {
+        ip(&["-n", &place.name, "link"].into_iter().chain(words.split(' ')).collect::<Vec<_>>());
+    };
+    near("add near0 type veth peer name far0");
+    let lead = "a packet socket captures near0, which costs more: ";
+    let text = said(&["-i", "near0"]);
+    assert!(text.contains(&format!("{lead}it is down")), "{text}");
+    near("set near0 up");
+    let queue = "qdisc add dev near0 root tbf rate 1mbit burst 10kb latency 50ms".split(' ');
+    let set = Command::new("tc").args(["-n", &place.name]).args(queue).status();
+    assert!(set.expect("tc runs (iproute2)").success());
+    let text = said(&["-i", "near0"]);
+    let why = format!("{lead}its queueing discipline (tbf) holds packets back");
+    assert_eq!(text.matches(&why).count(), 1, "{text}");
+    for chosen in [&[][..], &["-i", "lo", "--packet-socket"]] {
+        let text = said(chosen);
+        assert!(!text.contains("a packet socket captures"), "{text}");
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::app::Side;
 use crate::dns::UNCACHED_NS;
 use crate::histogram::Histogram;
 use crate::report::{
-    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Observation, Report, Totals,
-    Vantage,
+    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Observation, Report,
+    SlowExchange, Totals, Vantage,
 };
 use crate::wire::Endpoint;
 
@@ -95,10 +95,26 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     report.findings.extend(findings);
     arrange(&mut report.findings, &report.totals);
     (report.connections, report.connections_omitted) = std::mem::take(&mut tally.worst).finish();
+    report.slowest = slowest(&mut tally, &report.findings);
     tally.notes.leave_out(report.findings.iter().map(|finding| finding.cause));
     notice(&mut tally, report);
     report.observations.extend(tally.notes.observations());
     report.totals.vantage = vantage(&tally);
+}
+
+/// The slowest exchanges. What looked like a cause when one was over need not be one by what the whole shows.
+fn slowest(tally: &mut Tally, findings: &[Finding]) -> Vec<SlowExchange> {
+    let mut slowest = std::mem::take(&mut tally.slowest).finish();
+    for one in &mut slowest {
+        let concerns = |finding: &&Finding| {
+            let shown = finding.evidence_flow.map(|(_, server)| server);
+            finding.culprit.endpoint == one.server || shown == Some(one.server)
+        };
+        let is_found =
+            |cause: &Cause| findings.iter().filter(concerns).any(|it| it.cause == *cause);
+        one.cause = one.cause.filter(is_found);
+    }
+    slowest
 }
 
 /// A fault that takes less than this share of the time is slight where it also takes less than a cost must,

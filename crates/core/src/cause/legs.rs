@@ -85,6 +85,16 @@ impl Legs {
         });
     }
 
+    /// Keeps room for hosts and exchanges still to come: once it is taken, those that are known are dropped.
+    pub fn bound(&mut self) {
+        if self.known.len() > HOSTS_MAX {
+            self.known = HashMap::new();
+        }
+        if self.open.len() > OPEN_MAX {
+            self.open = Vec::new();
+        }
+    }
+
     /// Adds all of another shard.
     pub fn merge(&mut self, other: Self) {
         for (hosts, way_ns) in other.known {

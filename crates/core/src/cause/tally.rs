@@ -7,10 +7,12 @@ mod endings;
 mod endpoint;
 mod flows;
 mod heard;
+mod history;
 mod hosts;
 mod queues;
 mod rows;
 mod runs;
+mod slowest;
 mod tails;
 mod waits;
 
@@ -25,6 +27,7 @@ pub use hosts::Hosts;
 pub use queues::{Queues, Small, Transfer};
 pub use rows::{Rows, SEQUENCE_MIN};
 use runs::Runs;
+pub use slowest::Slowest;
 pub use tails::{Tails, slow_ns};
 pub use waits::{WAIT_MIN_NS, Wait, Waits};
 
@@ -185,6 +188,8 @@ pub struct Tally {
     runs: Runs,
     /// The connections that lost most.
     pub worst: Worst,
+    /// The exchanges that took longest.
+    pub slowest: Slowest,
     /// What is wrong with the trace, or was noticed and cost nobody anything.
     pub notes: Notes,
 }
@@ -200,6 +205,7 @@ impl Sink for Tally {
             self.at(visited.server).tails.visit(visited);
         }
         self.queues.visit(visited);
+        self.slowest.visit(visited);
         self.worst.pass_over();
         self.connections += 1;
         self.vantages[visited.path.vantage() as usize] += 1;
@@ -213,6 +219,9 @@ impl Sink for Tally {
             && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
             && self.runs.take_plain(connection, plain);
+        if taken {
+            self.slowest.plain(connection, plain);
+        }
         let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
             || plain.path_ns >= slow_ns(Cause::PathRtt);
         if taken && is_slow {
@@ -238,6 +247,7 @@ impl Sink for Tally {
             let path_ns = exchange.ledger.of(Owner::Path);
             self.at(connection.server()).rows.add(&row, path_ns);
         }
+        self.slowest.exchange(connection, exchange);
         self.queues.exchange(connection, exchange);
         self.flows.exchange(connection, exchange);
         if exchange.connects {
@@ -394,14 +404,6 @@ impl Tally {
         firsts
     }
 
-    /// Keeps room for first exchanges still to come, where it holds the history of a diagnosis without end:
-    /// once half of the room is taken, those that are known are dropped.
-    pub(crate) fn bound_history(&mut self) {
-        if self.firsts.len() > FIRSTS_MAX / 2 {
-            (self.firsts, self.last_first) = (Vec::new(), None);
-        }
-    }
-
     /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the room for
     /// them.
     pub(crate) fn keep_firsts_of_interval(&mut self, intervals: usize) {
@@ -502,6 +504,7 @@ impl Tally {
         self.heard.merge(other.heard);
         self.notes.merge(&other.notes);
         self.worst.merge(other.worst);
+        self.slowest.merge(other.slowest);
         self.queues.merge(other.queues);
         self.flows.merge(other.flows);
         self.hosts.merge(&other.hosts);

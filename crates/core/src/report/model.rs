@@ -3,7 +3,7 @@
 //! Units are the last word of a name; all times are nanoseconds. Frame numbers are 1-based in
 //! the file they name, as Wireshark counts.
 
-use crate::app::{Protocol, Side};
+use crate::app::{Label, Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
 use crate::cause::{Cause, Owner, Role};
 use crate::experiment::{Experiment, ExperimentEvidence};
@@ -41,6 +41,8 @@ pub struct Report {
     pub connections: Vec<ConnectionReport>,
     /// How many connections were left out of `connections`.
     pub connections_omitted: u64,
+    /// The exchanges that took longest, the longest first (bounded).
+    pub slowest: Vec<SlowExchange>,
     /// The causes that findings were narrowed to; none means all.
     pub only: Vec<Cause>,
     /// The input was not read to its end.
@@ -64,6 +66,26 @@ pub struct Watched {
     pub last_ns: u64,
     /// Share of the connections that were captured, above 0 and at most 1.
     pub sampled_share: f64,
+}
+
+/// An exchange that took long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowExchange {
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// Its number among the connection's exchanges since the capture began, from 1.
+    pub exchange: u64,
+    /// What was asked.
+    pub kind: Label,
+    /// When it began, ns since the Unix epoch.
+    pub start_ns: u64,
+    /// Its wall time, ns.
+    pub wall_ns: u64,
+    /// What took half of its time or more; `None` where nothing did, or the report has no finding of it at
+    /// this server.
+    pub cause: Option<Cause>,
 }
 
 /// The command line that a report answers.

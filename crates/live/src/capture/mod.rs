@@ -37,6 +37,7 @@ use crate::netns::Netns;
 use crate::sys::packet as device;
 use order::Order;
 use packet::PacketSocket;
+pub use programs::Fallback;
 use programs::Programs;
 pub use selection::{Selection, Share};
 
@@ -109,7 +110,8 @@ pub struct Capture {
     /// Asks what the interface is doing.
     control: OwnedFd,
     source: Box<dyn Source>,
-    means: Means,
+    /// Why the source is a packet socket, if it is.
+    fallback: Option<Fallback>,
     order: Order,
     selection: Selection,
     interface: String,
@@ -136,12 +138,12 @@ impl Capture {
             name => device::interface_index(control.as_fd(), name).ok_or_else(unknown)?,
         };
         let selection = Selection::new(&wanted.ends, wanted.snap_bytes);
-        let (source, means): (Box<dyn Source>, _) =
+        let (source, fallback): (Box<dyn Source>, _) =
             match Programs::attach(control.as_fd(), wanted, &selection) {
-                Some(programs) => (Box::new(programs), Means::Programs),
-                None => {
+                Ok(programs) => (Box::new(programs), None),
+                Err(fallback) => {
                     let socket = PacketSocket::open(control.as_fd(), index, wanted, &selection)?;
-                    (Box::new(socket), Means::PacketSocket)
+                    (Box::new(socket), Some(fallback))
                 }
             };
         let summary = InputSummary {
@@ -151,12 +153,20 @@ impl Capture {
         };
         let interface = wanted.interface.clone();
         let (order, drops, link) = (Order::default(), 0, Link::Up);
-        Ok(Self { control, source, means, order, selection, interface, link, summary, drops })
+        Ok(Self { control, source, fallback, order, selection, interface, link, summary, drops })
     }
 
     /// What hands over the frames.
     pub fn means(&self) -> Means {
-        self.means
+        match self.fallback {
+            None => Means::Programs,
+            Some(_) => Means::PacketSocket,
+        }
+    }
+
+    /// Why frames come from a packet socket, where programs at the interface were to be used.
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref().filter(|why| **why != Fallback::NotAsked)
     }
 
     /// Waits up to `timeout` for frames and fills `block` with those whose turn it is, in the order

@@ -1,9 +1,9 @@
 //! Programs at the ingress and egress of one interface (TCX).
 
-use std::fs;
 use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use tcpwhy_core::capture::Block;
 use tcpwhy_core::filter::{Ends, Values};
@@ -13,6 +13,7 @@ use super::selection::{Selection, mask};
 use super::{ANY, Source, Wanted};
 use crate::counters::Counters;
 use crate::error::LiveError;
+use crate::hooks::Lack;
 use crate::hooks::frames::{FramesHook, TERMS_MAX, Term, VALUES_MAX};
 use crate::host::read::route::Route;
 use crate::sys::{clock, packet};
@@ -26,6 +27,40 @@ const ROUND_BYTES: usize = 1 << 20;
 /// (`fq`, `netem`, `tbf`, `htb`, …).
 const PROMPT: [&str; 5] = ["noqueue", "pfifo_fast", "fq_codel", "pfifo", "bfifo"];
 
+/// Why a packet socket is used instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fallback {
+    /// Of all interfaces, or because the packet socket was asked for.
+    NotAsked,
+    /// The interface has this queueing discipline, before which the programs see packets.
+    HoldsBack(String),
+    /// Its queueing discipline is not known.
+    Unknown,
+    /// It is down: what discipline it has once it is up is not known.
+    Down,
+    /// Packets of the interface have no Ethernet header.
+    NoEthernet,
+    /// The programs cannot be attached.
+    Lacking(Lack),
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("no programs at an interface were asked for"),
+            Self::HoldsBack(discipline) => write!(
+                f,
+                "its queueing discipline ({discipline}) holds packets back, and programs at the \
+                 interface would see them too early"
+            ),
+            Self::Unknown => f.write_str("its queueing discipline cannot be read"),
+            Self::Down => f.write_str("it is down, and its queueing discipline not known yet"),
+            Self::NoEthernet => f.write_str("its packets have no Ethernet header"),
+            Self::Lacking(lack) => write!(f, "programs cannot be attached to it: {lack}"),
+        }
+    }
+}
+
 /// The programs, and when their ring is looked at.
 pub struct Programs {
     hook: FramesHook,
@@ -35,26 +70,46 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Attaches the programs to the interface; `None` where they cannot be, or would see packets at
-    /// another time than the wire.
-    pub fn attach(control: BorrowedFd<'_>, wanted: &Wanted, selection: &Selection) -> Option<Self> {
+    /// Attaches the programs to the interface.
+    ///
+    /// # Errors
+    /// They were not asked for, cannot be attached, or would see packets at another time than the
+    /// wire.
+    pub fn attach(
+        control: BorrowedFd<'_>,
+        wanted: &Wanted,
+        selection: &Selection,
+    ) -> Result<Self, Fallback> {
         let name = wanted.interface.as_str();
-        if wanted.packet_socket || name == ANY || !is_prompt(name) {
-            return None;
+        if wanted.packet_socket || name == ANY {
+            return Err(Fallback::NotAsked);
         }
-        let hardware = packet::interface_hardware(control, name)?;
+        match discipline(name).ok_or(Fallback::Unknown)?.as_str() {
+            "noop" => return Err(Fallback::Down),
+            kind if !PROMPT.contains(&kind) => return Err(Fallback::HoldsBack(kind.to_owned())),
+            _ => {}
+        }
+        let hardware = packet::interface_hardware(control, name).ok_or(Fallback::NoEthernet)?;
         // Each packet of a loopback interface passes twice: on its way out and on its way in.
         let egress = match hardware {
             libc::ARPHRD_ETHER => true,
             libc::ARPHRD_LOOPBACK => false,
             // No link header of Ethernet's length.
-            _ => return None,
+            _ => return Err(Fallback::NoEthernet),
         };
         let kept = (selection.snap_bytes, selection.seed);
-        let hook = FramesHook::attach(name, egress, kept, wanted.ring_bytes).ok()?;
+        let hook = FramesHook::attach(name, egress, kept, wanted.ring_bytes);
+        let hook = hook.map_err(Fallback::Lacking)?;
         let mut programs = Self { hook, hardware, emptied: None };
-        programs.select(selection).ok()?;
-        Some(programs)
+        programs.choose(selection);
+        Ok(programs)
+    }
+
+    fn choose(&mut self, selection: &Selection) {
+        self.hook.set_limit(selection.share.limit().unwrap_or(0));
+        // The core looks at the ends of what the kernel keeps, too: a term too long is left to it.
+        let terms = selection.ends.iter().filter_map(term).take(TERMS_MAX);
+        self.hook.set_terms(&terms.collect::<Vec<_>>());
     }
 
     /// Time until the ring is to be looked at again.
@@ -99,10 +154,7 @@ impl Source for Programs {
     }
 
     fn select(&mut self, selection: &Selection) -> Result<(), LiveError> {
-        self.hook.set_limit(selection.share.limit().unwrap_or(0));
-        // The core looks at the ends of what the kernel keeps, too: a term too long is left to it.
-        let terms = selection.ends.iter().filter_map(term).take(TERMS_MAX);
-        self.hook.set_terms(&terms.collect::<Vec<_>>());
+        self.choose(selection);
         Ok(())
     }
 
@@ -111,17 +163,16 @@ impl Source for Programs {
     }
 }
 
-/// Whether what the interface sends leaves when it is given to it.
-fn is_prompt(name: &str) -> bool {
+/// The kind of the interface's queueing discipline.
+fn discipline(name: &str) -> Option<String> {
     let links = Route::open().and_then(|mut route| route.links(&mut Counters::default()));
-    let Ok(links) = links else { return false };
-    let Some(link) = links.into_iter().find(|link| link.name == name) else { return false };
+    let link = links.ok()?.into_iter().find(|link| link.name == name)?;
     // Below this one each queue of the device has one of the default kind.
     let kind = match link.qdisc.as_str() {
         "mq" => fs::read_to_string("/proc/sys/net/core/default_qdisc").unwrap_or_default(),
         _ => link.qdisc,
     };
-    PROMPT.contains(&kind.trim())
+    Some(kind.trim().to_owned())
 }
 
 /// The form of a term that the programs know; `None` where it has too many values.

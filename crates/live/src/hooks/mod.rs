@@ -76,7 +76,7 @@ pub use unavailable::{Lack, Unavailable};
 pub use unread::Unread;
 
 pub use crate::sys::clock::{monotonic_ns, realtime_offset_ns};
-use crate::sys::wait;
+use crate::sys::{process, wait};
 use object::Object;
 use symbols::Functions;
 
@@ -181,6 +181,9 @@ impl Session {
                 Err(words) => missing.push(Unavailable { hook, lack: Lack::Refused(words) }),
             }
         }
+        // The types of the kernel take some 30 MB while they are read.
+        drop((btf, bytes));
+        process::give_back_memory();
         (session, missing)
     }
 

@@ -168,3 +168,12 @@ pub fn wait_for_kernel_readers() {
     // `nohz_full`; then the programs, which run for microseconds, have the time of the call.
     unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }
+
+/// Gives memory that was allocated and is free again back to the system: an allocator keeps it as a rule.
+pub fn give_back_memory() {
+    // SAFETY: it takes no pointer, and may be called at any time from any thread.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -42,6 +42,11 @@ impl Causes {
         self.all.remove(key).map(|cause| *cause)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// All keys, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()

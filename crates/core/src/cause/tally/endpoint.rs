@@ -1,5 +1,6 @@
 //! What is added up about one server endpoint.
 
+use super::history::are_too_many;
 use super::{Rows, Tails, Waits};
 use crate::app::{Label, Protocol, Side};
 use crate::cause::Cause;
@@ -12,6 +13,7 @@ use crate::report::Ledger;
 use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 
 /// Request kinds kept per endpoint and shard; more are counted together. Far more than a report
 /// shows, so that which ones it shows does not depend on the shard they were in.
@@ -279,6 +281,24 @@ impl EndpointTally {
             kind
         };
         self.kinds.entry_ref(kind).or_default()
+    }
+
+    /// Counts kinds that are too many together: those that took the least time.
+    pub(super) fn bound_kinds(&mut self) {
+        if !are_too_many(self.kinds.len(), KINDS_MAX) {
+            return;
+        }
+        let other = Label::from(KIND_OTHER);
+        let ranked = self.kinds.iter().filter(|(kind, _)| **kind != other);
+        let mut ranked: Vec<_> =
+            ranked.map(|(kind, group)| (Reverse(group.ledger.total_ns()), *kind)).collect();
+        ranked.sort_unstable();
+        for (_, kind) in ranked.into_iter().skip(KINDS_MAX) {
+            if let Some(group) = self.kinds.remove(&kind) {
+                self.kinds.entry(other).or_default().merge(&group);
+            }
+        }
+        self.kinds.shrink_to_fit();
     }
 
     /// All exchanges, and those of the kind with this digest ([`Label::digest`]).

@@ -1,0 +1,114 @@
+//! The exchanges that took longest.
+
+use crate::capture::FrameId;
+use crate::cause::Cause;
+use crate::report::SlowExchange;
+use crate::tcp::{Connection, Exchange, Plain, Visited};
+use std::cmp::Reverse;
+
+/// Exchanges kept.
+const KEPT_MAX: usize = 10;
+
+/// Longest first; of equals, the first to begin.
+type Rank = (Reverse<u64>, u64, FrameId);
+
+/// The slowest exchanges, in no order.
+#[derive(Clone, Debug, Default)]
+pub struct Slowest {
+    kept: Vec<(Rank, SlowExchange)>,
+    /// With all room taken: what another has to rank before.
+    bar: Option<Rank>,
+}
+
+/// The cause of so much of an exchange is what made it slow, if that is half of its time or more.
+fn main_cause(cause: Cause, ns: u64, wall_ns: u64) -> Option<Cause> {
+    (ns > 0 && 2 * ns >= wall_ns).then_some(cause)
+}
+
+impl Slowest {
+    /// An exchange is over.
+    #[inline]
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        let wall_ns = exchange.wall_ns();
+        self.offer((Reverse(wall_ns), exchange.start_ns, exchange.first.frame), || {
+            let chain = exchange.chains.iter().max_by_key(|chain| (chain.ns, Reverse(chain.cause)));
+            SlowExchange {
+                client: connection.client(),
+                server: connection.server(),
+                exchange: connection.totals.exchanges,
+                kind: exchange.kind,
+                start_ns: exchange.start_ns,
+                wall_ns,
+                cause: chain.and_then(|it| main_cause(it.cause, it.ns, wall_ns)),
+            }
+        });
+    }
+
+    /// One is over that only its path and its server had a part in.
+    #[inline]
+    pub fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) {
+        let (wall_ns, (start_ns, frame)) = (plain.wall_ns(), plain.asked);
+        self.offer((Reverse(wall_ns), start_ns, frame), || SlowExchange {
+            client: connection.client(),
+            server: connection.server(),
+            // It is not among those counted so far.
+            exchange: connection.totals.exchanges + 1,
+            kind: *plain.kind,
+            start_ns,
+            wall_ns,
+            cause: main_cause(Cause::ServerThink, plain.server_ns, wall_ns),
+        });
+    }
+
+    /// The only one of its connection is over.
+    #[inline]
+    pub fn visit(&mut self, visited: &Visited<'_>) {
+        let (wall_ns, start_ns) = (visited.wall_ns(), visited.syn.time_ns);
+        self.offer((Reverse(wall_ns), start_ns, visited.asked.frame), || SlowExchange {
+            client: visited.client,
+            server: visited.server,
+            exchange: 1,
+            kind: *visited.kind,
+            start_ns,
+            wall_ns,
+            cause: [
+                (Cause::ServerThink, visited.server_ns),
+                (Cause::ClientThink, visited.client_ns),
+            ]
+            .into_iter()
+            .find_map(|(cause, ns)| main_cause(cause, ns, wall_ns)),
+        });
+    }
+
+    #[inline]
+    fn offer(&mut self, rank: Rank, one: impl FnOnce() -> SlowExchange) {
+        if self.bar.is_none_or(|bar| rank < bar) {
+            self.keep((rank, one()));
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, one: (Rank, SlowExchange)) {
+        self.kept.push(one);
+        if self.kept.len() >= 2 * KEPT_MAX {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.kept.sort_unstable_by_key(|(rank, _)| *rank);
+        self.kept.truncate(KEPT_MAX);
+        self.bar = self.kept.get(KEPT_MAX - 1).map(|(rank, _)| *rank);
+    }
+
+    /// Adds all of another shard.
+    pub fn merge(&mut self, other: Self) {
+        other.kept.into_iter().for_each(|(rank, one)| self.offer(rank, || one));
+    }
+
+    /// All of them, the slowest first.
+    pub fn finish(mut self) -> Vec<SlowExchange> {
+        self.settle();
+        self.kept.into_iter().map(|(_, one)| one).collect()
+    }
+}
