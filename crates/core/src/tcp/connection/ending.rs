@@ -70,7 +70,11 @@ impl Connection {
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client && self.waits_for_answer();
                 let waited_for = if waited { Side::Server } else { side };
-                self.accrue_to(waited_for, left.unwrap_or(segment.time_ns), Sighting::of(side, segment));
+                self.accrue_to(
+                    waited_for,
+                    left.unwrap_or(segment.time_ns),
+                    Sighting::of(side, segment),
+                );
             }
             let position = self.halves[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.way_ns(Side::Client);
