@@ -12,7 +12,7 @@ const RESTART_NS: u64 = 200_000_000;
 
 /// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
 /// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
-/// receiver's window, is a buffer: if no loss came before it, or if each time the sender had
+/// receiver's window, is a buffer: if no loss can have come before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
 /// waited for less to be under way, too. What its writer would have paused anyhow is his own.
 pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
@@ -40,6 +40,9 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
         }
         _ if gap.after_loss => Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns),
+        Shape::Ceiling { .. } if gap.may_be_after_loss => {
+            Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns)
+        }
         Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
         Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
     })
@@ -61,7 +64,7 @@ fn fills_buffer(gap: &Gap) -> bool {
 /// The size of a buffer that has stood in the way before.
 pub(super) fn buffer_bytes(gap: &Gap) -> Option<u64> {
     match gap.shape {
-        Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => Some(bytes),
+        Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => Some(bytes),
         _ => None,
     }
 }

@@ -78,6 +78,19 @@ fn an_experiment_alone_names_the_cause_and_what_it_costs() {
 }
 
 #[test]
+fn the_more_causes_are_asked_for_the_less_sure_is_the_one_that_only_an_experiment_shows() {
+    let confidence = |others: usize| {
+        let others = vec![Experiment { verdict: Verdict::Undecided, ..supports() }; others];
+        let mut report = paused(43_850_000).report(&[supports()]);
+        weigh(&mut report, [vec![supports()], others].concat());
+        report.findings[0].confidence
+    };
+    // Ten causes or none of them, and an error of 1 %: 1 / (1 + 10 × 0.01).
+    assert!((confidence(9) - 0.91).abs() < 1e-9, "{}", confidence(9));
+    assert!((confidence(0) - 0.99).abs() < 1e-9, "{}", confidence(0));
+}
+
+#[test]
 fn packets_and_experiment_that_agree_are_surer_than_either() {
     let mut report = captured(Cause::NagleDelayedAck, 0.8);
     weigh(&mut report, vec![supports()]);

@@ -5,10 +5,6 @@ use crate::cause::{self, Cause, Owner};
 use crate::histogram::Histogram;
 use crate::report::{Fact, Finding, Ledger, Report};
 
-/// How sure a cause is that only an experiment shows: the effect is not chance, but what has the
-/// same effect may be meant.
-const ALONE: f64 = 0.9;
-
 /// Nothing that is measured is surer.
 const MOST: f64 = 0.99;
 
@@ -16,6 +12,7 @@ const MOST: f64 = 0.99;
 /// confidence that follows, and names causes that only an experiment shows. All experiments are
 /// kept in the report.
 pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
+    let alone = alone(&experiments);
     for experiment in &experiments {
         let Some((suspect, agrees)) = experiment.verdict.suspect() else { continue };
         let mut is_known = false;
@@ -28,7 +25,7 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
         let is_alone = !is_known && shows_alone(suspect.cause);
         if let (true, Verdict::Supports(suspect)) = (is_alone, &experiment.verdict) {
             let finding = found(report, experiment, suspect);
-            report.findings.push(finding);
+            report.findings.push(Finding { confidence: alone, ..finding });
         }
     }
     report.experiments.extend(experiments);
@@ -57,6 +54,12 @@ fn weighed(confidence: f64, agrees: bool) -> f64 {
     (share.min(MOST) * 100.0).round() / 100.0
 }
 
+/// How sure a cause is that only one of the experiments shows. Before they were made, nothing told apart the causes that
+/// they are about, and that it is none of these: each was as likely.
+fn alone(experiments: &[Experiment]) -> f64 {
+    weighed(1.0 / (experiments.len() + 1) as f64, true)
+}
+
 /// A cause that only the experiment shows. What it costs is its effect on each exchange that took
 /// so long.
 fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Finding {
@@ -69,7 +72,6 @@ fn found(report: &mut Report, experiment: &Experiment, suspect: &Suspect) -> Fin
         share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
         latency: report.latency,
         counterfactual: hit.without.latency().at_most(&report.latency),
-        confidence: if is_captured { weighed(1.0 - ALONE, true) } else { ALONE },
         is_unseen: is_captured,
         software: endpoint.and_then(|it| it.software.clone()),
         protocol: endpoint.map(|it| it.protocol).unwrap_or_default(),

@@ -166,6 +166,8 @@ pub struct Gap {
     pub in_recovery: bool,
     /// It has lost something earlier on this connection.
     pub after_loss: bool,
+    /// It may have: the capture began in the middle.
+    pub may_be_after_loss: bool,
     /// Times this sender sent a small segment while a small one was unacknowledged: Nagle's
     /// algorithm does not do that.
     pub nagle_refuted: u32,

@@ -354,9 +354,10 @@ impl Half {
         self.marks.note(Marks::UNPUSHED_END, unpushed);
     }
 
-    /// Whether it had nothing more buffered after its last departure, as far as PSH tells.
+    /// Whether it had nothing more buffered after its last departure, as far as PSH tells. Where that marks more than
+    /// the ends of what is buffered, those are what is smaller than a full segment.
     pub fn drained(&self) -> bool {
-        self.last.pushed && !self.marks.has(Marks::PUSHES_EARLY)
+        self.last.pushed && (self.last.small || !self.marks.has(Marks::PUSHES_EARLY))
     }
 
     /// Whether it is not known to end messages without PSH, so that its absence says something.

@@ -20,6 +20,11 @@ const FLOWS_NS: u64 = 20_000_000;
 fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let since_ns = quiet_since_ns(connection, exchange);
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
+    if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
+        // What was said last lies before the capture, and its server had closed, or forgotten the connection, since.
+        return closed_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns)
+            || closed_ns.is_none() && connection.ending().unknown;
+    }
     closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
         >= IDLE_NS
 }

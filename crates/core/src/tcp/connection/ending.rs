@@ -27,6 +27,8 @@ pub struct Ending {
     pub forgotten: bool,
     /// When each side's FIN passed, ns.
     pub fin_ns: [Option<u64>; 2],
+    /// The RST acknowledges nothing: its host knows of no such connection (RFC 9293 §3.10.7.1).
+    pub unknown: bool,
     /// When nothing more was expected, ns.
     pub over_ns: Option<u64>,
     /// The frames that carried them.
@@ -39,10 +41,11 @@ impl Connection {
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
+        ending.unknown = !segment.flags.has(TcpFlags::ACK);
         ending.forgotten = side == Side::Server
             && ending.fin_ns[Side::Server as usize].is_none()
             && ending.fin_ns[Side::Client as usize].is_some()
-            && !segment.flags.has(TcpFlags::ACK);
+            && ending.unknown;
         self.resume();
         if side == Side::Client {
             self.forget_goodbye(segment.time_ns);

@@ -1,7 +1,6 @@
 //! How a connection opens: the first round trips, and what both sides agree on.
 
 use super::acknowledge::RTO_INITIAL_NS;
-use super::rare::Echo;
 use super::*;
 use crate::tcp::path::PROMPT_NS;
 
@@ -14,12 +13,19 @@ impl Connection {
         let sent = &mut echoes[side.peer() as usize];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
         let rtt_ns = segment.time_ns.saturating_sub(sent.time_ns);
-        let is_same = sent.tsval == segment.tsecr;
+        let is_same = reached && sent.tsval == segment.tsecr;
         if reached {
             sent.awaited = false;
         }
+        // A later one came there as well, and tells more.
+        let (newest, newest_ns) = sent.newest;
+        let is_newest = !is_same && newest_ns > 0 && newest == segment.tsecr;
+        let rtt_ns = if is_newest { segment.time_ns.saturating_sub(newest_ns) } else { rtt_ns };
+        if is_newest {
+            sent.newest.1 = 0;
+        }
         let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
-        if reached && is_same && (alone || goes_on) && timed {
+        if (is_same || is_newest) && (alone || goes_on) && timed {
             let clocked = self.halves[side as usize].bulk.is_some();
             let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, settles);
@@ -29,8 +35,12 @@ impl Connection {
         let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
         let own = &mut echoes[side as usize];
         let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
+        let is_first = own.time_ns == 0;
         if !own.awaited && newer {
-            *own = Echo { tsval: segment.tsval, time_ns: segment.time_ns, awaited: true };
+            (own.tsval, own.time_ns, own.awaited) = (segment.tsval, segment.time_ns, true);
+        }
+        if is_first || segment.tsval.wrapping_sub(own.newest.0) as i32 > 0 {
+            own.newest = (segment.tsval, if is_first { 0 } else { segment.time_ns });
         }
     }
 

@@ -10,6 +10,9 @@ pub(super) struct Echo {
     pub time_ns: u64,
     /// Its peer has not echoed it.
     pub awaited: bool,
+    /// The side's newest timestamp, and when it passed first, ns; 0 where it may have passed before the capture
+    /// began, or has been echoed.
+    pub newest: (u32, u64),
 }
 
 /// By side.

@@ -227,6 +227,7 @@ impl Connection {
             flight_first: if no_ack { flight } else { since.flight_first },
             apart_ns: if continues { apart_ns } else { 0 },
             flight_before: height,
+            may_be_after_loss: self.mid_stream,
             flight_cut: self.mid_stream && half.nxt - height == ORIGIN,
             room_before: if no_ack { room } else { since.room_before },
             window_before,
@@ -259,6 +260,7 @@ impl Connection {
         };
         if half.is_troubled() {
             half.add_trouble(gap);
+            gap.may_be_after_loss |= gap.after_loss;
             gap.nagle_refuted = self.nagle_refuted(side);
         }
     }

@@ -286,7 +286,18 @@ impl Half {
     pub fn stamp(&self, segment: &Segment, original: Option<Sighting>) -> Stamp {
         let apart_ns = original.map_or(0, |it| segment.time_ns.saturating_sub(it.time_ns));
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
-        Stamp { tsval: stamped.then_some(segment.tsval), newer: self.clock.tells_apart(apart_ns) }
+        let newer = self.clock.tells_apart(apart_ns) || stamped && self.is_stamped_later(segment);
+        Stamp { tsval: stamped.then_some(segment.tsval), newer }
+    }
+
+    /// Whether `segment` fills a hole and has a later timestamp than what showed that: the first sending, which did not
+    /// pass, had none so late.
+    fn is_stamped_later(&self, segment: &Segment) -> bool {
+        let start = self.sequence.position(segment.seq, self.nxt);
+        let mut holes = self.trouble().holes.iter();
+        let hole = holes.find(|hole| hole.start <= start && start < hole.end);
+        let at = hole.and_then(|hole| hole.tsval);
+        at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
 
     /// Bytes that were sent and have never been seen.

@@ -187,7 +187,7 @@ impl Half {
         let shows = recent_ns > 0 && pair_ns >= HOST_NS;
         let passes = shows && recent_ns.saturating_sub(rtt_ns) < pair_ns / 3;
         let ceiling = match gap.shape {
-            Shape::Ceiling { bytes, drained } if drained || !gap.after_loss => {
+            Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => {
                 4 * gap.flight_before >= 3 * bytes
             }
             _ => false,
