@@ -19,6 +19,7 @@ mod load;
 mod nothing_left;
 mod one_of;
 mod output;
+mod page;
 #[cfg(target_os = "linux")]
 mod probe;
 mod progress;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Some(Command::Load(arguments)) => load::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
+        Some(Command::Report(arguments)) => page::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Completions { shell }) => completions(shell),
