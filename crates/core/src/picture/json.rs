@@ -3,11 +3,10 @@
 
 use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
-use crate::cause;
 use crate::dns::{Lookup, Outcome};
 use crate::graph::{Mark, Point};
 use crate::report::phrases::endpoint;
-use crate::report::{Report, json, protocol_id};
+use crate::report::{Report, json, manual_json, protocol_id};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 
@@ -17,7 +16,7 @@ impl Picture {
         let zero_ns = report.totals.first_ns;
         let causes = report.findings.iter().map(|finding| finding.cause);
         let manuals: Map<String, Value> =
-            causes.map(|it| (it.id().to_owned(), json!(cause::manual(it)))).collect();
+            causes.map(|it| (it.id().to_owned(), manual_json(it))).collect();
         json!({
             "exchanges": {
                 "seen": self.exchanges.seen,
