@@ -8,6 +8,7 @@ use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::join::{self, Survey};
+use tcpwhy_core::picture::{self, Picture};
 use tcpwhy_core::pipeline::{Analysis, Options, Sites};
 #[cfg(target_os = "linux")]
 use tcpwhy_core::report::Finding;
@@ -87,6 +88,55 @@ pub fn analyse(
         (None, None)
     };
     Ok(Answer { report, ladder, note, complete, options })
+}
+
+/// A report and what a page draws beside it.
+pub struct Drawn {
+    /// The report.
+    pub report: Report,
+    /// The drawings.
+    pub picture: Picture,
+}
+
+/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which draws.
+///
+/// # Errors
+/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once,
+/// [`Error::Interrupted`] where it was not read to its end.
+pub fn picture(
+    sources: Vec<Source>,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    wanted: Wanted,
+    mut progress: impl FnMut(Progress) + Send,
+    interrupted: &AtomicBool,
+) -> Result<Drawn, Error> {
+    if let Some(once) = sources.iter().find(|it| matches!(it.open, Open::Once(_))) {
+        return Err(Error::Once { path: once.name.clone() });
+    }
+    let mut options = wanted.options;
+    let go_on = || !interrupted.load(Ordering::Relaxed);
+    let survey = survey(&sources, again, wanted.vantages, &go_on)?;
+    options.is_translated = survey.is_translated;
+    let mut capture = CaptureSet::new(survey.place(sources))?;
+    options.sites = Sites::of(&capture);
+    options.first_ns = capture.first_ns().unwrap_or(0);
+    options.seed = RandomState::new().hash_one(0);
+    let mut analysis = Analysis::new(options.clone());
+    let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
+        progress(capture.progress());
+        go_on()
+    })?;
+    let report = analysis.finish(capture.inputs());
+    let mut pass = picture::Pass::new(&options, &report);
+    let mut capture = CaptureSet::new(survey.place(again()?))?;
+    let mut block = Block::default();
+    while go_on() && capture.next_block(&mut block)? {
+        pass.take(&block);
+    }
+    if !complete || !go_on() {
+        return Err(Error::PageInterrupted);
+    }
+    Ok(Drawn { report, picture: pass.finish() })
 }
 
 /// Where the captures were taken: told by their packets, unless the user says that it is one

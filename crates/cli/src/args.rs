@@ -20,6 +20,7 @@ Examples:
   tcpwhy slow.pcap --json | jq '.findings[0]'
   tcpwhy explain nagle_delayed_ack           the manual of a cause
   tcpwhy explain list                        all causes
+  tcpwhy report slow.pcap -o report.html     the same as one page to look at
   tcpwhy compare before.pcap after.pcap      did the change help?
 
 Exit status: 0 no fault, 1 faults found, 2 the captures could not be read, or there was nothing to judge.";
@@ -68,6 +69,9 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Writes the report as one HTML page: causes, graphs, ladders, single exchanges
+    #[command(after_help = crate::page::EXAMPLES, arg_required_else_help = true)]
+    Report(Box<crate::page::ReportPage>),
     /// Says whether a change helped: latency and causes of two runs, before and after it
     #[command(after_help = COMPARE_EXAMPLES, arg_required_else_help = true)]
     Compare(Box<Compare>),

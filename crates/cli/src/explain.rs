@@ -118,7 +118,8 @@ fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error>
     }
 }
 
-fn has_faults(report: &Report) -> bool {
+/// Whether `report` has a finding that is a fault.
+pub fn has_faults(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.cause.class() == Class::Fault)
 }
 

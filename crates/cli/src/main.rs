@@ -21,6 +21,7 @@ mod man;
 mod nothing_left;
 mod one_of;
 mod output;
+mod page;
 #[cfg(target_os = "linux")]
 mod probe;
 mod progress;
@@ -75,7 +76,11 @@ fn main() -> ExitCode {
         Some(Command::Load(arguments)) => load::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
+<<<<<<< HEAD
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
+=======
+        Some(Command::Report(arguments)) => page::run(&arguments),
+>>>>>>> e
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Man { folder }) => man::run(&folder),

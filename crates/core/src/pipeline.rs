@@ -268,7 +268,7 @@ pub struct Control {
 const ENDPOINTS_MAX: usize = 64;
 
 impl Control {
-    fn new(decoder: Decoder, is_translated: bool) -> Self {
+    pub(crate) fn new(decoder: Decoder, is_translated: bool) -> Self {
         let is_one = !decoder.sites.are_two() && !is_translated;
         Self {
             translated: is_one.then(Translated::default),
@@ -308,7 +308,7 @@ impl Control {
     }
 
     /// All look-ups, each once; those under way end with what was captured.
-    fn take_lookups(&mut self) -> Vec<Lookup> {
+    pub(crate) fn take_lookups(&mut self) -> Vec<Lookup> {
         let names = std::mem::take(&mut self.names);
         let [mut all, more] = names.map(|names| names.finish(self.last_ns));
         let new = dns::unknown_to(&all, more);

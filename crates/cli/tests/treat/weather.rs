@@ -257,7 +257,7 @@ fn without_control_groups_new_connections_are_found_by_listing() {
         thread::sleep(Duration::from_millis(10));
         has_it()
     });
-    assert!(found, "within a second");
+    assert!(found, "listing finds it");
     end(child);
     assert!(!has_it());
 }

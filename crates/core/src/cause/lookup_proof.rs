@@ -224,7 +224,7 @@ fn tell(lookup: &Lookup, query: &Query, (cause, known): (Cause, &Others<'_>), pr
 }
 
 /// The mnemonics of query types, and RFC 3597 §5's for the others.
-fn type_name(qtype: u16) -> String {
+pub(crate) fn type_name(qtype: u16) -> String {
     match qtype {
         qtype::A => "A".into(),
         qtype::AAAA => "AAAA".into(),

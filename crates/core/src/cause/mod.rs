@@ -23,7 +23,7 @@ mod granted;
 mod http_100_continue;
 mod id;
 mod legs;
-mod lookup_proof;
+pub(crate) mod lookup_proof;
 mod lookups;
 mod loss;
 mod mtu_black_hole;

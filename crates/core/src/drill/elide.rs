@@ -6,7 +6,7 @@ use crate::report::{LadderStep, Ledger, Step, units};
 
 /// How much is shown.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Steps shown in full.
     steps_max: usize,
     head: usize,

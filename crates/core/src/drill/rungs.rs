@@ -6,8 +6,8 @@ use crate::capture::FrameId;
 use crate::cause::{Cause, Owner, Slice};
 use crate::filter::Window;
 use crate::report::{Beyond, LadderStep, Ledger, LookupReport, Step, units};
-use crate::tcp::{Connection, Exchange};
-use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use crate::tcp::{Connection, Exchange, Kind};
+use crate::wire::{Endpoint, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ const PEERS_MAX: usize = 64;
 /// One segment, reduced to what is drawn of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rung {
-    time_ns: u64,
+    pub(super) time_ns: u64,
     frame: FrameId,
     from: Side,
     flags: TcpFlags,
@@ -35,9 +35,8 @@ pub(super) struct Rung {
 
 impl Rung {
     /// What the `segment` that `from` sent showed, which `connection` has just taken.
-    pub fn of(connection: &mut Connection, segment: &Segment, from: Side) -> Self {
+    pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
         let base = connection.halves[from.peer() as usize].first_number();
-        let remark = connection.trace_mut().map_or("", |trace| trace.take_remark());
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,
@@ -48,7 +47,7 @@ impl Rung {
             ack: segment.ack.wrapping_sub(base.unwrap_or(segment.ack)),
             closed: segment.window == 0 && segment.flags.has(TcpFlags::ACK) && !is_reset,
             sacks: segment.sack_count > 0 && !segment.facts.has(SegmentFlags::TRUNCATED_HEADER),
-            remark,
+            remark: remark(kind),
         }
     }
 
@@ -75,6 +74,27 @@ impl Rung {
         }
         parts.join(", ")
     }
+}
+
+/// What a segment with payload was, in a word; nothing for what is simply new.
+fn remark(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(Kind::Retransmission(_)) => " again",
+        Some(Kind::Fill(_)) => " again (first not seen)",
+        Some(Kind::Reordered | Kind::Late) => " overtaken",
+        Some(Kind::Probe) => " probe",
+        Some(Kind::New) | None => "",
+    }
+}
+
+/// Who sent `segment`.
+pub(super) fn sender(client: Endpoint, segment: &Segment) -> Side {
+    let (source, _) = if segment.from_high() {
+        (segment.flow.high, segment.flow.low)
+    } else {
+        (segment.flow.low, segment.flow.high)
+    };
+    if source == client { Side::Client } else { Side::Server }
 }
 
 /// All that is known of the connection.

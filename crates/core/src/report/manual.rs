@@ -2,7 +2,8 @@
 
 use super::layout::Page;
 use super::style::{Look, Paint};
-use crate::cause::{self, Cause};
+use crate::cause::{self, Cause, FixRow};
+use serde_json::{Value, json};
 
 /// The manual of `cause`.
 pub fn render_manual(cause: Cause, look: &Look) -> String {
@@ -32,6 +33,33 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
         }
     }
     page.finish()
+}
+
+/// The manual of `cause` as JSON: `title` and `sections`, each with a `heading` and its `text` (Markdown) or `items`.
+pub fn manual_json(cause: Cause) -> Value {
+    let words = cause::words(cause);
+    let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(why));
+    let fix = |fix: &FixRow| {
+        format!("{}: {} → {}", plain(fix.place), plain(fix.change), plain(fix.effect))
+    };
+    let sections = cause::manual(cause).split("\n## ").skip(1).filter_map(|section| {
+        let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
+        match heading {
+            "What happens" | "Confirm" | "Reproduce" => {
+                Some(json!({ "heading": heading, "text": body.trim() }))
+            }
+            "How it differs from look-alikes" => {
+                let items: Vec<_> = words.ruled_out.iter().map(look_alike).collect();
+                Some(json!({ "heading": heading, "items": items }))
+            }
+            "Fix" => {
+                let items: Vec<_> = words.fixes.iter().map(fix).collect();
+                Some(json!({ "heading": heading, "items": items }))
+            }
+            _ => None,
+        }
+    });
+    json!({ "title": words.title, "sections": sections.collect::<Vec<_>>() })
 }
 
 fn start(page: &mut Page<'_>, heading: &str) {

@@ -25,7 +25,7 @@ pub mod units;
 pub use commands::{draw, treat, verify};
 pub use ladder::{Beyond, Ladder, LadderStep, Step};
 pub use layout::{Page, columns_of, cut, left, right};
-pub use manual::render_manual;
+pub use manual::{manual_json, render_manual};
 pub use model::*;
 pub use phrases::{Fix, Phrases};
 pub use shares::Shares;

@@ -43,7 +43,7 @@ pub use connection::{Connection, Told};
 pub(crate) use early::EarlyBytes;
 pub use exchange::{Chain, Exchange, Outcome, set_up_late_ns};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
-pub(crate) use half::Copies;
+pub(crate) use half::{Copies, Kind};
 pub use half::{Half, Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};
 pub use path::Path;
 

@@ -39,14 +39,8 @@ impl Trace {
         }
     }
 
-    /// What the last segment with payload was, in a word; nothing for what is simply new.
-    pub fn take_remark(&mut self) -> &'static str {
-        match self.kind.take() {
-            Some(Kind::Retransmission(_)) => " again",
-            Some(Kind::Fill(_)) => " again (first not seen)",
-            Some(Kind::Reordered | Kind::Late) => " overtaken",
-            Some(Kind::Probe) => " probe",
-            Some(Kind::New) | None => "",
-        }
+    /// What the last segment with payload was to its stream.
+    pub fn take_kind(&mut self) -> Option<Kind> {
+        self.kind.take()
     }
 }

@@ -1,0 +1,180 @@
+//! `tcpwhy report`: captures in, one self-contained HTML page out.
+//!
+//! The page is built from `web/` and committed as `page/page.html`: markup, style sheet and script in one file,
+//! with a Content-Security-Policy that names their hashes. Nothing of a capture becomes markup: the data stands
+//! in an element of the type `application/json`, and the script writes it as text.
+
+use crate::analysis::{self, Wanted};
+use crate::args::{FILTER_HELP, parse_filter};
+use crate::error::Error;
+use crate::progress::Bar;
+use crate::{output, sandbox, sources, terminal, workers};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tcpwhy_core::filter::Filter;
+use tcpwhy_core::pipeline::Options;
+use tcpwhy_core::report::{Asked, Report, json};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  tcpwhy report slow.pcap -o report.html
+  tcpwhy report /var/captures/edge-*.pcapng.gz -o report.html
+  tcpwhy report client.pcap server.pcap --filter 'port 5432' -o report.html
+  tcpwhy report slow.pcap -o - | gzip >report.html.gz
+
+The page is one file, works without a network, and shows what `tcpwhy FILE --json` says.
+Exit status: 0 no fault, 1 faults found, 2 the work could not be done.";
+
+/// The page without data.
+const TEMPLATE: &str = include_str!("page/page.html");
+
+/// Where the data goes.
+const SLOT: &str = "{{data}}";
+
+/// What `tcpwhy report` can be asked.
+#[derive(Debug, clap::Args)]
+pub struct ReportPage {
+    /// Captures (pcap, pcapng; also gzip or zstd)
+    #[arg(value_name = "FILE", required = true, value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Where to write the page; `-` for standard output
+    #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// Look at a part: host, port, time, cause, as in `tcpwhy --help`
+    #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]
+    pub filter: Option<Filter>,
+
+    /// Show HTTP targets as they stand instead of as kinds (`/items/7` for `/items/{id}`)
+    #[arg(long)]
+    pub show_values: bool,
+
+    /// At how many places the files were captured: 1, or 2, whose packets are then joined
+    /// [default: found out from the packets]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub vantages: Option<u8>,
+
+    /// Number of threads; the result is the same with any [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Show no progress bar
+    #[arg(long)]
+    pub no_progress: bool,
+}
+
+/// Reads, analyses, draws, writes; the exit status says whether there are faults.
+///
+/// # Errors
+/// [`Error`]: nothing could be read, or the page could not be written.
+pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
+    let open = || sources::open(&asked.files);
+    let sources = open()?;
+    // It is opened before the captures are read: afterwards nothing else may be.
+    let page = Page::open(&asked.output)?;
+    sandbox::confine(&asked.files);
+    let interrupted = terminal::interruptible();
+    let mut bar = Bar::new(!asked.no_progress);
+    let wanted = wanted(asked);
+    let drawn = analysis::picture(sources, &open, wanted, |at| bar.update(at), interrupted);
+    drop(bar);
+    let mut drawn = match drawn {
+        Err(Error::Capture(_)) if terminal::is_interrupted() => return Err(Error::NothingYet),
+        drawn => drawn?,
+    };
+    drawn.report.asked = asked_for(asked);
+    let totals = &drawn.report.totals;
+    if totals.connections + totals.lookups == 0 {
+        return Err(Error::Nothing);
+    }
+    page.write(&render(&drawn.report, &drawn.picture.json(&drawn.report))?)?;
+    Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
+}
+
+/// The page of `report` with `picture` beside it.
+///
+/// # Errors
+/// None that is known: every value of a report has a JSON form.
+fn render(report: &Report, picture: &serde_json::Value) -> Result<String, Error> {
+    let report = json::render_line(report, env!("CARGO_PKG_VERSION"))?;
+    let data = format!("{{\"report\":{},\"picture\":{picture}}}", report.trim_end());
+    Ok(TEMPLATE.replacen(SLOT, &inert(&data), 1))
+}
+
+/// JSON that neither ends the element it stands in nor begins a comment: `<` occurs in strings only.
+fn inert(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}
+
+fn wanted(asked: &ReportPage) -> Wanted {
+    let filter = asked.filter.clone().unwrap_or_default();
+    Wanted {
+        options: Options { filter, show_values: asked.show_values, ..Options::default() },
+        connection: None,
+        exchange: None,
+        all: false,
+        threads: asked.threads.map_or_else(workers::available, usize::from),
+        vantages: asked.vantages,
+    }
+}
+
+fn asked_for(asked: &ReportPage) -> Asked {
+    let mut options = Vec::new();
+    if let Some(filter) = &asked.filter {
+        options.extend(["--filter".to_owned(), filter.text().to_owned()]);
+    }
+    if let Some(vantages) = asked.vantages {
+        options.extend(["--vantages".to_owned(), vantages.to_string()]);
+    }
+    let files = asked.files.iter().map(|file| file.display().to_string()).collect();
+    Asked { files, options, ..Asked::default() }
+}
+
+/// Where a page goes.
+enum Page {
+    StandardOutput,
+    File(File, String),
+}
+
+impl Page {
+    fn open(path: &Path) -> Result<Self, Error> {
+        if path == Path::new("-") {
+            return Ok(Self::StandardOutput);
+        }
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|source| Error::Page { path: name.clone(), source })?;
+        Ok(Self::File(file, name))
+    }
+
+    fn write(self, text: &str) -> Result<(), Error> {
+        match self {
+            Self::StandardOutput => output::print(text),
+            Self::File(mut file, path) => {
+                file.write_all(text.as_bytes()).map_err(|source| Error::Page { path, source })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_cannot_end_its_element() {
+        let data = inert(r#"{"kind":"</script><!--<script>"}"#);
+        assert!(!data.contains('<'));
+        let back: serde_json::Value = serde_json::from_str(&data).expect("it is still JSON");
+        assert_eq!(back["kind"], "</script><!--<script>");
+    }
+
+    #[test]
+    fn the_page_has_one_slot_and_forbids_all_but_itself() {
+        assert_eq!(TEMPLATE.matches(SLOT).count(), 1);
+        assert!(TEMPLATE.contains("default-src 'none'"));
+        assert!(!TEMPLATE.contains("unsafe-"));
+    }
+}

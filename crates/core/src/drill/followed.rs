@@ -1,0 +1,222 @@
+//! One connection that is followed through a second pass.
+
+use super::elide::{self, Room};
+use super::rungs::{Drawing, Rung, sender};
+use crate::capture::FrameId;
+use crate::filter::Window;
+use crate::graph::Graph;
+use crate::pipeline::{Options, Sites};
+use crate::report::{ConnectionReport, Ladder, LadderStep, Ledger, LookupReport};
+use crate::tcp::{Connection, Exchange, Shared, Sink};
+use crate::wire::{Endpoint, FlowKey, Segment};
+use std::ops::Range;
+
+/// Segments kept; a longer connection is drawn up to there.
+const RUNGS_MAX: usize = 1 << 18;
+
+/// Which connection of a flow is followed: addresses and ports are used again.
+pub(crate) enum Start<'a> {
+    /// One that the report lists.
+    Known(&'a ConnectionReport),
+    /// The one that `frame` belongs to, opened by `client` to `server`.
+    Around { client: Endpoint, server: Endpoint, frame: FrameId },
+}
+
+/// A connection under way.
+pub(crate) struct Followed {
+    pub(crate) flow: FlowKey,
+    client: Endpoint,
+    /// Its first frame, where the report has it.
+    first_frame: Option<FrameId>,
+    /// A frame of it, or one before it: what ends before this frame is another connection.
+    at: FrameId,
+    /// Its time by owner, where the report has it.
+    ledger: Option<Ledger>,
+    lookup: Option<LookupReport>,
+    sites: Sites,
+    connection: Option<Box<Connection>>,
+    over: bool,
+    rungs: Vec<Rung>,
+    shared: Shared,
+    window: Window,
+    exchanges: Exchanges,
+    graph: Option<Graph>,
+}
+
+/// Exchanges as they end.
+#[derive(Default)]
+struct Exchanges(Vec<Exchange>);
+
+impl Sink for Exchanges {
+    fn exchange(&mut self, _: &Connection, exchange: &Exchange) {
+        self.0.push(exchange.clone());
+    }
+
+    fn connection(&mut self, _: &Connection) {}
+}
+
+impl Followed {
+    /// Will follow a connection of a capture that was analysed with `options`.
+    pub(crate) fn new(options: &Options, start: Start<'_>) -> Self {
+        let (client, server, at) = match start {
+            Start::Known(it) => (it.client, it.server, it.first_frame),
+            Start::Around { client, server, frame } => (client, server, frame),
+        };
+        let known = match start {
+            Start::Known(it) => Some(it),
+            Start::Around { .. } => None,
+        };
+        Self {
+            flow: FlowKey::new(client, server).0,
+            client,
+            first_frame: known.map(|it| it.first_frame),
+            at,
+            ledger: known.map(|it| it.ledger),
+            lookup: known.and_then(|it| it.lookup.clone()),
+            sites: options.sites.clone(),
+            connection: None,
+            over: false,
+            rungs: Vec::new(),
+            shared: Shared::telling_of(options.window()),
+            window: options.window(),
+            exchanges: Exchanges::default(),
+            graph: None,
+        }
+    }
+
+    /// Keeps what graphs show as well.
+    pub(crate) fn with_graph(self, graph: Graph) -> Self {
+        Self { graph: Some(graph), ..self }
+    }
+
+    /// Whether the connection is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Takes the next segment of its flow.
+    pub(crate) fn segment(&mut self, segment: &Segment, payload: &[u8]) {
+        let begins_at = self.first_frame.unwrap_or(segment.frame);
+        if self.over || self.connection.is_none() && segment.frame != begins_at {
+            return;
+        }
+        if self.sites.place(segment.frame) != self.sites.place(self.at) {
+            return;
+        }
+        if self.connection.as_ref().is_some_and(|it| it.reused_by(segment)) {
+            if self.first_frame.is_some() || segment.frame > self.at {
+                self.over = true;
+                return;
+            }
+            self.begin_again();
+        }
+        let connection = self.connection.get_or_insert_with(|| {
+            let mut connection = Box::new(Connection::new(segment));
+            connection.note_trace();
+            connection
+        });
+        connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
+        let from = sender(self.client, segment);
+        let kind = connection.trace_mut().and_then(|trace| trace.take_kind());
+        if self.rungs.len() < RUNGS_MAX {
+            self.rungs.push(Rung::of(connection, segment, from, kind));
+        }
+        if let Some(graph) = &mut self.graph {
+            graph.segment(connection, segment, from, kind);
+        }
+    }
+
+    /// What was seen so far was of an earlier connection.
+    fn begin_again(&mut self) {
+        self.connection = None;
+        self.rungs.clear();
+        self.exchanges.0.clear();
+        self.shared = Shared::telling_of(self.window);
+        if let Some(graph) = &mut self.graph {
+            graph.begin_again();
+        }
+    }
+
+    /// All of it; none where no segment of it was met.
+    pub(crate) fn finish(mut self) -> Option<Whole> {
+        let mut connection = self.connection?;
+        connection.finish(&mut self.shared, &mut self.exchanges);
+        let mut exchanges = self.exchanges.0;
+        exchanges.sort_by_key(|exchange| (exchange.first.time_ns, exchange.first.frame));
+        let ledger = self.ledger.unwrap_or_else(|| connection.totals.ledger.ledger());
+        Some(Whole {
+            connection,
+            rungs: self.rungs,
+            exchanges,
+            ledger,
+            lookup: self.lookup,
+            window: self.shared.window,
+            graph: self.graph,
+        })
+    }
+}
+
+/// A connection that was followed to its end.
+pub(crate) struct Whole {
+    pub(crate) connection: Box<Connection>,
+    rungs: Vec<Rung>,
+    /// In the order they began.
+    pub(crate) exchanges: Vec<Exchange>,
+    ledger: Ledger,
+    lookup: Option<LookupReport>,
+    window: Window,
+    pub(crate) graph: Option<Graph>,
+}
+
+impl Whole {
+    /// The exchange that `frame` belongs to.
+    pub(crate) fn exchange_at(&self, frame: FrameId) -> Option<usize> {
+        self.exchanges.iter().position(|exchange| {
+            (exchange.first.frame..=exchange.last.frame).contains(&frame)
+                || exchange.connects && frame < exchange.first.frame
+        })
+    }
+
+    /// The exchange with that index, or all of the connection, in as much room as there is.
+    pub(crate) fn ladder(&self, exchange: Option<usize>, room: Option<Room>) -> Ladder {
+        let steps = self.drawing().steps(self.range(exchange));
+        let steps = match room {
+            Some(room) => elide::elide(steps, room),
+            None => steps,
+        };
+        Ladder { client: self.connection.client(), server: self.connection.server(), steps }
+    }
+
+    /// Capture time at which the ladder of that exchange begins, ns.
+    pub(crate) fn ladder_start_ns(&self, exchange: Option<usize>) -> u64 {
+        let range = self.range(exchange);
+        let first_ns = self.rungs.get(range.start).map_or(0, |rung| rung.time_ns);
+        let lookup = self.lookup.as_ref().filter(|_| range.start == 0);
+        lookup.map_or(first_ns, |it| it.start_ns.min(first_ns))
+    }
+
+    /// Every step of the connection, with capture times.
+    pub(crate) fn steps(&self) -> Vec<LadderStep> {
+        let start_ns = self.ladder_start_ns(None);
+        let mut steps = self.drawing().steps(self.range(None));
+        steps.iter_mut().for_each(|step| step.time_ns += start_ns);
+        steps
+    }
+
+    fn range(&self, exchange: Option<usize>) -> Range<usize> {
+        match exchange.and_then(|index| self.exchanges.get(index)) {
+            Some(exchange) => self.drawing().range_of(exchange),
+            None => self.drawing().told_of(&self.window),
+        }
+    }
+
+    fn drawing(&self) -> Drawing<'_> {
+        Drawing {
+            connection: &self.connection,
+            rungs: &self.rungs,
+            exchanges: &self.exchanges,
+            ledger: &self.ledger,
+            lookup: self.lookup.as_ref(),
+        }
+    }
+}

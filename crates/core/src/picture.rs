@@ -1,0 +1,258 @@
+//! What a page draws of a capture beside its report: a second pass, which keeps single exchanges, the
+//! connections of the findings, handshakes of floods and look-ups.
+//!
+//! ```text
+//! Report + Blocks ─► Picture ─► json   (beside the report's own JSON in the page)
+//! ```
+//!
+//! All of it is bounded, and what was left out is counted.
+
+mod columns;
+mod json;
+mod list;
+mod set_ups;
+
+pub use list::{ExchangeRow, Exchanges};
+pub use set_ups::SetUps;
+
+use crate::capture::{Block, FrameId};
+use crate::cause::Cause;
+use crate::dns::Lookup;
+use crate::drill::{Followed, Room, Start};
+use crate::graph::{Graph, Point, RttSample};
+use crate::pipeline::{Batch, Control, Decoder, Options, Sites};
+use crate::report::{ConnectionReport, Finding, Ladder, Report, Step};
+use crate::tcp::{Connection, Exchange, Sink, Tracker};
+
+/// Points of one connection's graphs, and of those of all.
+const POINTS_MAX: usize = 20_000;
+const POINTS_MAX_OF_ALL: usize = 40_000;
+
+/// Silences marked in a graph, the longest.
+const STALLS_MAX: usize = 300;
+
+/// Look-ups drawn, the longest.
+const LOOKUPS_MAX: usize = 200;
+
+/// A second pass under way.
+pub struct Pass {
+    decoder: Decoder,
+    control: Control,
+    batch: Batch,
+    sites: Sites,
+    tracker: Tracker,
+    kept: Kept,
+    /// With the number of the finding that each is of.
+    followed: Vec<(usize, FrameId, Followed)>,
+    ladders: Vec<(usize, Ladder)>,
+}
+
+/// What of all connections is kept.
+struct Kept {
+    exchanges: Exchanges,
+    set_ups: Vec<SetUps>,
+}
+
+impl Sink for Kept {
+    fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.exchanges.add(connection, exchange);
+    }
+
+    fn connection(&mut self, connection: &Connection) {
+        let server = connection.server();
+        if let Some(set_ups) = self.set_ups.iter_mut().find(|it| it.server == server) {
+            set_ups.add(connection);
+        }
+    }
+}
+
+/// What was drawn.
+pub struct Picture {
+    /// The exchanges that took longest.
+    pub exchanges: Exchanges,
+    /// A drawing for each finding that has one.
+    pub drawings: Vec<Drawing>,
+    /// Handshakes at servers that were flooded.
+    pub set_ups: Vec<SetUps>,
+    /// Look-ups, in the order of time (bounded).
+    pub lookups: Vec<Lookup>,
+    /// How many were left out of `lookups`.
+    pub lookups_omitted: u64,
+}
+
+/// A representative exchange of a finding, drawn.
+pub struct Drawing {
+    /// The finding's index in the report.
+    pub finding: usize,
+    /// The exchange.
+    pub ladder: Ladder,
+    /// Graphs of its connection; none of look-ups.
+    pub graphs: Option<Graphs>,
+}
+
+/// What graphs of one connection show.
+pub struct Graphs {
+    /// Capture times between which the drawn exchange lies, ns.
+    pub exchange_ns: (u64, u64),
+    /// A point for each segment.
+    pub points: Vec<Point>,
+    /// Round trips.
+    pub rtts: Vec<RttSample>,
+    /// Segments that were left out before the points and behind them.
+    pub left_out: [u64; 2],
+    /// Silences and their owners.
+    pub stalls: Vec<Stall>,
+}
+
+/// A silence in a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Capture time of its beginning, ns.
+    pub start_ns: u64,
+    /// Capture time of its end, ns.
+    pub end_ns: u64,
+    /// Who owns it.
+    pub owner: &'static str,
+    /// What made them own it.
+    pub cause: Option<Cause>,
+}
+
+impl Pass {
+    /// Will draw what `report` tells of, which was made with `options`.
+    pub fn new(options: &Options, report: &Report) -> Self {
+        let decoder = Decoder::new(options);
+        let mut tracker = Tracker::default();
+        tracker.shows_values = options.show_values;
+        tracker.go_long_way(true);
+        tracker.tell_of(options.window());
+        let totals = &report.totals;
+        let floods = report.findings.iter().filter(|it| it.cause == Cause::SynFlood);
+        let span_ns = (totals.first_ns, totals.last_ns);
+        let set_ups = floods.map(|it| SetUps::new(it.culprit.endpoint, span_ns)).collect();
+        let drawn: Vec<_> = (0..)
+            .zip(&report.findings)
+            .filter_map(|(index, finding)| {
+                Some((index, finding.evidence.first()?.frame, start(report, finding)?))
+            })
+            .collect();
+        let points_max = POINTS_MAX.min(POINTS_MAX_OF_ALL / drawn.len().max(1));
+        let followed = drawn.into_iter().map(|(index, frame, start)| {
+            let graph = Graph::new(frame, points_max);
+            (index, frame, Followed::new(options, start).with_graph(graph))
+        });
+        Self {
+            followed: followed.collect(),
+            ladders: lookup_ladders(report),
+            control: Control::new(decoder.clone(), options.is_translated),
+            decoder,
+            batch: Batch::default(),
+            sites: options.sites.clone(),
+            tracker,
+            kept: Kept { exchanges: Exchanges::default(), set_ups },
+        }
+    }
+
+    /// Takes the next block.
+    pub fn take(&mut self, block: &Block) {
+        self.decoder.decode(block, &mut self.batch);
+        self.control.take(&mut self.batch, block);
+        for segment in self.batch.segments() {
+            let payload = self.batch.payload(segment, block);
+            // Of two places the first tells, so that nothing is there twice.
+            if self.sites.place(segment.frame) == 0 {
+                self.tracker.segment(segment, payload, &mut self.kept);
+            }
+            for (_, _, followed) in &mut self.followed {
+                if followed.flow == segment.flow && !followed.is_over() {
+                    followed.segment(segment, payload);
+                }
+            }
+        }
+    }
+
+    /// All that was drawn.
+    pub fn finish(mut self) -> Picture {
+        self.tracker.finish(&mut self.kept);
+        let mut lookups = self.control.take_lookups();
+        let lookups_omitted = lookups.len().saturating_sub(LOOKUPS_MAX) as u64;
+        lookups.sort_by_key(|it| std::cmp::Reverse(it.end_ns.saturating_sub(it.start_ns)));
+        lookups.truncate(LOOKUPS_MAX);
+        lookups.sort_by_key(|it| (it.start_ns, it.client));
+        let of_names = self.ladders.into_iter();
+        let of_names = of_names.map(|(finding, ladder)| Drawing { finding, ladder, graphs: None });
+        let of_connections = self.followed.into_iter().filter_map(drawing);
+        let mut drawings: Vec<_> = of_names.chain(of_connections).collect();
+        drawings.sort_by_key(|drawing| drawing.finding);
+        self.kept.exchanges.settle();
+        let Kept { exchanges, set_ups } = self.kept;
+        Picture { exchanges, drawings, set_ups, lookups, lookups_omitted }
+    }
+}
+
+/// Which connection shows `finding`: the one of its evidence. Ports are used again: of several it is the
+/// last that began before.
+fn start<'a>(report: &'a Report, finding: &Finding) -> Option<Start<'a>> {
+    let frame = finding.evidence.first()?.frame;
+    let (client, server) = finding.evidence_flow?;
+    if is_of_names(finding) || client.port == 0 {
+        return None;
+    }
+    let holds = |it: &&ConnectionReport| {
+        (it.client, it.server) == (client, server) && it.first_frame <= frame
+    };
+    let known = report.connections.iter().filter(holds).max_by_key(|it| it.first_frame);
+    Some(known.map_or(Start::Around { client, server, frame }, Start::Known))
+}
+
+/// Whether `finding` is about look-ups, which belong to no connection.
+fn is_of_names(finding: &Finding) -> bool {
+    crate::report::phrases::is_dns(finding.cause)
+}
+
+fn lookup_ladders(report: &Report) -> Vec<(usize, Ladder)> {
+    let findings = (0..).zip(&report.findings).filter(|(_, finding)| is_of_names(finding));
+    findings.filter_map(|(index, it)| Some((index, Ladder::of_lookup(it)?))).collect()
+}
+
+fn drawing((finding, frame, followed): (usize, FrameId, Followed)) -> Option<Drawing> {
+    let mut whole = followed.finish()?;
+    let graph = whole.graph.take()?;
+    let exchange = whole.exchange_at(frame);
+    let ladder = whole.ladder(exchange, Some(Room::SCREENS));
+    let start_ns = whole.ladder_start_ns(exchange);
+    let end_ns = start_ns + ladder.steps.last().map_or(0, |step| step.time_ns);
+    let points: Vec<Point> = graph.points.into();
+    let span_ns = (points.first()?.time_ns, points.last()?.time_ns);
+    let graphs = Graphs {
+        exchange_ns: (start_ns, end_ns),
+        rtts: graph.rtts.into(),
+        left_out: graph.left_out,
+        stalls: stalls(&whole.steps(), span_ns),
+        points,
+    };
+    Some(Drawing { finding, ladder, graphs: Some(graphs) })
+}
+
+/// The silences among `steps` that lie in `span_ns`, in the order of time.
+fn stalls(steps: &[crate::report::LadderStep], span_ns: (u64, u64)) -> Vec<Stall> {
+    let mut stalls: Vec<Stall> = Vec::new();
+    let mut until_ns = 0;
+    for step in steps {
+        let Step::Gap { duration_ns, owner, cause, beyond } = step.step else {
+            until_ns = step.time_ns;
+            continue;
+        };
+        // Parts of one silence are drawn one after the other.
+        let first_ns = steps.first().map_or(0, |step| step.time_ns);
+        let start_ns = beyond.since_ns.map_or(until_ns, |since_ns| first_ns + since_ns);
+        let end_ns = start_ns + duration_ns;
+        until_ns = end_ns.min(step.time_ns);
+        if start_ns <= span_ns.1 && end_ns >= span_ns.0 {
+            stalls.push(Stall { start_ns, end_ns, owner: owner.id(), cause });
+        }
+    }
+    stalls.sort_by_key(|it| std::cmp::Reverse(it.end_ns - it.start_ns));
+    stalls.truncate(STALLS_MAX);
+    stalls.sort_by_key(|it| (it.start_ns, it.end_ns));
+    stalls
+}

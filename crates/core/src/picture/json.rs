@@ -1,0 +1,173 @@
+//! The picture as JSON, beside the report's own in a page. Times count from the capture's first frame, ns: they
+//! fit a double.
+
+use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
+use crate::capture::FrameId;
+use crate::dns::{Lookup, Outcome};
+use crate::graph::{Mark, Point};
+use crate::report::phrases::endpoint;
+use crate::report::{Report, json, manual_json, protocol_id};
+use serde_json::{Map, Value, json};
+use std::net::Ipv6Addr;
+
+impl Picture {
+    /// All of it, for the page of `report`.
+    pub fn json(&self, report: &Report) -> Value {
+        let zero_ns = report.totals.first_ns;
+        let causes = report.findings.iter().map(|finding| finding.cause);
+        let manuals: Map<String, Value> =
+            causes.map(|it| (it.id().to_owned(), manual_json(it))).collect();
+        json!({
+            "exchanges": {
+                "seen": self.exchanges.seen,
+                "rows": self.exchanges.rows.iter().map(|it| exchange(it, zero_ns)).collect::<Vec<_>>(),
+            },
+            "drawings": self.drawings.iter().map(|it| drawing(it, zero_ns)).collect::<Vec<_>>(),
+            "set_ups": self.set_ups.iter().map(|it| set_ups(it, zero_ns)).collect::<Vec<_>>(),
+            "lookups": self.lookups.iter().map(|it| lookup(it, zero_ns)).collect::<Vec<_>>(),
+            "lookups_omitted": self.lookups_omitted,
+            "manuals": manuals,
+        })
+    }
+}
+
+fn since(zero_ns: u64, at_ns: u64) -> i64 {
+    i64::try_from(at_ns).unwrap_or(i64::MAX) - i64::try_from(zero_ns).unwrap_or(i64::MAX)
+}
+
+fn frame(frame: FrameId) -> Value {
+    json!([frame.file(), frame.number()])
+}
+
+fn exchange(row: &ExchangeRow, zero_ns: u64) -> Value {
+    let ledger: Map<String, Value> =
+        row.ledger.iter().map(|(owner, ns)| (owner.id().to_owned(), json!(ns))).collect();
+    json!({
+        "client": endpoint(&row.client),
+        "server": endpoint(&row.server),
+        "protocol": protocol_id(row.protocol),
+        "number": row.number,
+        "kind": row.kind,
+        "first": frame(row.first),
+        "last": frame(row.last),
+        "start_ns": since(zero_ns, row.start_ns),
+        "wall_ns": row.wall_ns,
+        "ledger": ledger,
+        "causes": row.causes.iter().map(|it| it.id()).collect::<Vec<_>>(),
+        "outcome": row.outcome,
+    })
+}
+
+fn drawing(drawing: &Drawing, zero_ns: u64) -> Value {
+    json!({
+        "finding": drawing.finding,
+        "ladder": json::ladder(&drawing.ladder),
+        "graphs": drawing.graphs.as_ref().map(|it| graphs(it, zero_ns)),
+    })
+}
+
+/// Bits of a point's `flags` column.
+const FROM_SERVER: u64 = 1;
+const HAS_ACK: u64 = 2;
+const MARK_SHIFT: u64 = 4;
+const TCP_SHIFT: u64 = 8;
+
+fn flags(point: &Point) -> u64 {
+    let mark = match point.mark {
+        Mark::New => 0,
+        Mark::Retransmission => 1,
+        Mark::OutOfOrder => 2,
+        Mark::Probe => 3,
+    };
+    let has_ack = if point.ack.is_some() { HAS_ACK } else { 0 };
+    FROM_SERVER * point.from as u64
+        | has_ack
+        | mark << MARK_SHIFT
+        | u64::from(point.flags.0) << TCP_SHIFT
+}
+
+fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
+    let points = &graphs.points;
+    let ms = |at_ns: u64| since(zero_ns, at_ns) as f64 / 1e6;
+    // Positions grow by less than 4 GiB in so few segments: 32 bits hold them from the first on.
+    let base = |side: usize| {
+        let seqs = points.iter().filter(|it| it.from as usize == side).map(|it| it.seq);
+        let acks = points.iter().filter(|it| it.from as usize != side).filter_map(|it| it.ack);
+        seqs.chain(acks).min().unwrap_or(0)
+    };
+    let bases = [base(0), base(1)];
+    let stalls = graphs.stalls.iter().map(|it| {
+        json!({
+            "start_ms": ms(it.start_ns), "end_ms": ms(it.end_ns), "owner": it.owner,
+            "cause": it.cause.map(|cause| cause.id()),
+        })
+    });
+    let seqs = points.iter().map(|it| it.seq - bases[it.from as usize]);
+    let acks = points.iter().map(|it| it.ack.map_or(0, |ack| ack - bases[1 - it.from as usize]));
+    // A window whose scale was not captured is unknown: the greatest number stands for that.
+    let windows = points.iter().map(|it| it.window_bytes.unwrap_or(u64::MAX));
+    json!({
+        "exchange_ms": [ms(graphs.exchange_ns.0), ms(graphs.exchange_ns.1)],
+        "left_out": graphs.left_out,
+        "seq_first": bases,
+        "columns": {
+            "time_ms": columns::f64s(points.iter().map(|it| ms(it.time_ns))),
+            "file": columns::u32s(points.iter().map(|it| it.frame.file().into())),
+            "frame": columns::f64s(points.iter().map(|it| it.frame.number() as f64)),
+            "flags": columns::u32s(points.iter().map(flags)),
+            "seq": columns::u32s(seqs),
+            "len": columns::u32s(points.iter().map(|it| it.len.into())),
+            "ack": columns::u32s(acks),
+            "window": columns::u32s(windows),
+            "flight": columns::u32s(points.iter().map(|it| it.flight_size_bytes)),
+        },
+        "rtts": {
+            "time_ms": columns::f64s(graphs.rtts.iter().map(|it| ms(it.time_ns))),
+            "rtt_ms": columns::f64s(graphs.rtts.iter().map(|it| it.rtt_ns as f64 / 1e6)),
+            "sender": columns::u32s(graphs.rtts.iter().map(|it| it.sender as u64)),
+            "frame": columns::f64s(graphs.rtts.iter().map(|it| it.frame.number() as f64)),
+        },
+        "stalls": stalls.collect::<Vec<_>>(),
+    })
+}
+
+fn set_ups(set_ups: &SetUps, zero_ns: u64) -> Value {
+    json!({
+        "server": endpoint(&set_ups.server),
+        "first_ns": since(zero_ns, set_ups.first_ns),
+        "interval_ns": set_ups.interval_ns,
+        "begun": set_ups.begun,
+        "answered": set_ups.answered,
+        "completed": set_ups.completed,
+        "ended": set_ups.ended,
+    })
+}
+
+fn lookup(lookup: &Lookup, zero_ns: u64) -> Value {
+    let outcome = match lookup.outcome {
+        Outcome::Answered => "answered",
+        Outcome::NxDomain => "no such name",
+        Outcome::Failure { .. } => "failed",
+        Outcome::Timeout => "no answer",
+    };
+    let queries = lookup.queries.iter().map(|query| {
+        json!({
+            "server": endpoint(&query.server),
+            "qtype": crate::cause::lookup_proof::type_name(query.qtype),
+            "sent_ns": since(zero_ns, query.sent_ns),
+            "answered_ns": query.answered_ns.map(|ns| since(zero_ns, ns)),
+            "rcode": query.rcode,
+            "over_tcp": query.flags.over_tcp,
+            "frame": frame(query.query_frame),
+            "answer": query.answer_frame.map(frame),
+        })
+    });
+    json!({
+        "client": Ipv6Addr::from(lookup.client).to_canonical().to_string(),
+        "name": lookup.name,
+        "start_ns": since(zero_ns, lookup.start_ns),
+        "end_ns": since(zero_ns, lookup.end_ns),
+        "outcome": outcome,
+        "queries": queries.collect::<Vec<_>>(),
+    })
+}

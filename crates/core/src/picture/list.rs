@@ -1,0 +1,107 @@
+//! Single exchanges: those that took longest.
+
+use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
+use crate::cause::Cause;
+use crate::report::Ledger;
+use crate::tcp::{Connection, Exchange, Outcome};
+use crate::wire::Endpoint;
+use std::cmp::Reverse;
+
+/// Exchanges listed.
+const EXCHANGES_MAX: usize = 2_000;
+
+/// One exchange.
+#[derive(Clone, Debug)]
+pub struct ExchangeRow {
+    /// Who opened its connection.
+    pub client: Endpoint,
+    /// Who accepted it.
+    pub server: Endpoint,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Its number on the connection, from 1.
+    pub number: u64,
+    /// What was asked; empty where it could not be read.
+    pub kind: String,
+    /// Its first frame with data.
+    pub first: FrameId,
+    /// Its last frame.
+    pub last: FrameId,
+    /// When it began, ns.
+    pub start_ns: u64,
+    /// How long it took, ns, without a look-up before it.
+    pub wall_ns: u64,
+    /// Who owned that time.
+    pub ledger: Ledger,
+    /// Causes that had a part in it, the longest first.
+    pub causes: Vec<Cause>,
+    /// How it ended.
+    pub outcome: &'static str,
+}
+
+/// The longest exchanges, whatever the order in which they end.
+#[derive(Clone, Debug, Default)]
+pub struct Exchanges {
+    /// Longest first, once [settled](Self::settle).
+    pub rows: Vec<ExchangeRow>,
+    /// How many there were.
+    pub seen: u64,
+    /// What an exchange must take to be among them, ns.
+    bar_ns: u64,
+}
+
+impl Exchanges {
+    pub(super) fn add(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.seen += 1;
+        let wall_ns = exchange.wall_ns();
+        if wall_ns < self.bar_ns {
+            return;
+        }
+        self.rows.push(row(connection, exchange));
+        if self.rows.len() >= 2 * EXCHANGES_MAX {
+            self.settle();
+            self.bar_ns = self.rows.last().map_or(0, |row| row.wall_ns);
+        }
+    }
+
+    pub(super) fn settle(&mut self) {
+        self.rows.sort_by_key(|row| (Reverse(row.wall_ns), row.first));
+        self.rows.truncate(EXCHANGES_MAX);
+    }
+}
+
+fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
+    let mut chains: Vec<_> = exchange.chains.iter().map(|it| (Reverse(it.ns), it.cause)).collect();
+    chains.sort_unstable();
+    let mut causes: Vec<Cause> = Vec::new();
+    for (_, cause) in chains {
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
+    ExchangeRow {
+        client: connection.client(),
+        server: connection.server(),
+        protocol: connection.protocol(),
+        number: connection.totals.exchanges,
+        kind: exchange.kind.to_string(),
+        first: exchange.first.frame,
+        last: exchange.last.frame,
+        start_ns: exchange.start_ns,
+        wall_ns: exchange.wall_ns(),
+        ledger: exchange.ledger.ledger(),
+        causes,
+        outcome: outcome(exchange.outcome),
+    }
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Complete => "complete",
+        Outcome::Reset { by: Side::Client } => "reset by the client",
+        Outcome::Reset { by: Side::Server } => "reset by the server",
+        Outcome::Closed => "closed",
+        Outcome::Unfinished => "unfinished",
+    }
+}

@@ -1,0 +1,63 @@
+//! Handshakes at one server over time (RFC 4987): begun, answered, completed, half-open.
+
+use crate::tcp::Connection;
+use crate::wire::Endpoint;
+
+/// Intervals that the capture is cut into.
+const INTERVALS: usize = 240;
+
+/// Handshakes at one server, by interval.
+#[derive(Clone, Debug)]
+pub struct SetUps {
+    /// The server.
+    pub server: Endpoint,
+    /// Capture time of the first interval's beginning, ns.
+    pub first_ns: u64,
+    /// Length of an interval, ns.
+    pub interval_ns: u64,
+    /// Handshakes whose first SYN passed in each.
+    pub begun: Vec<u32>,
+    /// Handshakes whose first SYN-ACK passed in each.
+    pub answered: Vec<u32>,
+    /// Handshakes completed in each.
+    pub completed: Vec<u32>,
+    /// Handshakes refused or given up by RST in each.
+    pub ended: Vec<u32>,
+}
+
+impl SetUps {
+    pub(super) fn new(server: Endpoint, (first_ns, last_ns): (u64, u64)) -> Self {
+        let none = vec![0; INTERVALS];
+        let interval_ns = last_ns.saturating_sub(first_ns) / INTERVALS as u64 + 1;
+        Self {
+            server,
+            first_ns,
+            interval_ns,
+            begun: none.clone(),
+            answered: none.clone(),
+            completed: none.clone(),
+            ended: none,
+        }
+    }
+
+    pub(super) fn add(&mut self, connection: &Connection) {
+        let (setup, first_ns, interval_ns) = (&connection.setup, self.first_ns, self.interval_ns);
+        let count = |counts: &mut [u32], at_ns: u64| {
+            let index = at_ns.saturating_sub(first_ns) / interval_ns;
+            if let Some(count) = counts.get_mut(usize::try_from(index).unwrap_or(usize::MAX)) {
+                *count += 1;
+            }
+        };
+        let (syn_ns, answer_ns) = (setup.syn_first_ns(), setup.syn_ack_first_ns());
+        let Some(begun_ns) = syn_ns.or(answer_ns) else { return };
+        count(&mut self.begun, begun_ns);
+        answer_ns.into_iter().for_each(|ns| count(&mut self.answered, ns));
+        match setup.established_ns() {
+            Some(ns) => count(&mut self.completed, ns),
+            None if connection.ending().reset.is_some() => {
+                count(&mut self.ended, connection.last.time_ns);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// Latency now and without a cause: the share of exchanges that take no longer, and percentiles.
+
+import type { Finding, Latency, Report } from "./data";
+import { duration, h, svg, words } from "./dom";
+
+const PERCENTILES: [keyof Latency, string][] = [["p50_ns", "p50"], ["p90_ns", "p90"], ["p99_ns", "p99"], ["max_ns", "max"]];
+const W = 640, H = 230, LEFT = 46, RIGHT = 14, TOP = 12, BOTTOM = 34;
+
+export function latency(report: Report): HTMLElement | null {
+  if (report.latency_histogram.length === 0) return null;
+  const changes = report.findings.filter((it) => PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]));
+  return h("section", { id: "latency" }, h("h2", {}, "Latency of exchanges"),
+    h("div", { class: "columns" },
+      h("figure", {}, distribution(report), h("figcaption", {}, "Share of all exchanges that take no longer (logarithmic time)")),
+      changes.length > 0 && h("figure", {}, table(changes), h("figcaption", {}, "Now, and without the cause, at its server"))));
+}
+
+function axis(lowest: number, highest: number) {
+  const low = Math.log10(Math.max(lowest, 1_000)), high = Math.max(Math.log10(Math.max(highest, 2_000)), low + 0.3);
+  const x = (ns: number) => LEFT + (W - LEFT - RIGHT) * (Math.log10(Math.max(ns, 1_000)) - low) / (high - low);
+  const ticks: number[] = [];
+  for (let power = Math.floor(low); power <= Math.ceil(high); power++) {
+    for (const digit of high - low > 3 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]) {
+      const ns = digit * 10 ** power;
+      if (Math.log10(ns) >= low - 1e-9 && Math.log10(ns) <= high + 1e-9) ticks.push(ns);
+    }
+  }
+  return { x, ticks };
+}
+
+function distribution(report: Report): SVGSVGElement {
+  const points = report.latency_histogram;
+  const all = points.reduce((sum, [, many]) => sum + many, 0);
+  const { x, ticks } = axis(points[0]![0] * 0.8, points[points.length - 1]![0] * 1.1);
+  const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
+  let sum = 0, path = `M${LEFT} ${y(0)}`;
+  for (const [ns, many] of points) {
+    path += `H${x(ns).toFixed(1)}`;
+    sum += many;
+    path += `V${y(sum / all).toFixed(1)}`;
+  }
+  path += `H${W - RIGHT}`;
+  const said = PERCENTILES.map(([name, label]) => `${label} ${duration(report.latency[name])}`).join(", ");
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": `Distribution of latency: ${said}` });
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    plot.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(share), y2: y(share), class: "grid" }),
+      svg("text", { x: LEFT - 6, y: y(share) + 4, class: "tick end" }, `${share * 100} %`));
+  }
+  for (const ns of ticks) {
+    plot.append(svg("line", { x1: x(ns), x2: x(ns), y1: TOP, y2: H - BOTTOM, class: "grid" }),
+      svg("text", { x: x(ns), y: H - BOTTOM + 16, class: "tick middle" }, duration(ns)));
+  }
+  plot.append(svg("path", { d: path, class: "curve" }));
+  const marks: [number, number, string][] = [[report.latency.p50_ns, 0.5, "p50"], [report.latency.p99_ns, 0.99, "p99"]];
+  for (const [ns, share, label] of marks) {
+    plot.append(svg("circle", { cx: x(ns), cy: y(share), r: 4, class: "mark" }),
+      svg("text", { x: x(ns) - 8, y: y(share) + (share > 0.9 ? 18 : -6), class: "value end" }, `${label} ${duration(ns)}`));
+  }
+  return plot;
+}
+
+/** A line for each percentile from where it is to where it would be. */
+function table(findings: Finding[]): HTMLElement {
+  return h("div", { class: "scroll" }, h("table", { class: "percentiles" },
+    h("thead", {}, h("tr", {}, h("th", {}, "without"), h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
+    h("tbody", {}, ...findings.map((finding) => h("tr", {},
+      h("th", { scope: "row" }, words(finding.cause)), h("td", {}, finding.culprit.endpoint),
+      ...PERCENTILES.map(([name]) => cell(finding.latency[name], finding.counterfactual[name])))))));
+}
+
+function cell(now: number, then: number): HTMLElement {
+  const meter = h("span", { class: "meter", "aria-hidden": "true" });
+  const kept = h("span");
+  kept.style.width = `${now > 0 ? Math.max(1, then / now * 100) : 100}%`;
+  meter.append(kept);
+  return h("td", { class: "number" }, h("s", {}, duration(now)), " ", h("b", {}, duration(then)), meter);
+}
