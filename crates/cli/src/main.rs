@@ -76,11 +76,8 @@ fn main() -> ExitCode {
         Some(Command::Load(arguments)) => load::run(&arguments),
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
-<<<<<<< HEAD
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
-=======
         Some(Command::Report(arguments)) => page::run(&arguments),
->>>>>>> e
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Man { folder }) => man::run(&folder),
