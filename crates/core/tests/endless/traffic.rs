@@ -56,6 +56,7 @@ impl Traffic {
         for (time_ns, bytes) in frames {
             self.frames += 1;
             block.entries.push(FrameEntry {
+                clock_set: false,
                 time_ns,
                 id: FrameId::new(0, self.frames),
                 offset: block.bytes.len() as u32,
