@@ -193,6 +193,6 @@ fn transfers_through_16_kib_of_send_buffer_are_fast_while_it_is_treated() {
     let load = Load::with(stage.client.name(), 2, &address.to_string(), transfer);
     let treat = ["buffers", "--port", "7070", "--side", "server"];
     // A window of 16 KiB a round trip of 20 ms takes half a second; a full one takes a few trips.
-    let bounds = (Duration::from_millis(250), Duration::from_millis(125));
+    let bounds = (Duration::from_millis(250), Duration::from_millis(180));
     there_and_back((&place, stage.server.name()), load, &treat, bounds);
 }

@@ -332,3 +332,26 @@ fn without_root_each_treatment_of_a_host_says_what_it_needs() {
         assert!(!names.any(|name| name.ends_with(".json")), "{arguments:?} leaves a record");
     }
 }
+
+#[test]
+fn what_opens_after_an_undo_that_could_not_wait_is_restored_as_well() {
+    let Some(place) = Place::new("late") else { return };
+    if !tcpwhy_live::hooks::BUILT {
+        println!("skipped: built without kernel hooks");
+        return;
+    }
+    let (listener, all) = connected(&place, 1);
+    let mut child = place.treat(&["nodelay", "--port", "7070", "--side", "server"]);
+    // It does not answer; its hook is still there.
+    signal(&child, rustix::process::Signal::STOP);
+    let undone = &place.json(&["undo", "1"])["undone"][0].clone();
+    let counts = (&undone["restored"], &undone["by_its_process"]);
+    assert_eq!(counts, (&1.into(), &false.into()), "{undone}");
+    let _new = place.inside(|| TcpStream::connect("127.0.0.1:7070").expect("a connection"));
+    let (new, _) = listener.accept().expect("a connection");
+    assert!(new.nodelay().expect("an option"), "by the kernel's hook");
+    signal(&child, rustix::process::Signal::CONT);
+    child.wait().expect("it ends");
+    assert!(!new.nodelay().expect("an option") && !all[0].1.nodelay().expect("an option"));
+    assert!(place.journal_is_empty());
+}

@@ -218,7 +218,11 @@ impl Treatment {
     pub fn tend(&mut self) -> Result<bool, TreatError> {
         if !self.journal.has(self.record.id) {
             self.is_over = true;
-            self.hook = None;
+            // Another process has restored what is noted; the hook may have changed more since.
+            self.record.changes.clear();
+            if self.hook.is_some() {
+                self.end()?;
+            }
             return Ok(false);
         }
         self.take_new()?;
@@ -396,9 +400,9 @@ impl Treatment {
     fn end(&mut self) -> Result<undo::Undone, TreatError> {
         self.is_over = true;
         // Connections that open from now on are as they were before. What the hook did until then is
-        // restored from its map.
+        // in its map, of which another process may have removed the pin.
         if let Some(hook) = self.hook.take() {
-            hook.detach();
+            undo::add_of_hook(&mut self.record, &self.setting, &hook.detach());
         }
         undo::restore(&self.journal, &self.record)
     }

@@ -178,10 +178,15 @@ fn with_hook(record: &Record, setting: &Setting) -> Result<Record, TreatError> {
     let What::Sockets { hook_map: Some(pin), .. } = &record.what else { return Ok(record) };
     let events = established::left(pin)
         .map_err(|source| TreatError::HookMap { path: pin.clone(), source })?;
-    let noted: HashSet<u64> = record.changes.iter().filter_map(cookie).collect();
-    let missing = of_hook(setting, &events).filter(|change| !noted.contains(&change.cookie));
-    record.changes.extend(missing.map(Change::Socket).collect::<Vec<_>>());
+    add_of_hook(&mut record, setting, &events);
     Ok(record)
+}
+
+/// Adds what a hook has changed and the record does not list.
+pub(super) fn add_of_hook(record: &mut Record, setting: &Setting, events: &[Established]) {
+    let noted: HashSet<u64> = record.changes.iter().filter_map(cookie).collect();
+    let missing = of_hook(setting, events).filter(|change| !noted.contains(&change.cookie));
+    record.changes.extend(missing.map(Change::Socket));
 }
 
 /// Lets go of what a hook has left for an undo.
