@@ -114,7 +114,7 @@ impl Traffic {
 
     /// A name that is looked up, and found.
     fn look_up(&mut self) {
-        let resolver = self.address();
+        let resolver = self.address(11);
         let id = (self.count as u16).to_be_bytes();
         let question = [&b"\x01a\x04test\x00"[..], &[0, 1, 0, 1]].concat();
         let query = [&id[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &question].concat();
@@ -137,11 +137,9 @@ impl Traffic {
         let fixed = [[10, 0, 0, 1], [10, 0, 0, 2]];
         let [client, server] = match self.kind {
             Kind::Path | Kind::Resolver => fixed,
-            Kind::Server => [fixed[0], self.address()],
-            Kind::MidStream => {
-                [self.address(), [&[12], &self.address()[1..]].concat().try_into().expect("four")]
-            }
-            Kind::Refused | Kind::ZeroWindow => [self.address(), fixed[1]],
+            Kind::Server => [fixed[0], self.address(11)],
+            Kind::MidStream => [self.address(11), self.address(12)],
+            Kind::Refused | Kind::ZeroWindow => [self.address(11), fixed[1]],
         };
         let (from, to, ports) = match is_of_client {
             true => (client, server, (self.port(), 80)),
@@ -171,10 +169,10 @@ impl Traffic {
         10_000 + (self.count % 50_000) as u16
     }
 
-    /// The address of a host that was not there before.
-    fn address(&self) -> [u8; 4] {
+    /// The address of a host of that network which was not there before.
+    fn address(&self, network: u8) -> [u8; 4] {
         let [_, high, middle, low] = self.count.to_be_bytes();
-        [11, high, middle, low]
+        [network, high, middle, low]
     }
 
     /// A word that was not asked for before: digits would be taken for values.
