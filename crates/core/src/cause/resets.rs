@@ -56,8 +56,10 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
         }
         let last_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
         if last_ns > 0 {
-            let open_ns = connection.setup.established_ns().unwrap_or(connection.first_ns);
-            proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
+            // How old a connection is that was open before the capture began, no packet shows.
+            if let Some(open_ns) = connection.setup.established_ns() {
+                proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
+            }
             proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
         }
         proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
