@@ -61,10 +61,11 @@ function distribution(report: Report): SVGSVGElement {
 
 /** A line for each percentile from where it is to where it would be. */
 function table(findings: Finding[]): HTMLElement {
+  const servers = new Set(findings.map((it) => it.culprit.endpoint)).size > 1;
   return h("div", { class: "scroll" }, h("table", { class: "percentiles" },
-    h("thead", {}, h("tr", {}, h("th", {}, "without"), h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
+    h("thead", {}, h("tr", {}, h("th", {}, "without"), servers && h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
     h("tbody", {}, ...findings.map((finding) => h("tr", {},
-      h("th", { scope: "row" }, words(finding.cause)), h("td", {}, finding.culprit.endpoint),
+      h("th", { scope: "row" }, words(finding.cause)), servers && h("td", {}, finding.culprit.endpoint),
       ...PERCENTILES.map(([name]) => cell(finding.latency[name], finding.counterfactual[name])))))));
 }
 

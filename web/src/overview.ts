@@ -34,7 +34,7 @@ function causes(run: Run): HTMLElement | null {
       h("td", {}, h("span", { class: "badge" }, finding.class)),
       h("th", { scope: "row" }, h("a", { href: `#${anchor(at)}` }, words(finding.cause))),
       h("td", {}, `${finding.culprit.role} ${finding.culprit.endpoint}`),
-      h("td", { class: "number" }, duration(finding.lost_ns)), h("td", { class: "number" }, percent(finding.share)),
+      h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : duration(finding.lost_ns)), h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : percent(finding.share)),
       h("td", { class: "number" }, `${count(finding.affected.exchanges)} of ${count(finding.affected.of_exchanges)}`),
       h("td", {}, finding.fixes[0] ? `${finding.fixes[0].where}: ${finding.fixes[0].change.replace(/`/g, "")}` : ""))))));
 }

@@ -44,7 +44,7 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
     acked: none(), edge: none(), window: none(), flight: none(), limit: none(), zeroWindow: [], rtt: roundTrips(graphs, sender),
   };
   const stops = graphs.stalls.filter((it) => LIMITS.has(it.owner));
-  let closed: number | null = null, last = 0, next = 0;
+  let closed: number | null = null, last = 0, next = 0, nxt = 0, una = 0;
   for (let at = 0; at < all.size; at++) {
     const time = all.time[at]!;
     while (next < stops.length && stops[next]!.start_ms <= time) {
@@ -54,11 +54,14 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
     if (all.from(at) === sender) {
       last = all.flight[at]!;
       made.flight[at] = last;
+      nxt = Math.max(nxt, all.seq(at) + all.len[at]!);
       if (all.len[at]! > 0) made.sent[all.mark(at) as 0 | 1 | 2 | 3][at] = all.seq(at) + all.len[at]!;
       continue;
     }
     if (!all.hasAck(at)) continue;
     const window = all.window(at);
+    una = Math.max(una, all.ack(at));
+    if (nxt > 0) made.flight[at] = last = Math.max(0, nxt - una);
     made.acked[at] = all.ack(at);
     made.window[at] = window;
     made.edge[at] = window === null ? null : all.ack(at) + window;

@@ -72,7 +72,9 @@ pub enum Error {
     NothingYet,
     #[error("interrupted: a run that was not read to its end cannot be compared")]
     Interrupted,
-    #[error("{path}: the page cannot be written there; name a file in a directory that you may write to")]
+    #[error(
+        "{path}: the page cannot be written there; name a file in a directory that you may write to"
+    )]
     Page { path: String, source: io::Error },
     #[error("interrupted: no page is made of a part of a capture; choose the part with --filter")]
     PageInterrupted,

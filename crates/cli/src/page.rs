@@ -145,7 +145,8 @@ impl Page {
             return Ok(Self::StandardOutput);
         }
         let name = path.display().to_string();
-        let file = File::create(path).map_err(|source| Error::Page { path: name.clone(), source })?;
+        let file =
+            File::create(path).map_err(|source| Error::Page { path: name.clone(), source })?;
         Ok(Self::File(file, name))
     }
 

@@ -129,9 +129,12 @@ impl Pass {
         let floods = report.findings.iter().filter(|it| it.cause == Cause::SynFlood);
         let span_ns = (totals.first_ns, totals.last_ns);
         let set_ups = floods.map(|it| SetUps::new(it.culprit.endpoint, span_ns)).collect();
-        let drawn: Vec<_> = (0..).zip(&report.findings).filter_map(|(index, finding)| {
-            Some((index, finding.evidence.first()?.frame, start(report, finding)?))
-        }).collect();
+        let drawn: Vec<_> = (0..)
+            .zip(&report.findings)
+            .filter_map(|(index, finding)| {
+                Some((index, finding.evidence.first()?.frame, start(report, finding)?))
+            })
+            .collect();
         let points_max = POINTS_MAX.min(POINTS_MAX_OF_ALL / drawn.len().max(1));
         let followed = drawn.into_iter().map(|(index, frame, start)| {
             let graph = Graph::new(frame, points_max);

@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn rfc_4648_section_10() {
-        let all = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        let all =
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
         for (bytes, text) in all {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
