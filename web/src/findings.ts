@@ -7,11 +7,11 @@ import { ladder } from "./ladder";
 import { inline, manual } from "./markdown";
 import { setUps } from "./timelines";
 
-export const anchor = (at: number): string => `finding-${at + 1}`;
+export const anchor = (run: Run, at: number): string => `${run.id}finding-${at + 1}`;
 
 export function findings(run: Run, boards: Graphs[]): HTMLElement {
   const all = run.report.findings;
-  return h("section", { id: "findings" }, h("h2", {}, all.length === 1 ? "The finding" : "Findings"),
+  return h("section", { id: `${run.id}findings` }, h("h2", {}, all.length === 1 ? "The finding" : "Findings"),
     ...all.map((finding, at) => one(run, finding, at, boards)));
 }
 
@@ -26,7 +26,7 @@ function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElem
     facts.push(["p99", `${duration(finding.latency.p99_ns)} now, ${duration(finding.counterfactual.p99_ns)} without it`]);
   }
   const of = run.picture.manuals[finding.cause];
-  return h("article", { id: anchor(at), class: `finding ${finding.class}` },
+  return h("article", { id: anchor(run, at), class: `finding ${finding.class}` },
     h("h3", {}, h("span", { class: "badge" }, finding.class), finding.headline),
     h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("p", {}, finding.what),
@@ -66,7 +66,7 @@ function drawings(run: Run, finding: Finding, at: number, boards: Graphs[]): HTM
   const file = run.report.inputs.length > 1 && packets?.kind === "packets" ? packets.file : undefined;
   if (drawing) {
     const faults = new Set(run.report.findings.filter((it) => it.class === "fault").map((it) => it.cause));
-    const board = drawing.graphs && graphs(drawing, drawing.graphs);
+    const board = drawing.graphs && graphs(drawing, drawing.graphs, anchor(run, at));
     box.append(h("h4", {}, "An exchange that shows it"), ladder(drawing.ladder, faults, file, board && ((ms) => board.show(ms))));
     if (board) {
       boards.push(board);

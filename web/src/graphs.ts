@@ -14,8 +14,9 @@ export interface Graphs { element: HTMLElement; show(ms: number): void; rebuild(
 
 const BLUE = "#0072b2", ORANGE = "#d55e00", GREEN = "#009e73", PURPLE = "#a6559d", AMBER = "#e69f00";
 
-export function graphs(drawing: Drawing, raw: RawGraphs): Graphs {
-  return new Board(drawing, raw);
+/** The graphs of a drawing; `name` tells its cursors from those of others. */
+export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
+  return new Board(drawing, raw, name);
 }
 
 class Board implements Graphs {
@@ -32,7 +33,7 @@ class Board implements Graphs {
   private busy = false;
   private moment: number | null = null;
 
-  constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs) {
+  constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs, private readonly name: string) {
     this.sender = busier(raw);
     this.data = series(raw, this.sender);
     const { time } = this.data;
@@ -192,7 +193,7 @@ class Board implements Graphs {
       series: [{ label: "time" }, ...lines],
       axes: [{ stroke: ink, grid, ticks: grid, values: (_, at) => at.map((ms) => clock(ms, this.view)) },
              { stroke: ink, grid, ticks: grid, size: 92, values }],
-      cursor: { sync: { key: `finding-${this.drawing.finding}`, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
+      cursor: { sync: { key: this.name, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
       hooks: {
         setScale: [(_, name) => { if (name === "x") this.follow(chart); }],
         drawClear: [(of) => this.bands(of)],

@@ -1,6 +1,6 @@
 // What each graph of a connection shows, from its points.
 
-import { FLAG, f64, points, u32, type Points, type RawGraphs, type Stall } from "./data";
+import { FLAG, f64, points, u16, u32, type Points, type RawGraphs, type Stall } from "./data";
 
 export type Column = (number | null)[];
 
@@ -77,8 +77,8 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
 }
 
 function roundTrips(graphs: RawGraphs, sender: Sender): Series["rtt"] {
-  const time = f64(graphs.rtts.time_ms), ms = f64(graphs.rtts.rtt_ms), frame = f64(graphs.rtts.frame);
-  const from = u32(graphs.rtts.sender);
+  const time = f64(graphs.rtts.time_ms), ms = f64(graphs.rtts.rtt_ms), frame = u32(graphs.rtts.frame);
+  const from = u16(graphs.rtts.sender);
   const kept = [...from.keys()].filter((at) => from[at] === sender);
   return {
     time: Float64Array.from(kept, (at) => time[at]!), ms: kept.map((at) => ms[at]!),

@@ -36,6 +36,11 @@ async function shown(file, { options = [], ...context } = {}) {
   const page_file = join(folder, `${++pages}.html`);
   const made = spawnSync(tcpwhy, ["report", file, "-o", page_file, "--no-progress", ...options]);
   assert.ok(made.status === 0 || made.status === 1, String(made.stderr));
+  return opened(page_file, context);
+}
+
+/** A page that is there, shown. */
+async function opened(page_file, context = {}) {
   const tab = await (await browser.newContext({ viewport: { width: 1280, height: 900 }, ...context })).newPage();
   const faults = [];
   tab.on("console", (message) => faults.push(`${message.type()}: ${message.text()}`));
@@ -212,6 +217,18 @@ test("a flood shows its handshakes", async () => {
   const said = await tab.locator("#finding-1 .setups svg").first().getAttribute("aria-label");
   assert.match(said, /Handshakes at 192\.0\.2\.80:80/);
   assert.match(await tab.locator("#finding-1 .setups svg").last().getAttribute("aria-label"), /at most 400/);
+});
+
+test("a comparison shows both runs side by side", async () => {
+  const file = join(folder, "comparison.html");
+  const made = spawnSync(tcpwhy, ["compare", stored("nginx_nodelay_off.pcap"), stored("nginx_nodelay_off-healthy.pcap"), "--json", "-o", file, "--no-progress"]);
+  const compared = JSON.parse(made.stdout);
+  const { tab, faults } = await opened(file);
+  assert.equal(await tab.locator("h1").innerText(), compared.sentence);
+  assert.equal(await tab.locator("#before-finding-1 canvas").count(), 4);
+  assert.equal(await tab.locator("#after #after-exchanges").count(), 1);
+  assert.equal(await tab.evaluate(() => new Set([...document.querySelectorAll("[id]")].map((it) => it.id)).size === document.querySelectorAll("[id]").length), true);
+  assert.deepEqual(faults, []);
 });
 
 test("the dark page and the printed page are readable", async () => {

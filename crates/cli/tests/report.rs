@@ -21,8 +21,9 @@ fn page(file: &Path) -> (String, Value) {
     let page = String::from_utf8(output.stdout).expect("UTF-8");
     let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect(&words);
     let data = data.split("</script>").next().expect("an end");
-    let data = serde_json::from_str(data).expect("the data is JSON");
-    (page, data)
+    let mut data: Value = serde_json::from_str(data).expect("the data is JSON");
+    let run = data["runs"][0].take();
+    (page, run)
 }
 
 /// The report of `file`, without the one number of it that differs from run to run.
@@ -81,6 +82,27 @@ fn an_exchange_in_the_list_is_the_one_that_can_be_drawn() {
         let steps = ladder["steps"].as_array().expect("steps");
         assert!(steps.iter().any(|it| it["frame"] == row["first"][1]), "{row}: {steps:?}");
         assert!(steps.iter().any(|it| it["frame"] == row["last"][1]), "{row}: {steps:?}");
+    }
+}
+
+#[test]
+fn a_comparison_has_both_runs() {
+    let side = |name: &str| captures().join(name).display().to_string();
+    let (before, after) = (side("nginx_nodelay_off.pcap"), side("nginx_nodelay_off-healthy.pcap"));
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("comparison.html");
+    let path = file.display().to_string();
+    let output = tcpwhy(&["compare", &before, &after, "--json", "-o", &path, "--no-progress"]);
+    assert_eq!(output.status.code(), Some(0));
+    let page = fs::read_to_string(file).expect("a page");
+    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    let data: Value = serde_json::from_str(data).expect("the data is JSON");
+    let compared: Value = serde_json::from_slice(&output.stdout).expect("a comparison");
+    assert_eq!(data["comparison"], compared);
+    for (run, name) in data["runs"].as_array().expect("runs").iter().zip([before, after]) {
+        let report = json(Path::new(&name));
+        assert_eq!(run["report"]["totals"], report["totals"], "{name}");
+        assert_eq!(run["report"]["ledger"], report["ledger"], "{name}");
     }
 }
 
