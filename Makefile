@@ -14,7 +14,7 @@ STATIC = $(shell rustc -vV | sed -n 's/^host: //p')
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz install deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz web web-check install deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -56,6 +56,19 @@ fuzz: ## feed hostile input to every fuzz target, FUZZ_SECONDS each
 	@scripts/setup.sh fuzz
 	fuzz/run.sh $(FUZZ_SECONDS)
 
+web: web/node_modules/.package-lock.json ## build the page of `tcpwhy report` from web/ (node), to be committed
+	cd web && npm run --silent build
+
+web-check: web/node_modules/.package-lock.json ## check that the committed page is what web/ builds, and test it in Chromium
+	cd web && npm run --silent check
+	cargo build --locked -p tcpwhy
+	cd web && TCPWHY=$(abspath $(TCPWHY_DEV)) npm run --silent test
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@scripts/setup.sh web
+	cd web && npm ci --silent --no-fund --no-audit
+	@touch $@
+
 # As root there may be no cargo: what was built before is installed.
 install: ## install the binary, man pages and shell completions below PREFIX (build first)
 	@test -x $(TCPWHY) || $(MAKE) build
@@ -84,4 +97,4 @@ completions: build ## write completion scripts for bash, zsh and fish
 	$(TCPWHY) completions fish > $(TARGET)/completions/tcpwhy.fish
 
 clean: ## remove what was built
-	rm -rf $(TARGET) fuzz/target
+	rm -rf $(TARGET) fuzz/target web/node_modules

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what is missing on Debian and its kin; silent where nothing is.
 #
-# Usage: setup.sh build|lint|fuzz|test     `test` is everything that `make test` can use.
+# Usage: setup.sh build|lint|fuzz|test|web     `test` is everything that `make test` can use.
 set -euo pipefail
 
 rust_min=1.88
@@ -88,8 +88,13 @@ for what in "$@"; do
         need clang clang
         need nft nftables
         ;;
+    web)
+        need node nodejs
+        need npm npm
+        need chromium chromium
+        ;;
     *)
-        echo "usage: setup.sh build|lint|fuzz|test" >&2
+        echo "usage: setup.sh build|lint|fuzz|test|web" >&2
         exit 2
         ;;
     esac

@@ -52,7 +52,7 @@ export function whereTheTimeWent(run: Run): HTMLElement {
   const { seen, rows: listed } = picture.exchanges;
   const note = listed.length < seen
     ? `Kinds of requests are those of the ${counted(listed.length, "longest exchange", "longest exchanges")} of ${seen}.` : "";
-  return h("section", { id: "time" }, h("h2", {}, "Where the time went"), legend(report.ledger),
+  return h("section", { id: `${run.id}time` }, h("h2", {}, "Where the time went"), legend(report.ledger),
     h("div", { class: "scroll" }, h("table", { class: "bars" },
       h("thead", {}, h("tr", {}, h("th", {}, "server, kind of request"), h("th", {}, "time by owner (hatched: lost to a fault)"), h("th", {}, "sum"))),
       h("tbody", {}, ...body))),

@@ -75,7 +75,7 @@ export interface Stall { start_ms: number; end_ms: number; owner: string; cause:
 
 export interface RawGraphs {
   exchange_ms: [number, number]; left_out: [number, number]; seq_first: [number, number];
-  columns: Record<"time_ms" | "file" | "frame" | "flags" | "seq" | "len" | "ack" | "window" | "flight", string>;
+  columns: Record<"time_ms" | "frame" | "flags" | "seq" | "len" | "ack" | "window" | "flight", string>;
   rtts: Record<"time_ms" | "rtt_ms" | "sender" | "frame", string>;
   stalls: Stall[];
 }
@@ -103,7 +103,23 @@ export interface Picture {
   manuals: Record<string, Manual>;
 }
 
-export interface Run { report: Report; picture: Picture }
+/** A run that is shown; `id` stands before the ids of its sections where there are two. */
+export interface Run { id: string; report: Report; picture: Picture }
+
+export interface Compared {
+  name: string; exchanges: number; mean_ns: number; latency: Latency;
+}
+
+/** docs/comparison.schema.json */
+export interface Comparison {
+  verdict: string; worse: boolean; sentence: string; before: Compared; after: Compared;
+  causes: { cause: string; class: string; role: string;
+            before: { lost_per_exchange_ns: number } | null; after: { lost_per_exchange_ns: number } | null }[];
+  owners: { owner: string; before_per_exchange_ns: number; after_per_exchange_ns: number }[];
+  new_faults: { cause: string }[]; gone_faults: { cause: string }[];
+}
+
+export interface Data { runs: { report: Report; picture: Picture }[]; comparison?: Comparison }
 
 function bytes(text: string): ArrayBuffer {
   const binary = atob(text);
@@ -113,6 +129,7 @@ function bytes(text: string): ArrayBuffer {
 }
 
 export const f64 = (text: string): Float64Array => new Float64Array(bytes(text));
+export const u16 = (text: string): Uint16Array => new Uint16Array(bytes(text));
 export const u32 = (text: string): Uint32Array => new Uint32Array(bytes(text));
 
 /** What stands in the window column where the window's scale was not captured. */
@@ -123,7 +140,7 @@ export const FLAG = { FIN: 1, SYN: 2, RST: 4, PSH: 8, ACK: 16 } as const;
 /** The points of a graph, decoded: one entry a segment. */
 export interface Points {
   size: number;
-  time: Float64Array; file: Uint32Array; frame: Float64Array;
+  time: Float64Array; frame: Uint32Array;
   /** 0: the client sent it, 1: the server. */
   from(at: number): 0 | 1;
   hasAck(at: number): boolean;
@@ -139,11 +156,11 @@ export interface Points {
 
 export function points(graphs: RawGraphs): Points {
   const { columns, seq_first } = graphs;
-  const time = f64(columns.time_ms), flags = u32(columns.flags);
+  const time = f64(columns.time_ms), flags = u16(columns.flags);
   const seqs = u32(columns.seq), acks = u32(columns.ack), windows = u32(columns.window);
   const from = (at: number): 0 | 1 => ((flags[at]! & 1) === 1 ? 1 : 0);
   return {
-    size: time.length, time, file: u32(columns.file), frame: f64(columns.frame), from,
+    size: time.length, time, frame: u32(columns.frame), from,
     hasAck: (at) => (flags[at]! & 2) !== 0,
     mark: (at) => (flags[at]! >> 4) & 15,
     tcp: (at) => (flags[at]! >> 8) & 255,

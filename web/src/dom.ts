@@ -33,14 +33,13 @@ function add(element: Element, children: Child[]): void {
   for (const child of children) if (child) element.append(child);
 }
 
-const THIN = "\u202f";
-
 export function count(value: number): string {
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, THIN);
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** Three significant digits with a unit, as the terminal writes them. */
 export function duration(ns: number): string {
+  if (ns === 0) return "0";
   const [value, unit] = ns >= 60e9 ? [ns / 60e9, "min"] : ns >= 1e9 ? [ns / 1e9, "s"]
     : ns >= 1e6 ? [ns / 1e6, "ms"] : ns >= 1e3 ? [ns / 1e3, "µs"] : [ns, "ns"];
   return `${significant(value)} ${unit}`;
@@ -66,7 +65,7 @@ function significant(value: number): string {
 }
 
 export const percent = (share: number): string =>
-  share > 0 && share < 0.01 ? "< 1 %" : `${Math.round(share * 100)} %`;
+  share > 0 && share < 0.001 ? "< 0.1 %" : share >= 0.9995 || share === 0 ? `${Math.round(share * 100)} %` : `${(share * 100).toFixed(1)} %`;
 
 export const counted = (many: number, one: string, more: string): string =>
   `${count(many)} ${many === 1 ? one : more}`;

@@ -7,11 +7,11 @@ import { ladder } from "./ladder";
 import { inline, manual } from "./markdown";
 import { setUps } from "./timelines";
 
-export const anchor = (at: number): string => `finding-${at + 1}`;
+export const anchor = (run: Run, at: number): string => `${run.id}finding-${at + 1}`;
 
 export function findings(run: Run, boards: Graphs[]): HTMLElement {
   const all = run.report.findings;
-  return h("section", { id: "findings" }, h("h2", {}, all.length === 1 ? "The finding" : "Findings"),
+  return h("section", { id: `${run.id}findings` }, h("h2", {}, all.length === 1 ? "The finding" : "Findings"),
     ...all.map((finding, at) => one(run, finding, at, boards)));
 }
 
@@ -20,13 +20,13 @@ function one(run: Run, finding: Finding, at: number, boards: Graphs[]): HTMLElem
   const where = culprit.endpoint === "" ? culprit.role : `${culprit.role} ${culprit.endpoint}`;
   const facts: [string, string][] = [
     ["who", where], ["affected", `${affected.exchanges} of ${counted(affected.of_exchanges, "exchange", "exchanges")}, ${counted(affected.connections, "connection", "connections")}`],
-    ["lost", `${duration(finding.lost_ns)}, ${percent(finding.share)} of all time`], ["confidence", percent(finding.confidence)],
+    ["lost", finding.lost_ns === 0 ? "no time" : `${duration(finding.lost_ns)}, ${percent(finding.share)} of all time`], ["confidence", percent(finding.confidence)],
   ];
   if (finding.counterfactual.p99_ns < finding.latency.p99_ns) {
     facts.push(["p99", `${duration(finding.latency.p99_ns)} now, ${duration(finding.counterfactual.p99_ns)} without it`]);
   }
   const of = run.picture.manuals[finding.cause];
-  return h("article", { id: anchor(at), class: `finding ${finding.class}` },
+  return h("article", { id: anchor(run, at), class: `finding ${finding.class}` },
     h("h3", {}, h("span", { class: "badge" }, finding.class), finding.headline),
     h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("p", {}, finding.what),
@@ -38,7 +38,7 @@ function fixes(finding: Finding): HTMLElement | null {
   if (finding.fixes.length === 0) return null;
   const commands: [string, string | null][] = [["try it", finding.treat], ["verify", finding.verify], ["draw", finding.draw]];
   return h("div", { class: "fix" }, h("h4", {}, "Fix"),
-    h("ul", {}, ...finding.fixes.map((fix) => h("li", {}, h("b", {}, `${fix.where}: `), ...inline(fix.change), " → ", ...inline(fix.effect)))),
+    h("ul", {}, ...finding.fixes.map((fix) => h("li", {}, h("b", {}, ...inline(fix.where), ": "), ...inline(fix.change), " → ", ...inline(fix.effect)))),
     ...commands.map(([name, command]) => command && h("p", { class: "command" }, h("span", {}, name), h("code", {}, command), copier("copy", command, "command"))));
 }
 
@@ -65,8 +65,9 @@ function drawings(run: Run, finding: Finding, at: number, boards: Graphs[]): HTM
   const packets = finding.evidence.find((it) => it.kind === "packets");
   const file = run.report.inputs.length > 1 && packets?.kind === "packets" ? packets.file : undefined;
   if (drawing) {
-    const board = drawing.graphs && graphs(drawing, drawing.graphs);
-    box.append(h("h4", {}, "An exchange that shows it"), ladder(drawing.ladder, file, board && ((ms) => board.show(ms))));
+    const faults = new Set(run.report.findings.filter((it) => it.class === "fault").map((it) => it.cause));
+    const board = drawing.graphs && graphs(drawing, drawing.graphs, anchor(run, at));
+    box.append(h("h4", {}, "An exchange that shows it"), ladder(drawing.ladder, faults, file, board && ((ms) => board.show(ms))));
     if (board) {
       boards.push(board);
       box.append(h("h4", {}, "Its connection"), board.element);

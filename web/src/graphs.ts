@@ -14,8 +14,9 @@ export interface Graphs { element: HTMLElement; show(ms: number): void; rebuild(
 
 const BLUE = "#0072b2", ORANGE = "#d55e00", GREEN = "#009e73", PURPLE = "#a6559d", AMBER = "#e69f00";
 
-export function graphs(drawing: Drawing, raw: RawGraphs): Graphs {
-  return new Board(drawing, raw);
+/** The graphs of a drawing; `name` tells its cursors from those of others. */
+export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
+  return new Board(drawing, raw, name);
 }
 
 class Board implements Graphs {
@@ -32,7 +33,7 @@ class Board implements Graphs {
   private busy = false;
   private moment: number | null = null;
 
-  constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs) {
+  constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs, private readonly name: string) {
     this.sender = busier(raw);
     this.data = series(raw, this.sender);
     const { time } = this.data;
@@ -166,7 +167,7 @@ class Board implements Graphs {
     this.charts = [
       this.chart("Time and sequence", 300, [data.time, ...data.sent, data.acked, data.edge],
         [dots("data", BLUE, 3), dots("sent again", ORANGE, 9), dots("out of order", AMBER, 8), dots("probe", PURPLE, 8),
-         line("acknowledged", GREEN), line("right edge of the window", PURPLE, [6, 4])], bytesAxis, (chart) => this.segments(chart)),
+         line("acknowledged", GREEN), { ...line("right edge of the window", PURPLE, [6, 4]), auto: false }], bytesAxis, (chart) => this.segments(chart)),
       this.chart("Window", 180, [data.time, data.window, data.flight, data.limit],
         [line("advertised window", PURPLE, [6, 4]), line("flight size", BLUE), dots("limit (estimated)", ORANGE, 7)], bytesAxis),
       this.chart("Round trip, from here to the receiver", 140, [data.rtt.time, data.rtt.ms], [dots("round trip", GREEN, 5)],
@@ -191,8 +192,8 @@ class Board implements Graphs {
       scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: (_, min, max) => spread(min, max) } },
       series: [{ label: "time" }, ...lines],
       axes: [{ stroke: ink, grid, ticks: grid, values: (_, at) => at.map((ms) => clock(ms, this.view)) },
-             { stroke: ink, grid, ticks: grid, size: 78, values }],
-      cursor: { sync: { key: `finding-${this.drawing.finding}`, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
+             { stroke: ink, grid, ticks: grid, size: 92, values }],
+      cursor: { sync: { key: this.name, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
       hooks: {
         setScale: [(_, name) => { if (name === "x") this.follow(chart); }],
         drawClear: [(of) => this.bands(of)],

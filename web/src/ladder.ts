@@ -7,14 +7,15 @@ import { colourOf, isFault } from "./palette";
 /** Heights of all silences together, and of the least of them, in pixels. */
 const GAPS_PX = 360, GAP_MIN_PX = 24;
 
-export function ladder(of: Ladder, file: string | undefined, show: ((ms: number) => void) | null): HTMLElement {
+/** `faults` are the causes that are faults here; `show` shows a moment of the ladder elsewhere. */
+export function ladder(of: Ladder, faults: Set<string>, file: string | undefined, show: ((ms: number) => void) | null): HTMLElement {
   const gaps = of.steps.filter((step): step is Extract<Step, { step: "gap" }> => step.step === "gap");
   const all = gaps.reduce((sum, gap) => sum + gap.duration_ns, 0);
   const pixels = (ns: number) => Math.max(GAP_MIN_PX, GAPS_PX * ns / Math.max(all, 1));
   const rows = of.steps.map((step) => {
     if (step.step === "segment") return segment(step, file, show);
     if (step.step === "mark") return h("li", { class: "mark" }, h("span", { class: "label" }, step.label));
-    return silence(step, pixels(step.duration_ns));
+    return silence(step, faults, pixels(step.duration_ns));
   });
   return h("div", { class: "ladder" },
     h("div", { class: "ends", "aria-hidden": "true" }, h("span", {}, "time"), h("span", {}, `client ${of.client}`), h("span", {}, `server ${of.server}`), h("span", {}, "frame")),
@@ -33,11 +34,12 @@ function segment(step: Extract<Step, { step: "segment" }>, file: string | undefi
     frameButton(step.frame, file));
 }
 
-function silence(step: Extract<Step, { step: "gap" }>, height: number): HTMLElement {
+function silence(step: Extract<Step, { step: "gap" }>, faults: Set<string>, height: number): HTMLElement {
   const name = step.cause && step.cause !== step.owner ? `${words(step.owner)} (${words(step.cause)})` : words(step.owner);
   const beyond = (step.since_ns !== null ? `, since ${(step.since_ns / 1e6).toFixed(3)} ms` : "") +
     (step.until_frame !== null ? `, until #${step.until_frame}` : "");
-  const row = h("li", { class: isFault(step.owner) ? "gap fault" : "gap" },
+  const isLost = isFault(step.owner) || step.cause !== null && faults.has(step.cause);
+  const row = h("li", { class: isLost ? "gap fault" : "gap" },
     h("span", { class: "band" }, h("b", {}, duration(step.duration_ns)), ` ${name}${beyond}`));
   row.style.height = `${height.toFixed(0)}px`;
   row.style.setProperty("--owner", colourOf(step.owner));

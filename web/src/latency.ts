@@ -1,17 +1,18 @@
 // Latency now and without a cause: the share of exchanges that take no longer, and percentiles.
 
-import type { Finding, Latency, Report } from "./data";
+import type { Finding, Latency, Report, Run } from "./data";
 import { duration, h, svg, words } from "./dom";
 
 const PERCENTILES: [keyof Latency, string][] = [["p50_ns", "p50"], ["p90_ns", "p90"], ["p99_ns", "p99"], ["max_ns", "max"]];
 const W = 640, H = 230, LEFT = 46, RIGHT = 14, TOP = 12, BOTTOM = 34;
 
-export function latency(report: Report): HTMLElement | null {
+export function latency(run: Run): HTMLElement | null {
+  const { report } = run;
   if (report.latency_histogram.length === 0) return null;
   const changes = report.findings.filter((it) => PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]));
-  return h("section", { id: "latency" }, h("h2", {}, "Latency of exchanges"),
+  return h("section", { id: `${run.id}latency` }, h("h2", {}, "Latency of exchanges"),
     h("div", { class: "columns" },
-      h("figure", {}, distribution(report), h("figcaption", {}, "Share of all exchanges that take no longer (logarithmic time)")),
+      h("figure", {}, distribution([report]), h("figcaption", {}, "Share of all exchanges that take no longer (logarithmic time)")),
       changes.length > 0 && h("figure", {}, table(changes), h("figcaption", {}, "Now, and without the cause, at its server"))));
 }
 
@@ -28,19 +29,13 @@ function axis(lowest: number, highest: number) {
   return { x, ticks };
 }
 
-function distribution(report: Report): SVGSVGElement {
-  const points = report.latency_histogram;
-  const all = points.reduce((sum, [, many]) => sum + many, 0);
-  const { x, ticks } = axis(points[0]![0] * 0.8, points[points.length - 1]![0] * 1.1);
+/** The share of exchanges that take no longer: of one run, or of the run before and the one after. */
+export function distribution(reports: Report[]): SVGSVGElement {
+  const lowest = Math.min(...reports.map((it) => it.latency_histogram[0]![0]));
+  const highest = Math.max(...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]));
+  const { x, ticks } = axis(lowest * 0.8, highest * 1.1);
   const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
-  let sum = 0, path = `M${LEFT} ${y(0)}`;
-  for (const [ns, many] of points) {
-    path += `H${x(ns).toFixed(1)}`;
-    sum += many;
-    path += `V${y(sum / all).toFixed(1)}`;
-  }
-  path += `H${W - RIGHT}`;
-  const said = PERCENTILES.map(([name, label]) => `${label} ${duration(report.latency[name])}`).join(", ");
+  const said = reports.map((it) => PERCENTILES.map(([name, label]) => `${label} ${duration(it.latency[name])}`).join(", ")).join("; after: ");
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": `Distribution of latency: ${said}` });
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     plot.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(share), y2: y(share), class: "grid" }),
@@ -50,21 +45,35 @@ function distribution(report: Report): SVGSVGElement {
     plot.append(svg("line", { x1: x(ns), x2: x(ns), y1: TOP, y2: H - BOTTOM, class: "grid" }),
       svg("text", { x: x(ns), y: H - BOTTOM + 16, class: "tick middle" }, duration(ns)));
   }
-  plot.append(svg("path", { d: path, class: "curve" }));
-  const marks: [number, number, string][] = [[report.latency.p50_ns, 0.5, "p50"], [report.latency.p99_ns, 0.99, "p99"]];
-  for (const [ns, share, label] of marks) {
-    plot.append(svg("circle", { cx: x(ns), cy: y(share), r: 4, class: "mark" }),
-      svg("text", { x: x(ns) - 8, y: y(share) + (share > 0.9 ? 18 : -6), class: "value end" }, `${label} ${duration(ns)}`));
-  }
+  reports.forEach((report, at) => {
+    const name = reports.length === 1 ? "" : at === 0 ? "before" : "after";
+    const points = report.latency_histogram;
+    const all = points.reduce((sum, [, many]) => sum + many, 0);
+    let sum = 0, path = `M${LEFT} ${y(0)}`;
+    for (const [ns, many] of points) {
+      path += `H${x(ns).toFixed(1)}`;
+      sum += many;
+      path += `V${y(sum / all).toFixed(1)}`;
+    }
+    plot.append(svg("path", { d: `${path}H${W - RIGHT}`, class: `curve ${name}` }));
+    const marks: [number, number, string][] = [[report.latency.p50_ns, 0.5, "p50"], [report.latency.p99_ns, 0.99, "p99"]];
+    for (const [ns, share, label] of marks) {
+      // Labels stand on the side that has room.
+      const isLeft = x(ns) > W / 2, text = `${name} ${label} ${duration(ns)}`.trim();
+      plot.append(svg("circle", { cx: x(ns), cy: y(share), r: 4, class: `mark ${name}` }),
+        svg("text", { x: x(ns) + (isLeft ? -8 : 8), y: y(share) + (share > 0.9 ? 18 : -6), class: isLeft ? "value end" : "value" }, text));
+    }
+  });
   return plot;
 }
 
 /** A line for each percentile from where it is to where it would be. */
 function table(findings: Finding[]): HTMLElement {
+  const servers = new Set(findings.map((it) => it.culprit.endpoint)).size > 1;
   return h("div", { class: "scroll" }, h("table", { class: "percentiles" },
-    h("thead", {}, h("tr", {}, h("th", {}, "without"), h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
+    h("thead", {}, h("tr", {}, h("th", {}, "without"), servers && h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
     h("tbody", {}, ...findings.map((finding) => h("tr", {},
-      h("th", { scope: "row" }, words(finding.cause)), h("td", {}, finding.culprit.endpoint),
+      h("th", { scope: "row" }, words(finding.cause)), servers && h("td", {}, finding.culprit.endpoint),
       ...PERCENTILES.map(([name]) => cell(finding.latency[name], finding.counterfactual[name])))))));
 }
 

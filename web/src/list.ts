@@ -47,7 +47,7 @@ class List {
       this.heads.push(h("th", { scope: "col" }, button || label));
     }
     const listed = rows.length < seen ? `The ${count(rows.length)} that took longest, of ${count(seen)}.` : "";
-    this.element = h("section", { id: "exchanges" }, h("h2", {}, "Exchanges"),
+    this.element = h("section", { id: `${run.id}exchanges` }, h("h2", {}, "Exchanges"),
       h("div", { class: "controls" }, search, choose("All causes", causes, (value) => { this.cause = value; }),
         choose("All servers", servers, (value) => { this.server = value; })),
       this.found, h("div", { class: "scroll" }, h("table", { class: "list" }, h("thead", {}, h("tr", {}, ...this.heads)), this.body)),

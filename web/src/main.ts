@@ -1,6 +1,7 @@
 // Puts the page together from the data that stands in it.
 
-import type { Run } from "./data";
+import type { Data, Run } from "./data";
+import { comparison } from "./comparison";
 import { h } from "./dom";
 import { exchanges } from "./list";
 import { findings } from "./findings";
@@ -27,23 +28,38 @@ function theme(boards: Graphs[]): HTMLElement {
   } }, "Light / dark");
 }
 
+/** The sections of one run, in their order. */
+function sections(run: Run, boards: Graphs[]): HTMLElement[] {
+  const all = [
+    overview(run), run.report.endpoints.length > 0 && whereTheTimeWent(run), latency(run),
+    run.report.findings.length > 0 && findings(run, boards), lookups(run), exchanges(run), connections(run),
+  ];
+  return all.filter((it): it is HTMLElement => it instanceof HTMLElement);
+}
+
 function main(): void {
   const page = document.getElementById("page")!;
-  const run = JSON.parse(document.getElementById("data")!.textContent ?? "") as Run;
+  const data = JSON.parse(document.getElementById("data")!.textContent ?? "") as Data;
   const boards: Graphs[] = [];
-  document.title = `tcpwhy: ${run.report.findings[0]?.headline ?? "no fault"}`;
-  const sections = [
-    overview(run), run.report.endpoints.length > 0 && whereTheTimeWent(run), latency(run.report),
-    run.report.findings.length > 0 && findings(run, boards), lookups(run), exchanges(run), connections(run),
-  ].filter((it): it is HTMLElement => it instanceof HTMLElement);
-  const shown = new Set(sections.map((it) => it.id));
+  // Reports of earlier versions have percentiles only.
+  for (const run of data.runs) run.report.latency_histogram ??= [];
+  const names = data.runs.length === 1 ? [""] : ["before", "after"];
+  const runs: Run[] = data.runs.map((run, at) => ({ ...run, id: names[at] === "" ? "" : `${names[at]}-` }));
+  const first = runs[0]!;
+  document.title = `tcpwhy: ${data.comparison?.sentence ?? first.report.findings[0]?.headline ?? "no fault"}`;
+  const links: [string, string][] = data.comparison ? [["comparison", "Comparison"], ["before", "Before"], ["after", "After"]] : LINKS;
+  const shown = data.comparison
+    ? [comparison(data.comparison, runs), ...runs.map((run, at) => h("div", { id: names[at]!, class: "run" },
+        h("h2", { class: "run" }, at === 0 ? "Before" : "After"), ...sections(run, boards)))]
+    : sections(first, boards);
+  const ids = new Set(shown.map((it) => it.id));
   page.append(
-    h("a", { class: "skip", href: "#overview" }, "Skip to the report"),
+    h("a", { class: "skip", href: `#${links[0]![0]}` }, "Skip to the report"),
     h("header", {}, h("span", { class: "brand" }, "tcpwhy"),
-      h("nav", { "aria-label": "Sections" }, ...LINKS.filter(([id]) => shown.has(id)).map(([id, label]) => h("a", { href: `#${id}` }, label))),
+      h("nav", { "aria-label": "Sections" }, ...links.filter(([id]) => ids.has(id)).map(([id, label]) => h("a", { href: `#${id}` }, label))),
       theme(boards)),
-    h("main", {}, ...sections),
-    h("footer", {}, `Made by tcpwhy ${run.report.tool_version}. Times count from the first frame of the capture.`));
+    h("main", {}, ...shown),
+    h("footer", {}, `Made by tcpwhy ${first.report.tool_version}. Times count from the first frame of the capture.`));
 }
 
 main();

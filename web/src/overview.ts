@@ -13,9 +13,9 @@ export function overview(run: Run): HTMLElement {
     : first ? `No fault. Most time is a cost: ${first.headline}` : "No fault was found";
   const problems = report.inputs.flatMap((it) => it.problems.map((problem) => `${it.path}: ${problem.what}`));
   const files = report.inputs.map((it) => `${it.path} (${counted(it.packets, "packet", "packets")}, ${bytes(it.bytes)})`);
-  return h("section", { id: "overview", class: faults.length > 0 ? "has-fault" : "" },
+  return h("section", { id: `${run.id}overview`, class: faults.length > 0 ? "overview has-fault" : "overview" },
     h("p", { class: "files" }, files.slice(0, 4).join(", "), files.length > 4 && ` and ${files.length - 4} more`),
-    h("h1", {}, headline),
+    h(run.id === "" ? "h1" : "h3", {}, headline),
     h("p", {}, `${counted(totals.exchanges, "exchange", "exchanges")} on ${counted(totals.connections, "connection", "connections")}` +
       `${totals.lookups > 0 ? `, ${counted(totals.lookups, "look-up", "look-ups")}` : ""}; in all ${duration(totals.wall_ns)} of waiting. ` +
       `The capture covers ${duration(totals.last_ns - totals.first_ns)}, from ${new Date(totals.first_ns / 1e6).toISOString().replace("T", " ").slice(0, 23)} UTC; seen from: ${totals.vantage}.`),
@@ -32,9 +32,9 @@ function causes(run: Run): HTMLElement | null {
     h("thead", {}, h("tr", {}, ...["", "cause", "who has to change it", "lost", "share", "exchanges", "first fix"].map((it) => h("th", { scope: "col" }, it)))),
     h("tbody", {}, ...all.map((finding, at) => h("tr", { class: finding.class },
       h("td", {}, h("span", { class: "badge" }, finding.class)),
-      h("th", { scope: "row" }, h("a", { href: `#${anchor(at)}` }, words(finding.cause))),
+      h("th", { scope: "row" }, h("a", { href: `#${anchor(run, at)}` }, words(finding.cause))),
       h("td", {}, `${finding.culprit.role} ${finding.culprit.endpoint}`),
-      h("td", { class: "number" }, duration(finding.lost_ns)), h("td", { class: "number" }, percent(finding.share)),
+      h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : duration(finding.lost_ns)), h("td", { class: "number" }, finding.lost_ns === 0 ? "–" : percent(finding.share)),
       h("td", { class: "number" }, `${count(finding.affected.exchanges)} of ${count(finding.affected.of_exchanges)}`),
       h("td", {}, finding.fixes[0] ? `${finding.fixes[0].where}: ${finding.fixes[0].change.replace(/`/g, "")}` : ""))))));
 }
@@ -52,7 +52,7 @@ export function connections(run: Run): HTMLElement | null {
   const { connections: all, connections_omitted } = run.report;
   if (all.length === 0) return null;
   const most = all.reduce((sum, it) => Math.max(sum, Object.values(it.ledger).reduce((all, ns) => all + ns, 0)), 1);
-  return h("section", { id: "connections" }, h("h2", {}, "Connections, worst first"),
+  return h("section", { id: `${run.id}connections` }, h("h2", {}, "Connections, worst first"),
     h("div", { class: "scroll" }, h("table", { class: "list" },
       h("thead", {}, h("tr", {}, ...["no.", "client", "server", "protocol", "exchanges", "lost", "round trip", "time by owner", "first frame"].map((it) => h("th", { scope: "col" }, it)))),
       h("tbody", {}, ...all.map((it) => h("tr", {}, h("td", { class: "number" }, String(it.number)),

@@ -1,6 +1,6 @@
 // What each graph of a connection shows, from its points.
 
-import { FLAG, f64, points, u32, type Points, type RawGraphs, type Stall } from "./data";
+import { FLAG, f64, points, u16, u32, type Points, type RawGraphs, type Stall } from "./data";
 
 export type Column = (number | null)[];
 
@@ -44,7 +44,7 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
     acked: none(), edge: none(), window: none(), flight: none(), limit: none(), zeroWindow: [], rtt: roundTrips(graphs, sender),
   };
   const stops = graphs.stalls.filter((it) => LIMITS.has(it.owner));
-  let closed: number | null = null, last = 0, next = 0;
+  let closed: number | null = null, last = 0, next = 0, nxt = 0, una = 0;
   for (let at = 0; at < all.size; at++) {
     const time = all.time[at]!;
     while (next < stops.length && stops[next]!.start_ms <= time) {
@@ -54,11 +54,14 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
     if (all.from(at) === sender) {
       last = all.flight[at]!;
       made.flight[at] = last;
+      nxt = Math.max(nxt, all.seq(at) + all.len[at]!);
       if (all.len[at]! > 0) made.sent[all.mark(at) as 0 | 1 | 2 | 3][at] = all.seq(at) + all.len[at]!;
       continue;
     }
     if (!all.hasAck(at)) continue;
     const window = all.window(at);
+    una = Math.max(una, all.ack(at));
+    if (nxt > 0) made.flight[at] = last = Math.max(0, nxt - una);
     made.acked[at] = all.ack(at);
     made.window[at] = window;
     made.edge[at] = window === null ? null : all.ack(at) + window;
@@ -74,8 +77,8 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
 }
 
 function roundTrips(graphs: RawGraphs, sender: Sender): Series["rtt"] {
-  const time = f64(graphs.rtts.time_ms), ms = f64(graphs.rtts.rtt_ms), frame = f64(graphs.rtts.frame);
-  const from = u32(graphs.rtts.sender);
+  const time = f64(graphs.rtts.time_ms), ms = f64(graphs.rtts.rtt_ms), frame = u32(graphs.rtts.frame);
+  const from = u16(graphs.rtts.sender);
   const kept = [...from.keys()].filter((at) => from[at] === sender);
   return {
     time: Float64Array.from(kept, (at) => time[at]!), ms: kept.map((at) => ms[at]!),

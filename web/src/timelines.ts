@@ -42,8 +42,8 @@ export function lookups(run: Run): HTMLElement | null {
   const { lookups: all, lookups_omitted } = run.picture;
   if (all.length === 0) return null;
   const file = (frame: Frame) => run.report.inputs.length > 1 ? run.report.inputs[frame[0]]?.path : undefined;
-  return h("section", { id: "lookups" }, h("h2", {}, "Look-ups of names"),
-    h("p", { class: "note" }, `Each bar is a query from its sending to its answer; a bar with an open end had none. Each row has its own scale: the longest look-up fills it.`),
+  return h("section", { id: `${run.id}lookups` }, h("h2", {}, "Look-ups of names"),
+    h("p", { class: "note" }, "Each bar is a query, from its sending to its answer; a dashed frame had none. All rows have one scale."),
     h("div", { class: "scroll" }, h("table", { class: "list" },
       h("thead", {}, h("tr", {}, ...["began", "client", "name", "took", "outcome", "queries", "frames"].map((label) => h("th", { scope: "col" }, label)))),
       h("tbody", {}, ...all.map((lookup) => h("tr", {},

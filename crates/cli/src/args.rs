@@ -30,6 +30,7 @@ Examples:
   tcpwhy compare before.pcap after.pcap
   tcpwhy compare before.json after.pcap --json | jq .sentence
   tcpwhy compare monday/ friday/ --filter 'port 5432'
+  tcpwhy compare before.pcap after.pcap -o change.html
 
 Exit status: 0 shown to be faster or equal, without a new fault; 1 slower, or a new fault; 2 the runs
 are not comparable (other ports or requests), or the work could not be done; 3 not shown: so few
@@ -202,6 +203,10 @@ pub struct Compare {
     /// Print the comparison as JSON (docs/comparison.schema.json)
     #[arg(long)]
     pub json: bool,
+
+    /// Write it as an HTML page too, with both runs
+    #[arg(short, long, value_name = "HTML", value_hint = clap::ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 
     /// Compare a part of both: host, port, time, cause, as in `tcpwhy --help`
     #[arg(long, value_name = "EXPR", value_parser = parse_filter, long_help = FILTER_HELP)]

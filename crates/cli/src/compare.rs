@@ -3,6 +3,7 @@
 use crate::analysis::{self, Wanted};
 use crate::args::{Compare, Side};
 use crate::error::Error;
+use crate::page::{self, Page};
 use crate::progress::Bar;
 use crate::{output, sandbox, sources, terminal, workers};
 use std::fs;
@@ -12,8 +13,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Measured, Options, compare};
+use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline;
-use tcpwhy_core::report::comparison;
+use tcpwhy_core::report::{Report, comparison};
 
 /// Reads both sides and prints what became of the latency; the exit status says whether it, or
 /// the diagnosis, is worse.
@@ -22,11 +24,17 @@ use tcpwhy_core::report::comparison;
 /// [`Error`]: one side cannot be read, or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let threads = asked.threads.map_or_else(workers::available, usize::from);
+    let page = asked.output.as_deref().map(Page::open).transpose()?;
     sandbox::confine(&[&asked.before, &asked.after]);
     let interrupted = terminal::interruptible();
-    let before = measured(&asked.before, asked, threads, interrupted)?;
-    let after = measured(&asked.after, asked, threads, interrupted)?;
-    let compared = compare(before, after, Options { min_change: asked.min_change })?;
+    let before = side(&asked.before, asked, threads, interrupted)?;
+    let after = side(&asked.after, asked, threads, interrupted)?;
+    let (runs, options) = ([before.page, after.page], Options { min_change: asked.min_change });
+    let compared = compare(before.measured, after.measured, options)?;
+    if let Some(page) = page {
+        let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
+        page.write(&page::render(&runs, Some(&value)))?;
+    }
     let text = if asked.json {
         let value = comparison::to_json(&compared, env!("CARGO_PKG_VERSION"));
         serde_json::to_string_pretty(&value)? + "\n"
@@ -37,21 +45,33 @@ pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(compared.outcome() as u8))
 }
 
+/// One side of a comparison.
+struct Run {
+    measured: Measured,
+    /// What a page has of it; empty where none is asked for.
+    page: String,
+}
+
 /// One side: a report as it is, captures after analysis.
-fn measured(
+fn side(
     path: &Path,
     asked: &Compare,
     threads: usize,
     interrupted: &AtomicBool,
-) -> Result<Measured, Error> {
+) -> Result<Run, Error> {
     let name = path.display().to_string();
     if is_json(path) {
         if asked.filter.is_some() {
             return Err(Error::Narrowed { path: name });
         }
         let text = fs::read(path).map_err(|error| sources::problem(path, error))?;
-        return Measured::from_json(&name, &text)
-            .map_err(|source| Error::Report { path: name, source });
+        let measured = Measured::from_json(&name, &text)
+            .map_err(|source| Error::Report { path: name, source })?;
+        // The packets are not there any more: nothing is drawn.
+        let text = String::from_utf8_lossy(&text);
+        let picture = Picture::default().json(&Report::default());
+        let page = format!("{{\"report\":{},\"picture\":{picture}}}", text.trim());
+        return Ok(Run { measured, page });
     }
     let files = if path.is_dir() { captures(path, asked.vantage)? } else { vec![path.to_owned()] };
     let wanted = Wanted {
@@ -67,12 +87,20 @@ fn measured(
     };
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);
-    let answer = analysis::analyse(open()?, &open, wanted, |at| bar.update(at), interrupted)?;
-    drop(bar);
-    if !answer.complete {
-        return Err(Error::Interrupted);
-    }
-    Ok(Measured::of(name, &answer.report))
+    let progress = |at| bar.update(at);
+    let (report, page) = if asked.output.is_some() {
+        let mut drawn = analysis::picture(open()?, &open, wanted, progress, interrupted)?;
+        drawn.report.asked = page::asked_for(&files, asked.filter.as_ref(), None);
+        let page = page::data(&drawn.report, &drawn.picture)?;
+        (drawn.report, page)
+    } else {
+        let answer = analysis::analyse(open()?, &open, wanted, progress, interrupted)?;
+        if !answer.complete {
+            return Err(Error::Interrupted);
+        }
+        (answer.report, String::new())
+    };
+    Ok(Run { measured: Measured::of(name, &report), page })
 }
 
 /// A report begins with a brace, which no capture does.

@@ -3,12 +3,13 @@
 use crate::analysis::{self, Answer, Wanted};
 use crate::args::Explain;
 use crate::error::Error;
+use crate::page::asked_for;
 use crate::progress::Bar;
 use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::cause::{Cause, Class, words};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Asked, Look, Page, Report, json, render_manual, text};
+use tcpwhy_core::report::{Look, Page, Report, json, render_manual, text};
 use tcpwhy_core::state::weigh;
 
 /// Reads, analyses, prints; the exit status says whether there are faults.
@@ -34,7 +35,7 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         answer => answer?,
     };
     answer.report.interrupted = !answer.complete;
-    answer.report.asked = asked_for(asked);
+    answer.report.asked = asked_for(&asked.files, asked.filter.as_ref(), asked.vantages);
     if let Some(state) = state {
         weigh(&mut answer.report, &state);
     }
@@ -84,19 +85,6 @@ fn wanted_manual(asked: &Explain, look: &Look) -> Option<String> {
         (None, [path]) if !path.exists() => named_manual(path.to_str()?, look),
         _ => None,
     }
-}
-
-/// What was asked for, as it can be asked for again.
-fn asked_for(asked: &Explain) -> Asked {
-    let mut options = Vec::new();
-    if let Some(filter) = &asked.filter {
-        options.extend(["--filter".to_owned(), filter.text().to_owned()]);
-    }
-    if let Some(vantages) = asked.vantages {
-        options.extend(["--vantages".to_owned(), vantages.to_string()]);
-    }
-    let files = asked.files.iter().map(|file| file.display().to_string()).collect();
-    Asked { files, options, ..Asked::default() }
 }
 
 fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {

@@ -13,7 +13,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+#[cfg(target_os = "linux")]
+use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
+use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Asked, Report, json};
 
@@ -85,23 +88,51 @@ pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
         Err(Error::Capture(_)) if terminal::is_interrupted() => return Err(Error::NothingYet),
         drawn => drawn?,
     };
-    drawn.report.asked = asked_for(asked);
+    drawn.report.asked = asked_for(&asked.files, asked.filter.as_ref(), asked.vantages);
     let totals = &drawn.report.totals;
     if totals.connections + totals.lookups == 0 {
         return Err(Error::Nothing);
     }
-    page.write(&render(&drawn.report, &drawn.picture.json(&drawn.report))?)?;
+    page.write(&render(&[data(&drawn.report, &drawn.picture)?], None))?;
     Ok(ExitCode::from(u8::from(crate::explain::has_faults(&drawn.report))))
 }
 
-/// The page of `report` with `picture` beside it.
+/// What the page has of one run: its report, and what is drawn beside it.
 ///
 /// # Errors
 /// None that is known: every value of a report has a JSON form.
-fn render(report: &Report, picture: &serde_json::Value) -> Result<String, Error> {
-    let report = json::render_line(report, env!("CARGO_PKG_VERSION"))?;
-    let data = format!("{{\"report\":{},\"picture\":{picture}}}", report.trim_end());
-    Ok(TEMPLATE.replacen(SLOT, &inert(&data), 1))
+pub fn data(report: &Report, picture: &Picture) -> Result<String, Error> {
+    let json = json::render_line(report, env!("CARGO_PKG_VERSION"))?;
+    Ok(format!("{{\"report\":{},\"picture\":{}}}", json.trim_end(), picture.json(report)))
+}
+
+/// The page of one run, or of two with their comparison.
+pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String {
+    let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
+    let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
+    TEMPLATE.replacen(SLOT, &inert(&data), 1)
+}
+
+/// The page of what was asked of a server, drawn from its `packets` (pcapng) where they were kept.
+///
+/// # Errors
+/// [`Error::Capture`] where the packets cannot be read.
+#[cfg(target_os = "linux")]
+pub fn of_packets(report: &Report, packets: Option<&[u8]>) -> Result<String, Error> {
+    let picture = match packets {
+        Some(packets) => {
+            let source = Source::memory("packets.pcapng", packets);
+            let mut pass = tcpwhy_core::picture::Pass::new(&Options::default(), report);
+            let mut capture = CaptureSet::new(vec![source])?;
+            let mut block = Block::default();
+            while capture.next_block(&mut block)? {
+                pass.take(&block);
+            }
+            pass.finish()
+        }
+        None => Picture::default(),
+    };
+    Ok(render(&[data(report, &picture)?], None))
 }
 
 /// JSON that neither ends the element it stands in nor begins a comment: `<` occurs in strings only.
@@ -121,26 +152,33 @@ fn wanted(asked: &ReportPage) -> Wanted {
     }
 }
 
-fn asked_for(asked: &ReportPage) -> Asked {
+/// What was asked for, as it can be asked for again.
+pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8>) -> Asked {
     let mut options = Vec::new();
-    if let Some(filter) = &asked.filter {
+    if let Some(filter) = filter {
         options.extend(["--filter".to_owned(), filter.text().to_owned()]);
     }
-    if let Some(vantages) = asked.vantages {
+    if let Some(vantages) = vantages {
         options.extend(["--vantages".to_owned(), vantages.to_string()]);
     }
-    let files = asked.files.iter().map(|file| file.display().to_string()).collect();
+    let files = files.iter().map(|file| file.display().to_string()).collect();
     Asked { files, options, ..Asked::default() }
 }
 
 /// Where a page goes.
-enum Page {
+pub enum Page {
+    /// To standard output.
     StandardOutput,
+    /// To a file of that name.
     File(File, String),
 }
 
 impl Page {
-    fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens it, empty: what is read afterwards may be confined to reading.
+    ///
+    /// # Errors
+    /// [`Error::Page`] where it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") {
             return Ok(Self::StandardOutput);
         }
@@ -150,7 +188,11 @@ impl Page {
         Ok(Self::File(file, name))
     }
 
-    fn write(self, text: &str) -> Result<(), Error> {
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// [`Error::Page`] or [`Error::Write`] where it cannot be written.
+    pub fn write(self, text: &str) -> Result<(), Error> {
         match self {
             Self::StandardOutput => output::print(text),
             Self::File(mut file, path) => {

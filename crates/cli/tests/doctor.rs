@@ -157,7 +157,7 @@ fn what_cannot_be_examined_is_said_in_one_sentence() {
 }
 
 #[test]
-fn a_bundle_has_the_report_as_json_and_text() {
+fn a_bundle_has_the_report_as_json_text_and_html() {
     let folder = std::env::temp_dir().join(format!("tcpwhy-bundle-{}", std::process::id()));
     let path = folder.display().to_string();
     let url = format!("http://{}/", serve(true));
@@ -166,6 +166,14 @@ fn a_bundle_has_the_report_as_json_and_text() {
     let text = std::fs::read(folder.join("report.txt")).expect("text");
     assert_eq!(text, output.stdout);
     let json = std::fs::read(folder.join("report.json")).expect("JSON");
-    serde_json::from_slice::<Value>(&json).expect("JSON");
+    let json = serde_json::from_slice::<Value>(&json).expect("JSON");
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
+    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    let data: Value = serde_json::from_str(data).expect("the data is JSON");
+    assert_eq!(data["runs"][0]["report"]["totals"], json["totals"]);
+    let is_captured = folder.join("packets.pcapng").exists();
+    let listed = data["runs"][0]["picture"]["exchanges"]["seen"].as_u64();
+    assert_eq!(listed.is_some_and(|it| it > 0), is_captured);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

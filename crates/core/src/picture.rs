@@ -26,7 +26,7 @@ use crate::tcp::{Connection, Exchange, Sink, Tracker};
 
 /// Points of one connection's graphs, and of those of all.
 const POINTS_MAX: usize = 20_000;
-const POINTS_MAX_OF_ALL: usize = 40_000;
+const POINTS_MAX_OF_ALL: usize = 30_000;
 
 /// Silences marked in a graph, the longest.
 const STALLS_MAX: usize = 300;
@@ -66,7 +66,8 @@ impl Sink for Kept {
     }
 }
 
-/// What was drawn.
+/// What was drawn; nothing, where no packets were kept.
+#[derive(Default)]
 pub struct Picture {
     /// The exchanges that took longest.
     pub exchanges: Exchanges,

@@ -32,7 +32,7 @@ pub struct Doctor {
     #[arg(long)]
     pub json: bool,
 
-    /// Keep the report as JSON and text, and the packets, in this directory
+    /// Keep the report as JSON, text and HTML, and the packets, in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub bundle: Option<PathBuf>,
 

@@ -176,6 +176,10 @@ fn tell(
     let page = text::page(report, &beside.doctor, asked, &look);
     if let Some(folder) = &asked_for.bundle {
         keep(folder, &document, &page, packets)?;
+        let html = crate::page::of_packets(report, packets)?;
+        let path = folder.display().to_string();
+        fs::write(folder.join("report.html"), html)
+            .map_err(|source| DoctorError::Bundle { path, source })?;
     }
     output::print(if asked_for.json { &document } else { &page })
 }

@@ -13,8 +13,14 @@ pub(super) fn u32s(values: impl Iterator<Item = u64>) -> String {
     base64(&values.flat_map(|it| narrow(it).to_le_bytes()).collect::<Vec<_>>())
 }
 
+/// 16-bit unsigned numbers; larger ones are the largest there is.
+pub(super) fn u16s(values: impl Iterator<Item = u64>) -> String {
+    let narrow = |value| u16::try_from(value).unwrap_or(u16::MAX);
+    base64(&values.flat_map(|it| narrow(it).to_le_bytes()).collect::<Vec<_>>())
+}
+
 /// Bytes.
-pub(super) fn base64(bytes: &[u8]) -> String {
+fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));

@@ -112,9 +112,8 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
         "seq_first": bases,
         "columns": {
             "time_ms": columns::f64s(points.iter().map(|it| ms(it.time_ns))),
-            "file": columns::u32s(points.iter().map(|it| it.frame.file().into())),
-            "frame": columns::f64s(points.iter().map(|it| it.frame.number() as f64)),
-            "flags": columns::u32s(points.iter().map(flags)),
+            "frame": columns::u32s(points.iter().map(|it| it.frame.number())),
+            "flags": columns::u16s(points.iter().map(flags)),
             "seq": columns::u32s(seqs),
             "len": columns::u32s(points.iter().map(|it| it.len.into())),
             "ack": columns::u32s(acks),
@@ -124,8 +123,8 @@ fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {
         "rtts": {
             "time_ms": columns::f64s(graphs.rtts.iter().map(|it| ms(it.time_ns))),
             "rtt_ms": columns::f64s(graphs.rtts.iter().map(|it| it.rtt_ns as f64 / 1e6)),
-            "sender": columns::u32s(graphs.rtts.iter().map(|it| it.sender as u64)),
-            "frame": columns::f64s(graphs.rtts.iter().map(|it| it.frame.number() as f64)),
+            "sender": columns::u16s(graphs.rtts.iter().map(|it| it.sender as u64)),
+            "frame": columns::u32s(graphs.rtts.iter().map(|it| it.frame.number())),
         },
         "stalls": stalls.collect::<Vec<_>>(),
     })

@@ -1,0 +1,127 @@
+//! `tcpwhy report`: the page says what the JSON says, stays small, and what is in a capture stays data. What a
+//! browser makes of it is tested in `web/test`.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn captures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
+}
+
+fn tcpwhy(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tcpwhy")).args(arguments).output().expect("tcpwhy runs")
+}
+
+/// The page of `file`, and the data that stands in it.
+fn page(file: &Path) -> (String, Value) {
+    let output = tcpwhy(&["report", &file.display().to_string(), "-o", "-", "--no-progress"]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    let page = String::from_utf8(output.stdout).expect("UTF-8");
+    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect(&words);
+    let data = data.split("</script>").next().expect("an end");
+    let mut data: Value = serde_json::from_str(data).expect("the data is JSON");
+    let run = data["runs"][0].take();
+    (page, run)
+}
+
+/// The report of `file`, without the one number of it that differs from run to run.
+fn json(file: &Path) -> Value {
+    let output = tcpwhy(&[&file.display().to_string(), "--json", "--no-progress"]);
+    serde_json::from_slice(&output.stdout).expect("a report")
+}
+
+#[test]
+fn the_page_says_what_the_json_says_of_every_stored_capture() {
+    let files = fs::read_dir(captures()).expect("captures").map(|it| it.expect("a file").path());
+    let mut files: Vec<_> = files.filter(|it| it.to_string_lossy().contains(".pcap")).collect();
+    files.sort();
+    assert!(files.len() > 40, "{}", files.len());
+    let (mut drawn, mut listed) = (0, 0);
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (page, data) = page(&file);
+        assert!(page.len() < 3_000_000, "{name}: {} bytes", page.len());
+        assert_eq!(data["report"], json(&file), "{name}");
+        let picture = &data["picture"];
+        let rows = picture["exchanges"]["rows"].as_array().expect("a list");
+        let (seen, exchanges) =
+            (&picture["exchanges"]["seen"], &data["report"]["totals"]["exchanges"]);
+        assert_eq!(seen, exchanges, "{name}");
+        listed += rows.len();
+        for row in rows {
+            let owned: u64 =
+                row["ledger"].as_object().expect("owners").values().filter_map(Value::as_u64).sum();
+            assert_eq!(Some(owned), row["wall_ns"].as_u64(), "{name}: {row}");
+        }
+        for drawing in picture["drawings"].as_array().expect("a list") {
+            assert!(drawing["ladder"]["steps"].as_array().is_some_and(|it| it.len() > 1), "{name}");
+            drawn += 1;
+        }
+        let with_proof = |it: &&Value| it["connection"].is_object();
+        let findings = data["report"]["findings"].as_array().expect("findings");
+        let drawings = picture["drawings"].as_array().map_or(0, Vec::len);
+        assert_eq!(findings.iter().filter(with_proof).count(), drawings, "{name}");
+    }
+    assert!(drawn > 20 && listed > 500, "{drawn} drawings, {listed} exchanges");
+}
+
+#[test]
+fn an_exchange_in_the_list_is_the_one_that_can_be_drawn() {
+    let file = captures().join("loss_tail.pcap");
+    let (_, data) = page(&file);
+    let rows = data["picture"]["exchanges"]["rows"].as_array().expect("a list");
+    assert!(!rows.is_empty());
+    for row in rows {
+        let number = row["number"].to_string();
+        let client = row["client"].as_str().expect("an address");
+        let file = file.display().to_string();
+        let output = tcpwhy(&[&file, "--connection", client, "--exchange", &number, "--json"]);
+        let ladder: Value = serde_json::from_slice(&output.stdout).expect("a ladder");
+        let steps = ladder["steps"].as_array().expect("steps");
+        assert!(steps.iter().any(|it| it["frame"] == row["first"][1]), "{row}: {steps:?}");
+        assert!(steps.iter().any(|it| it["frame"] == row["last"][1]), "{row}: {steps:?}");
+    }
+}
+
+#[test]
+fn a_comparison_has_both_runs() {
+    let side = |name: &str| captures().join(name).display().to_string();
+    let (before, after) = (side("nginx_nodelay_off.pcap"), side("nginx_nodelay_off-healthy.pcap"));
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("comparison.html");
+    let path = file.display().to_string();
+    let output = tcpwhy(&["compare", &before, &after, "--json", "-o", &path, "--no-progress"]);
+    assert_eq!(output.status.code(), Some(0));
+    let page = fs::read_to_string(file).expect("a page");
+    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    let data: Value = serde_json::from_str(data).expect("the data is JSON");
+    let compared: Value = serde_json::from_slice(&output.stdout).expect("a comparison");
+    assert_eq!(data["comparison"], compared);
+    for (run, name) in data["runs"].as_array().expect("runs").iter().zip([before, after]) {
+        let report = json(Path::new(&name));
+        assert_eq!(run["report"]["totals"], report["totals"], "{name}");
+        assert_eq!(run["report"]["ledger"], report["ledger"], "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_fetched_and_only_the_page_s_own_script_may_run() {
+    let (page, _) = page(&captures().join("nginx_nodelay_off.pcap"));
+    let policy = page.split("http-equiv=\"Content-Security-Policy\" content=\"").nth(1);
+    let policy = policy.and_then(|it| it.split('"').next()).expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    assert!(!page.contains(" src=") && !page.contains("@import") && !page.contains("url("));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_a_sentence() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("no such folder/report.html");
+    let file = captures().join("nginx_nodelay_off.pcap").display().to_string();
+    let output = tcpwhy(&["report", &file, "-o", &folder.display().to_string()]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("the page cannot be written there"), "{words}");
+}
