@@ -1,6 +1,6 @@
 //! Transfers between the same two hosts that fill their link together. Where no timestamps tell how long
 //! packets stand in its queue, each of them, seen from its receiver, sends a burst and then waits for a
-//! round trip, as one with a small send buffer does. But the link is never idle. Nor is it where each of
+//! round trip, as one with a small send buffer or a small congestion window does. But the link is never idle. Nor is it where each of
 //! them loses something now and then, because they fill its queue, and goes on with a smaller window: what
 //! one does not send, another does.
 
@@ -14,11 +14,14 @@ const FULL: f64 = 0.8;
 /// So much of a wait has to be time in which the link worked for others.
 const EXPLAINED: f64 = 0.5;
 
-/// Takes what looks like a small send buffer, or is lost to quick repairs, and is a share of a full link
+/// Takes what looks like a small send buffer or congestion window, or is lost to quick repairs, and is a share of a full link
 /// for the link's time.
 pub(super) fn settle(tally: &mut Tally) {
     for key in full(tally, Cause::SendBuffer, |flow| flow.held_ns) {
         tally.take_back(&key, (Owner::SendBuffer, Owner::Bandwidth));
+    }
+    for key in full(tally, Cause::CongestionWindow, |flow| flow.windowed_ns) {
+        tally.take_back(&key, (Owner::CongestionWindow, Owner::Bandwidth));
     }
     for key in full(tally, Cause::FastRecovery, |flow| flow.repaired_ns) {
         let Some(cause) = tally.causes.remove(&key) else { continue };
@@ -97,6 +100,7 @@ mod tests {
             span_ns: seconds.map(|second| second * S),
             bytes,
             held_ns: 5 * S,
+            windowed_ns: 0,
             repaired_ns: 0,
             opening_ns: 0,
             path_bps: Some(8_000_000),

@@ -27,6 +27,8 @@ pub struct Flow {
     pub(in crate::cause) bytes: u64,
     /// How long it looked as if a send buffer held it back, ns.
     pub(in crate::cause) held_ns: u64,
+    /// How long its congestion window held it back, ns.
+    pub(in crate::cause) windowed_ns: u64,
     /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
     pub(in crate::cause) repaired_ns: u64,
     /// How much of a link's time it leaves while its window opens, ns.
@@ -58,6 +60,7 @@ impl Flow {
             span_ns: [begun_ns, half.last.time_ns.min(exchange.end_ns)],
             bytes,
             held_ns: lost_ns(Cause::SendBuffer),
+            windowed_ns: lost_ns(Cause::CongestionWindow),
             repaired_ns: lost_ns(Cause::FastRecovery),
             opening_ns: rate.filter(|_| !connection.mid_stream).map_or(0, |rate| {
                 let window = half.window_opened_by(position.saturating_sub(ORIGIN));
@@ -149,6 +152,7 @@ mod tests {
             span_ns: [second * S, (second + 1) * S],
             bytes: 1_000_000,
             held_ns: S / 2,
+            windowed_ns: 0,
             repaired_ns: 0,
             opening_ns: 0,
             path_bps: None,
