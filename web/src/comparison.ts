@@ -34,7 +34,7 @@ function change(was: number, is: number): string {
   if (was === is) return "same";
   if (was === 0) return "new";
   const share = (is - was) / was * 100;
-  return `${share > 0 ? "+" : "−"}${Math.abs(share) >= 10 ? Math.abs(share).toFixed(0) : Math.abs(share).toFixed(1)} %`;
+  return `${share > 0 ? "+" : "−"}${Math.abs(share) >= 99 && Math.abs(share) < 100 ? Math.abs(share).toFixed(2) : Math.abs(share) >= 10 ? Math.abs(share).toFixed(0) : Math.abs(share).toFixed(1)} %`;
 }
 
 function owners(of: Comparison): HTMLElement {

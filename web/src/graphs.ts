@@ -12,7 +12,13 @@ const ZOOM_MAX = 1e-6;
 /** Graphs that are shown, by what can be asked of them from elsewhere on the page. */
 export interface Graphs { element: HTMLElement; show(ms: number): void; rebuild(): void }
 
-const BLUE = "#0072b2", ORANGE = "#d55e00", GREEN = "#009e73", PURPLE = "#a6559d", AMBER = "#e69f00";
+/** Colours of what is drawn, as the style sheet has them for light and dark. */
+interface Inks { data: string; again: string; overtaken: string; probe: string; acked: string; edge: string; closed: string }
+
+const inks = (): Inks => ({
+  data: themed("--data"), again: themed("--again"), overtaken: themed("--overtaken"), probe: themed("--probe"),
+  acked: themed("--acked"), edge: themed("--edge"), closed: themed("--closed"),
+});
 
 /** The graphs of a drawing; `name` tells its cursors from those of others. */
 export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
@@ -32,6 +38,7 @@ class Board implements Graphs {
   private view: Span;
   private busy = false;
   private moment: number | null = null;
+  private ink = inks();
 
   constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs, private readonly name: string) {
     this.sender = busier(raw);
@@ -157,7 +164,8 @@ class Board implements Graphs {
   }
 
   private build(): void {
-    const { data } = this;
+    this.ink = inks();
+    const { data, ink } = this;
     const stepped = uPlot.paths.stepped!({ align: 1 });
     const line = (label: string, stroke: string, dash?: number[]): uPlot.Series =>
       ({ label, stroke, width: 1.5, paths: stepped, spanGaps: true, points: { show: false }, ...(dash ? { dash } : {}) });
@@ -166,13 +174,13 @@ class Board implements Graphs {
     const bytesAxis = (_: uPlot, values: number[]) => values.map((value) => bytes(value));
     this.charts = [
       this.chart("Time and sequence", 300, [data.time, ...data.sent, data.acked, data.edge],
-        [dots("data", BLUE, 3), dots("sent again", ORANGE, 9), dots("out of order", AMBER, 8), dots("probe", PURPLE, 8),
-         line("acknowledged", GREEN), { ...line("right edge of the window", PURPLE, [6, 4]), auto: false }], bytesAxis, (chart) => this.segments(chart)),
+        [dots("data", ink.data, 3), dots("sent again", ink.again, 9), dots("out of order", ink.overtaken, 8), dots("probe", ink.probe, 8),
+         line("acknowledged", ink.acked), { ...line("right edge of the window", ink.edge, [6, 4]), auto: false }], bytesAxis, (chart) => this.segments(chart)),
       this.chart("Window", 180, [data.time, data.window, data.flight, data.limit],
-        [line("advertised window", PURPLE, [6, 4]), line("flight size", BLUE), dots("limit (estimated)", ORANGE, 7)], bytesAxis),
-      this.chart("Round trip, from here to the receiver", 140, [data.rtt.time, data.rtt.ms], [dots("round trip", GREEN, 5)],
+        [line("advertised window", ink.edge, [6, 4]), line("flight size", ink.data), dots("limit (estimated)", ink.again, 7)], bytesAxis),
+      this.chart("Round trip, from here to the receiver", 140, [data.rtt.time, data.rtt.ms], [dots("round trip", ink.acked, 5)],
         (_, values) => values.map((value) => duration(value * 1e6))),
-      this.chart("Throughput, without what was sent again", 140, throughput(data, this.sender, this.view), [line("throughput", BLUE)],
+      this.chart("Throughput, without what was sent again", 140, throughput(data, this.sender, this.view), [line("throughput", ink.data)],
         (_, values) => values.map((value) => rate(value))),
     ];
     this.look(this.view);
@@ -181,7 +189,8 @@ class Board implements Graphs {
   private chart(title: string, height: number, data: (ArrayLike<number> | Column)[], lines: uPlot.Series[],
     values: uPlot.Axis.DynamicValues, draws?: (chart: uPlot) => void): uPlot {
     const ink = themed("--dim"), grid = { stroke: themed("--grid"), width: 1 };
-    const holder = h("figure", { class: "plot" }, h("figcaption", {}, h("b", {}, title), ...lines.map((one) => key(one))));
+    const holder = h("figure", { class: "plot" }, h("figcaption", {}, h("b", {}, title), ...lines.map((one) => key(String(one.label), String(one.stroke))),
+      draws ? key("window closed", this.ink.closed) : null));
     const existing = this.plots.children.length;
     if (existing >= 4) this.plots.replaceChildren();
     this.plots.append(holder);
@@ -253,14 +262,35 @@ class Board implements Graphs {
       ctx.globalAlpha = stall.cause ? 0.2 : 0.1;
       ctx.fillStyle = colourOf(stall.owner);
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      if (chart === this.charts[0] || this.charts.length === 0) label(chart, stall.owner, (stall.end_ms - stall.start_ms) * 1e6, left, right);
     }
+    if (chart === this.charts[0] || this.charts.length === 0) this.nameStalls(chart);
     ctx.restore();
+  }
+
+  /** Writes the owners into their silences; into several of one owner together, where they are narrow. */
+  private nameStalls(chart: uPlot): void {
+    const position = (ms: number) => chart.valToPos(ms, "x", true);
+    const shown = this.data.stalls.filter((it) => it.end_ms > this.view.from && it.start_ms < this.view.to);
+    for (let at = 0; at < shown.length;) {
+      const first = shown[at]!;
+      let end = at + 1;
+      while (end < shown.length && shown[end]!.owner === first.owner) end += 1;
+      const run = shown.slice(at, end);
+      at = end;
+      const texts = run.map((it) => `${words(it.owner)} ${duration((it.end_ms - it.start_ms) * 1e6)}`);
+      const fits = run.filter((it, place) => isRoomFor(chart, texts[place]!, position(it.start_ms), position(it.end_ms)));
+      if (fits.length > 0 || run.length === 1) {
+        run.forEach((it, place) => label(chart, texts[place]!, position(it.start_ms), position(it.end_ms)));
+        continue;
+      }
+      const sum = run.reduce((all, it) => all + it.end_ms - it.start_ms, 0) * 1e6;
+      label(chart, `${words(first.owner)} ${duration(sum)} in ${run.length} silences`, position(first.start_ms), position(run[run.length - 1]!.end_ms));
+    }
   }
 
   /** Segments as bars over the bytes that they carry, and times of a closed window. */
   private segments(chart: uPlot): void {
-    const { ctx, bbox } = chart, { points } = this.data;
+    const { ctx, bbox } = chart, { points } = this.data, { ink } = this;
     const { min, max } = chart.scales.x!;
     ctx.save();
     ctx.beginPath();
@@ -271,7 +301,7 @@ class Board implements Graphs {
       const time = points.time[at]!;
       if (points.from(at) !== this.sender || points.len[at] === 0 || time < min! || time > max!) continue;
       const x = chart.valToPos(time, "x", true);
-      ctx.strokeStyle = [BLUE, ORANGE, AMBER, PURPLE][points.mark(at)] ?? BLUE;
+      ctx.strokeStyle = [ink.data, ink.again, ink.overtaken, ink.probe][points.mark(at)] ?? ink.data;
       ctx.beginPath();
       ctx.moveTo(x, chart.valToPos(points.seq(at), "y", true));
       ctx.lineTo(x, chart.valToPos(points.seq(at) + points.len[at]!, "y", true));
@@ -279,7 +309,7 @@ class Board implements Graphs {
     }
     for (const span of this.data.zeroWindow) {
       const left = chart.valToPos(span.from, "x", true), right = chart.valToPos(span.to, "x", true);
-      ctx.fillStyle = colourOf("zero_window");
+      ctx.fillStyle = ink.closed;
       ctx.fillRect(left, bbox.top + bbox.height - 8 * devicePixelRatio, Math.max(right - left, 2), 8 * devicePixelRatio);
     }
     ctx.restore();
@@ -300,20 +330,31 @@ class Board implements Graphs {
   }
 }
 
-function key(one: uPlot.Series): HTMLElement {
+function key(name: string, colour: string): HTMLElement {
   const swatch = h("span", { class: "swatch" });
-  swatch.style.backgroundColor = String(one.stroke);
-  return h("span", { class: "key" }, swatch, String(one.label));
+  swatch.style.backgroundColor = colour;
+  return h("span", { class: "key" }, swatch, name);
 }
 
-/** The owner of a silence and its length, within it. */
-function label(chart: uPlot, owner: string, ns: number, left: number, right: number): void {
+const font = () => `600 ${12 * devicePixelRatio}px system-ui, sans-serif`;
+
+/** The part of a stretch that is in view, and the width of `text`. */
+function room(chart: uPlot, text: string, left: number, right: number): [number, number, number] {
   const { ctx, bbox } = chart;
-  const from = Math.max(left, bbox.left), to = Math.min(right, bbox.left + bbox.width);
-  ctx.font = `600 ${12 * devicePixelRatio}px system-ui, sans-serif`;
-  const text = `${words(owner)} ${duration(ns)}`;
-  const width = ctx.measureText(text).width;
-  if (width + 8 * devicePixelRatio > to - from) return;
+  ctx.font = font();
+  return [Math.max(left, bbox.left), Math.min(right, bbox.left + bbox.width), ctx.measureText(text).width];
+}
+
+function isRoomFor(chart: uPlot, text: string, left: number, right: number): boolean {
+  const [from, to, width] = room(chart, text, left, right);
+  return width + 8 * devicePixelRatio <= to - from;
+}
+
+/** Writes `text` between two places, if there is room. */
+function label(chart: uPlot, text: string, left: number, right: number): void {
+  if (!isRoomFor(chart, text, left, right)) return;
+  const { ctx, bbox } = chart;
+  const [from, to, width] = room(chart, text, left, right);
   ctx.globalAlpha = 1;
   ctx.fillStyle = themed("--fg");
   ctx.textBaseline = "top";

@@ -10,6 +10,9 @@ export type Sender = 0 | 1;
 /** Owners of silences in which a sender had used up a limit. */
 const LIMITS = new Set(["send_buffer", "receive_window", "congestion_window"]);
 
+/** Times are stated to the nanosecond. */
+const NANOSECOND_MS = 1e-6;
+
 export interface Span { from: number; to: number }
 
 export interface Series {
@@ -47,8 +50,9 @@ export function series(graphs: RawGraphs, sender: Sender): Series {
   let closed: number | null = null, last = 0, next = 0, nxt = 0, una = 0;
   for (let at = 0; at < all.size; at++) {
     const time = all.time[at]!;
-    while (next < stops.length && stops[next]!.start_ms <= time) {
-      made.limit[at] = last;
+    // A stall begins with the last segment before it: that is the one in which the limit was met.
+    while (next < stops.length && stops[next]!.start_ms < time - NANOSECOND_MS) {
+      if (at > 0) made.limit[at - 1] = last;
       next += 1;
     }
     if (all.from(at) === sender) {
