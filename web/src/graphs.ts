@@ -175,7 +175,7 @@ class Board implements Graphs {
     this.charts = [
       this.chart("Time and sequence", 300, [data.time, ...data.sent, data.acked, data.edge],
         [dots("data", ink.data, 3), dots("sent again", ink.again, 9), dots("out of order", ink.overtaken, 8), dots("probe", ink.probe, 8),
-         line("acknowledged", ink.acked), { ...line("right edge of the window", ink.edge, [6, 4]), auto: false }], bytesAxis, (chart) => this.segments(chart)),
+         line("acknowledged", ink.acked), { ...line("right edge of the window", ink.edge, [6, 4]), auto: false }], bytesAxis, (chart) => { this.segments(chart); this.nameStalls(chart); }),
       this.chart("Window", 180, [data.time, data.window, data.flight, data.limit],
         [line("advertised window", ink.edge, [6, 4]), line("flight size", ink.data), dots("limit (estimated)", ink.again, 7)], bytesAxis),
       this.chart("Round trip, from here to the receiver", 140, [data.rtt.time, data.rtt.ms], [dots("round trip", ink.acked, 5)],
@@ -263,12 +263,12 @@ class Board implements Graphs {
       ctx.fillStyle = colourOf(stall.owner);
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
     }
-    if (chart === this.charts[0] || this.charts.length === 0) this.nameStalls(chart);
     ctx.restore();
   }
 
   /** Writes the owners into their silences; into several of one owner together, where they are narrow. */
   private nameStalls(chart: uPlot): void {
+    chart.ctx.save();
     const position = (ms: number) => chart.valToPos(ms, "x", true);
     const shown = this.data.stalls.filter((it) => it.end_ms > this.view.from && it.start_ms < this.view.to);
     for (let at = 0; at < shown.length;) {
@@ -286,6 +286,7 @@ class Board implements Graphs {
       const sum = run.reduce((all, it) => all + it.end_ms - it.start_ms, 0) * 1e6;
       label(chart, `${words(first.owner)} ${duration(sum)} in ${run.length} silences`, position(first.start_ms), position(run[run.length - 1]!.end_ms));
     }
+    chart.ctx.restore();
   }
 
   /** Segments as bars over the bytes that they carry, and times of a closed window. */
