@@ -25,7 +25,9 @@ async function bundle(entry) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-const script = await bundle("src/main.ts");
+// The licence of what is bundled asks to go with it.
+const licence = (await readFile(here("node_modules/uplot/LICENSE"), "utf8")).trim();
+const script = `/*! uPlot: ${licence} */\n${await bundle("src/main.ts")}`;
 const style = await bundle("src/style.css");
 if (/<\/(script|style)/i.test(script + style)) {
   throw new Error("the bundle ends the element that it stands in");

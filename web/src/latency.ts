@@ -10,9 +10,11 @@ export function latency(run: Run): HTMLElement | null {
   const { report } = run;
   if (report.latency_histogram.length === 0) return null;
   const changes = report.findings.filter((it) => PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]));
+  // A prediction is one of its server's exchanges: it stands beside those of all where these are the same.
+  const main = changes.find((it) => it.affected.of_exchanges === report.totals.exchanges);
   return h("section", { id: `${run.id}latency` }, h("h2", {}, "Latency of exchanges"),
     h("div", { class: "columns" },
-      h("figure", {}, distribution([report]), h("figcaption", {}, "Share of all exchanges that take no longer (logarithmic time)")),
+      h("figure", {}, distribution([report], main), h("figcaption", {}, `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles: without ${words(main.cause)}` : ""}`)),
       changes.length > 0 && h("figure", {}, table(changes), h("figcaption", {}, "Now, and without the cause, at its server"))));
 }
 
@@ -30,8 +32,9 @@ function axis(lowest: number, highest: number) {
 }
 
 /** The share of exchanges that take no longer: of one run, or of the run before and the one after. */
-export function distribution(reports: Report[]): SVGSVGElement {
-  const lowest = Math.min(...reports.map((it) => it.latency_histogram[0]![0]));
+export function distribution(reports: Report[], without?: Finding): SVGSVGElement {
+  const least = reports.map((it) => it.latency_histogram[0]![0]);
+  const lowest = Math.min(...least, ...(without ? [without.counterfactual.p50_ns] : []));
   const highest = Math.max(...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]));
   const { x, ticks } = axis(lowest * 0.8, highest * 1.1);
   const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
@@ -64,6 +67,13 @@ export function distribution(reports: Report[]): SVGSVGElement {
         svg("text", { x: x(ns) + (isLeft ? -8 : 8), y: y(share) + (share > 0.9 ? 18 : -6), class: isLeft ? "value end" : "value" }, text));
     }
   });
+  if (without) {
+    const { p50_ns, p90_ns, p99_ns, max_ns } = without.counterfactual;
+    const places: [number, number][] = [[p50_ns, 0.5], [p90_ns, 0.9], [p99_ns, 0.99], [max_ns, 1]];
+    plot.append(svg("polyline", { points: places.map(([ns, share]) => `${x(ns).toFixed(1)},${y(share).toFixed(1)}`).join(" "), class: "curve without" }),
+      ...places.map(([ns, share]) => svg("circle", { cx: x(ns), cy: y(share), r: 3, class: "mark without" })),
+      svg("text", { x: x(p50_ns) + 8, y: y(0.5) + 16, class: "value" }, `without: p50 ${duration(p50_ns)}`));
+  }
   return plot;
 }
 
