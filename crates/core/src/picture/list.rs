@@ -117,7 +117,7 @@ mod tests {
     fn the_longest_are_kept_whatever_the_order() {
         let connection = Connection::new(&Segment::default());
         let exchange = |ns: u64| {
-            let mut exchange = Exchange { start_ns: 1, end_ns: 1 + ns, ..Exchange::default() };
+            let mut exchange = Exchange::default();
             exchange.ledger.add(Owner::Server, ns);
             exchange.first = Sighting { frame: FrameId::new(0, ns), ..Sighting::default() };
             exchange
