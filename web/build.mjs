@@ -49,7 +49,9 @@ const page = template
 if (process.argv.includes("--check")) {
   const committed = await readFile(target, "utf8");
   if (committed !== page) {
-    console.error("crates/cli/src/page/page.html is not what web/ builds: run `make web` and commit it");
+    console.error(
+      "crates/cli/src/page/page.html is not what web/ builds: run `make web` and commit it",
+    );
     process.exit(1);
   }
 } else {
