@@ -2,8 +2,9 @@
 
 import uPlot from "uplot";
 import type { Drawing, RawGraphs } from "./data";
-import { bytes, copy, count, duration, h, rate, words } from "./dom";
-import { colourOf, themed } from "./palette";
+import { bytes, copy, count, duration, h, rate } from "./dom";
+import { bands, inks, momentLine, nameStalls, segments } from "./paint";
+import { themed } from "./palette";
 import {
   busier,
   describe,
@@ -24,27 +25,6 @@ export interface Graphs {
   show(ms: number): void;
   rebuild(): void;
 }
-
-/** Colours of what is drawn, as the style sheet has them for light and dark. */
-interface Inks {
-  data: string;
-  again: string;
-  overtaken: string;
-  probe: string;
-  acked: string;
-  edge: string;
-  closed: string;
-}
-
-const inks = (): Inks => ({
-  data: themed("--data"),
-  again: themed("--again"),
-  overtaken: themed("--overtaken"),
-  probe: themed("--probe"),
-  acked: themed("--acked"),
-  edge: themed("--edge"),
-  closed: themed("--closed"),
-});
 
 /** The graphs of a drawing; `name` tells its cursors from those of others. */
 export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
@@ -103,6 +83,7 @@ class Board implements Graphs {
   rebuild(): void {
     this.charts.forEach((chart) => chart.destroy());
     this.charts = [];
+    this.plots.replaceChildren();
     if (this.plots.clientWidth > 0) this.build();
   }
 
@@ -245,22 +226,6 @@ class Board implements Graphs {
   private build(): void {
     this.ink = inks();
     const { data, ink } = this;
-    const stepped = uPlot.paths.stepped!({ align: 1 });
-    const line = (label: string, stroke: string, dash?: number[]): uPlot.Series => ({
-      label,
-      stroke,
-      width: 1.5,
-      paths: stepped,
-      spanGaps: true,
-      points: { show: false },
-      ...(dash ? { dash } : {}),
-    });
-    const dots = (label: string, stroke: string, size: number): uPlot.Series => ({
-      label,
-      stroke,
-      paths: () => null,
-      points: { show: true, size, fill: stroke, width: 1 },
-    });
     const bytesAxis = (_: uPlot, values: number[]) => values.map((value) => bytes(value));
     this.charts = [
       this.chart(
@@ -277,8 +242,8 @@ class Board implements Graphs {
         ],
         bytesAxis,
         (chart) => {
-          this.segments(chart);
-          this.nameStalls(chart);
+          segments(chart, this.data, this.sender, this.ink);
+          nameStalls(chart, this.data.stalls, this.view);
         },
       ),
       this.chart(
@@ -320,19 +285,7 @@ class Board implements Graphs {
   ): uPlot {
     const ink = themed("--dim"),
       grid = { stroke: themed("--grid"), width: 1 };
-    const holder = h(
-      "figure",
-      { class: "plot" },
-      h(
-        "figcaption",
-        {},
-        h("b", {}, title),
-        ...lines.map((one) => key(String(one.label), String(one.stroke))),
-        draws ? key("window closed", this.ink.closed) : null,
-      ),
-    );
-    const existing = this.plots.children.length;
-    if (existing >= 4) this.plots.replaceChildren();
+    const holder = captioned(title, lines, draws ? this.ink.closed : null);
     this.plots.append(holder);
     const said = `${title} of the connection between ${this.drawing.ladder.client} and ${this.drawing.ladder.server}`;
     const chart = new uPlot(
@@ -366,11 +319,11 @@ class Board implements Graphs {
               if (name === "x") this.follow(chart);
             },
           ],
-          drawClear: [(of) => this.bands(of)],
+          drawClear: [(of) => bands(of, this.data.stalls)],
           draw: [
             (of) => {
               draws?.(of);
-              this.momentLine(of);
+              if (this.moment !== null) momentLine(of, this.moment);
             },
           ],
           setCursor: [(of) => this.read(of)],
@@ -420,148 +373,30 @@ class Board implements Graphs {
       return;
     this.readout.textContent = `#${this.data.points.frame[at]}  ${this.data.time[at]!.toFixed(3)} ms  ${describe(this.data.points, at)}`;
   }
+}
 
-  /** Silences with an owner, in the owner's colour, named where there is room. */
-  private bands(chart: uPlot): void {
-    const { ctx, bbox } = chart;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    for (const stall of this.data.stalls) {
-      const left = chart.valToPos(stall.start_ms, "x", true),
-        right = chart.valToPos(stall.end_ms, "x", true);
-      if (right < bbox.left || left > bbox.left + bbox.width || right - left < 1) continue;
-      ctx.globalAlpha = stall.cause ? 0.2 : 0.1;
-      ctx.fillStyle = colourOf(stall.owner);
-      ctx.fillRect(left, bbox.top, right - left, bbox.height);
-    }
-    ctx.restore();
-  }
+/** A place for a graph, with the key to its lines; `closed` is the colour of a closed window. */
+function captioned(title: string, lines: uPlot.Series[], closed: string | null): HTMLElement {
+  const keys = lines.map((one) => key(String(one.label), String(one.stroke)));
+  const last = closed === null ? null : key("window closed", closed);
+  return h("figure", { class: "plot" }, h("figcaption", {}, h("b", {}, title), ...keys, last));
+}
 
-  /** Writes the owners into their silences; into several of one owner together, where they are narrow. */
-  private nameStalls(chart: uPlot): void {
-    chart.ctx.save();
-    const position = (ms: number) => chart.valToPos(ms, "x", true);
-    const shown = this.data.stalls.filter(
-      (it) => it.end_ms > this.view.from && it.start_ms < this.view.to,
-    );
-    for (let at = 0; at < shown.length;) {
-      const first = shown[at]!;
-      let end = at + 1;
-      while (end < shown.length && shown[end]!.owner === first.owner) end += 1;
-      const run = shown.slice(at, end);
-      at = end;
-      const texts = run.map(
-        (it) => `${words(it.owner)} ${duration((it.end_ms - it.start_ms) * 1e6)}`,
-      );
-      const fits = run.filter((it, place) =>
-        isRoomFor(chart, texts[place]!, position(it.start_ms), position(it.end_ms)),
-      );
-      if (fits.length > 0 || run.length === 1) {
-        run.forEach((it, place) =>
-          label(chart, texts[place]!, position(it.start_ms), position(it.end_ms)),
-        );
-        continue;
-      }
-      const sum = run.reduce((all, it) => all + it.end_ms - it.start_ms, 0) * 1e6;
-      label(
-        chart,
-        `${words(first.owner)} ${duration(sum)} in ${run.length} silences`,
-        position(first.start_ms),
-        position(run[run.length - 1]!.end_ms),
-      );
-    }
-    chart.ctx.restore();
-  }
+function line(label: string, stroke: string, dash?: number[]): uPlot.Series {
+  const paths = uPlot.paths.stepped!({ align: 1 });
+  const points = { show: false };
+  return { label, stroke, width: 1.5, paths, spanGaps: true, points, ...(dash ? { dash } : {}) };
+}
 
-  /** Segments as bars over the bytes that they carry, and times of a closed window. */
-  private segments(chart: uPlot): void {
-    const { ctx, bbox } = chart,
-      { points } = this.data,
-      { ink } = this;
-    const { min, max } = chart.scales.x!;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    ctx.lineWidth = 2 * devicePixelRatio;
-    for (let at = 0; at < points.size; at++) {
-      const time = points.time[at]!;
-      if (points.from(at) !== this.sender || points.len[at] === 0 || time < min! || time > max!)
-        continue;
-      const x = chart.valToPos(time, "x", true);
-      ctx.strokeStyle =
-        [ink.data, ink.again, ink.overtaken, ink.probe][points.mark(at)] ?? ink.data;
-      ctx.beginPath();
-      ctx.moveTo(x, chart.valToPos(points.seq(at), "y", true));
-      ctx.lineTo(x, chart.valToPos(points.seq(at) + points.len[at]!, "y", true));
-      ctx.stroke();
-    }
-    for (const span of this.data.zeroWindow) {
-      const left = chart.valToPos(span.from, "x", true),
-        right = chart.valToPos(span.to, "x", true);
-      ctx.fillStyle = ink.closed;
-      ctx.fillRect(
-        left,
-        bbox.top + bbox.height - 8 * devicePixelRatio,
-        Math.max(right - left, 2),
-        8 * devicePixelRatio,
-      );
-    }
-    ctx.restore();
-  }
-
-  private momentLine(chart: uPlot): void {
-    if (this.moment === null) return;
-    const { ctx, bbox } = chart,
-      x = chart.valToPos(this.moment, "x", true);
-    if (x < bbox.left || x > bbox.left + bbox.width) return;
-    ctx.save();
-    ctx.strokeStyle = themed("--fg");
-    ctx.setLineDash([3, 3]);
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    ctx.restore();
-  }
+function dots(label: string, stroke: string, size: number): uPlot.Series {
+  const points = { show: true, size, fill: stroke, width: 1 };
+  return { label, stroke, paths: () => null, points };
 }
 
 function key(name: string, colour: string): HTMLElement {
   const swatch = h("span", { class: "swatch" });
   swatch.style.backgroundColor = colour;
   return h("span", { class: "key" }, swatch, name);
-}
-
-const font = () => `600 ${12 * devicePixelRatio}px system-ui, sans-serif`;
-
-/** The part of a stretch that is in view, and the width of `text`. */
-function room(chart: uPlot, text: string, left: number, right: number): [number, number, number] {
-  const { ctx, bbox } = chart;
-  ctx.font = font();
-  return [
-    Math.max(left, bbox.left),
-    Math.min(right, bbox.left + bbox.width),
-    ctx.measureText(text).width,
-  ];
-}
-
-function isRoomFor(chart: uPlot, text: string, left: number, right: number): boolean {
-  const [from, to, width] = room(chart, text, left, right);
-  return width + 8 * devicePixelRatio <= to - from;
-}
-
-/** Writes `text` between two places, if there is room. */
-function label(chart: uPlot, text: string, left: number, right: number): void {
-  if (!isRoomFor(chart, text, left, right)) return;
-  const { ctx, bbox } = chart;
-  const [from, to, width] = room(chart, text, left, right);
-  ctx.globalAlpha = 1;
-  ctx.fillStyle = themed("--fg");
-  ctx.textBaseline = "top";
-  ctx.textAlign = "left";
-  ctx.fillText(text, (from + to - width) / 2, bbox.top + 5 * devicePixelRatio);
 }
 
 function spread(min: number | null, max: number | null): [number, number] {
