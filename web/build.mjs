@@ -25,7 +25,9 @@ async function bundle(entry) {
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-const script = await bundle("src/main.ts");
+// The licence of what is bundled asks to go with it.
+const licence = (await readFile(here("node_modules/uplot/LICENSE"), "utf8")).trim();
+const script = `/*! uPlot: ${licence} */\n${await bundle("src/main.ts")}`;
 const style = await bundle("src/style.css");
 if (/<\/(script|style)/i.test(script + style)) {
   throw new Error("the bundle ends the element that it stands in");
@@ -47,7 +49,9 @@ const page = template
 if (process.argv.includes("--check")) {
   const committed = await readFile(target, "utf8");
   if (committed !== page) {
-    console.error("crates/cli/src/page/page.html is not what web/ builds: run `make web` and commit it");
+    console.error(
+      "crates/cli/src/page/page.html is not what web/ builds: run `make web` and commit it",
+    );
     process.exit(1);
   }
 } else {

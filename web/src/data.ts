@@ -1,125 +1,264 @@
 // What the page is made of: the report (docs/report.schema.json) and the picture beside it.
 
-export interface Latency { p50_ns: number; p90_ns: number; p99_ns: number; max_ns: number }
+export interface Latency {
+  p50_ns: number;
+  p90_ns: number;
+  p99_ns: number;
+  max_ns: number;
+}
 export type Ledger = Record<string, number>;
 
 export interface PacketEvidence {
-  kind: "packets"; frame: number; file: string; part: string; what: string;
-  from: "client" | "server"; payload_bytes: number; after_ns: number; wireshark_filter: string;
+  kind: "packets";
+  frame: number;
+  file: string;
+  part: string;
+  what: string;
+  from: "client" | "server";
+  payload_bytes: number;
+  after_ns: number;
+  wireshark_filter: string;
 }
 export interface StateEvidence {
-  kind: "state"; agrees: boolean; what: string; setting: string; value: string; place: string;
+  kind: "state";
+  agrees: boolean;
+  what: string;
+  setting: string;
+  value: string;
+  place: string;
 }
-export interface ExperimentEvidence { kind: "experiment"; agrees: boolean; what: string }
+export interface ExperimentEvidence {
+  kind: "experiment";
+  agrees: boolean;
+  what: string;
+}
 export type Evidence = PacketEvidence | StateEvidence | ExperimentEvidence;
 
 export interface Finding {
-  cause: string; class: "fault" | "cost"; headline: string;
+  cause: string;
+  class: "fault" | "cost";
+  headline: string;
   culprit: { role: string; endpoint: string };
   affected: { exchanges: number; of_exchanges: number; connections: number };
-  owners: string[]; lost_ns: number; share: number;
-  latency: Latency; counterfactual: Latency; confidence: number; what: string;
+  owners: string[];
+  lost_ns: number;
+  share: number;
+  latency: Latency;
+  counterfactual: Latency;
+  confidence: number;
+  what: string;
   connection: { client: string; server: string } | null;
   evidence: Evidence[];
   ruled_out: { cause: string; why: string }[];
   fixes: { where: string; change: string; effect: string }[];
-  draw: string | null; treat: string | null; verify: string;
+  draw: string | null;
+  treat: string | null;
+  verify: string;
 }
 
 export interface Endpoint {
-  endpoint: string; software: string | null; protocol: string; connections: number;
-  exchanges: number; ledger: Ledger; latency: Latency;
+  endpoint: string;
+  software: string | null;
+  protocol: string;
+  connections: number;
+  exchanges: number;
+  ledger: Ledger;
+  latency: Latency;
   kinds: { kind: string; exchanges: number; latency: Latency }[];
 }
 
 export interface Observation {
-  id: string; what: string; limits: boolean; frames: { frame: number; file: string }[];
+  id: string;
+  what: string;
+  limits: boolean;
+  frames: { frame: number; file: string }[];
 }
 
 export interface Connection {
-  number: number; client: string; server: string; protocol: string; exchanges: number;
-  rtt_min_ns: number; lost_ns: number; ledger: Ledger; vantage: string;
+  number: number;
+  client: string;
+  server: string;
+  protocol: string;
+  exchanges: number;
+  rtt_min_ns: number;
+  lost_ns: number;
+  ledger: Ledger;
+  vantage: string;
   first_frame: { frame: number; file: string };
 }
 
 export interface Report {
-  schema_version: number; tool_version: string;
-  inputs: { path: string; packets: number; bytes: number; link_type: string;
-            problems: { what: string; loses_frames: boolean }[] }[];
-  totals: { connections: number; exchanges: number; lookups: number; segments: number;
-            wall_ns: number; first_ns: number; last_ns: number; vantage: string };
-  ledger: Ledger; latency: Latency; latency_histogram: [number, number][];
-  endpoints: Endpoint[]; endpoints_omitted: number;
-  findings: Finding[]; observations: Observation[];
-  connections: Connection[]; connections_omitted: number;
+  schema_version: number;
+  tool_version: string;
+  inputs: {
+    path: string;
+    packets: number;
+    bytes: number;
+    link_type: string;
+    problems: { what: string; loses_frames: boolean }[];
+  }[];
+  totals: {
+    connections: number;
+    exchanges: number;
+    lookups: number;
+    segments: number;
+    wall_ns: number;
+    first_ns: number;
+    last_ns: number;
+    vantage: string;
+  };
+  ledger: Ledger;
+  latency: Latency;
+  latency_histogram: [number, number][];
+  endpoints: Endpoint[];
+  endpoints_omitted: number;
+  findings: Finding[];
+  observations: Observation[];
+  connections: Connection[];
+  connections_omitted: number;
 }
 
 /** File (its index in the report's inputs) and number, as Wireshark counts. */
 export type Frame = [number, number];
 
 export interface Exchange {
-  client: string; server: string; protocol: string; number: number; kind: string;
-  first: Frame; last: Frame; start_ns: number; wall_ns: number; ledger: Ledger;
-  causes: string[]; outcome: string;
+  client: string;
+  server: string;
+  protocol: string;
+  number: number;
+  kind: string;
+  first: Frame;
+  last: Frame;
+  start_ns: number;
+  wall_ns: number;
+  ledger: Ledger;
+  causes: string[];
+  outcome: string;
 }
 
 export type Step =
   | { step: "segment"; time_ns: number; from: "client" | "server"; frame: number; label: string }
-  | { step: "gap"; time_ns: number; duration_ns: number; owner: string; cause: string | null;
-      since_ns: number | null; until_frame: number | null }
+  | {
+      step: "gap";
+      time_ns: number;
+      duration_ns: number;
+      owner: string;
+      cause: string | null;
+      since_ns: number | null;
+      until_frame: number | null;
+    }
   | { step: "mark"; time_ns: number; label: string };
 
-export interface Ladder { client: string; server: string; steps: Step[] }
+export interface Ladder {
+  client: string;
+  server: string;
+  steps: Step[];
+}
 
-export interface Stall { start_ms: number; end_ms: number; owner: string; cause: string | null }
+export interface Stall {
+  start_ms: number;
+  end_ms: number;
+  owner: string;
+  cause: string | null;
+}
 
 export interface RawGraphs {
-  exchange_ms: [number, number]; left_out: [number, number]; seq_first: [number, number];
-  columns: Record<"time_ms" | "frame" | "flags" | "seq" | "len" | "ack" | "window" | "flight", string>;
+  exchange_ms: [number, number];
+  left_out: [number, number];
+  seq_first: [number, number];
+  columns: Record<
+    "time_ms" | "frame" | "flags" | "seq" | "len" | "ack" | "window" | "flight",
+    string
+  >;
   rtts: Record<"time_ms" | "rtt_ms" | "sender" | "frame", string>;
   stalls: Stall[];
 }
 
-export interface Drawing { finding: number; ladder: Ladder; graphs: RawGraphs | null }
+export interface Drawing {
+  finding: number;
+  ladder: Ladder;
+  graphs: RawGraphs | null;
+}
 
 export interface SetUps {
-  server: string; first_ns: number; interval_ns: number;
-  begun: number[]; answered: number[]; completed: number[]; ended: number[];
+  server: string;
+  first_ns: number;
+  interval_ns: number;
+  begun: number[];
+  answered: number[];
+  completed: number[];
+  ended: number[];
 }
 
 export interface Lookup {
-  client: string; name: string | null; start_ns: number; end_ns: number; outcome: string;
-  queries: { server: string; qtype: string; sent_ns: number; answered_ns: number | null;
-             rcode: number | null; over_tcp: boolean; frame: Frame; answer: Frame | null }[];
+  client: string;
+  name: string | null;
+  start_ns: number;
+  end_ns: number;
+  outcome: string;
+  queries: {
+    server: string;
+    qtype: string;
+    sent_ns: number;
+    answered_ns: number | null;
+    rcode: number | null;
+    over_tcp: boolean;
+    frame: Frame;
+    answer: Frame | null;
+  }[];
 }
 
 export interface Manual {
-  title: string; sections: { heading: string; text?: string; items?: string[] }[];
+  title: string;
+  sections: { heading: string; text?: string; items?: string[] }[];
 }
 
 export interface Picture {
   exchanges: { seen: number; rows: Exchange[] };
-  drawings: Drawing[]; set_ups: SetUps[]; lookups: Lookup[]; lookups_omitted: number;
+  drawings: Drawing[];
+  set_ups: SetUps[];
+  lookups: Lookup[];
+  lookups_omitted: number;
   manuals: Record<string, Manual>;
 }
 
 /** A run that is shown; `id` stands before the ids of its sections where there are two. */
-export interface Run { id: string; report: Report; picture: Picture }
+export interface Run {
+  id: string;
+  report: Report;
+  picture: Picture;
+}
 
 export interface Compared {
-  name: string; exchanges: number; mean_ns: number; latency: Latency;
+  name: string;
+  exchanges: number;
+  mean_ns: number;
+  latency: Latency;
 }
 
 /** docs/comparison.schema.json */
 export interface Comparison {
-  verdict: string; worse: boolean; sentence: string; before: Compared; after: Compared;
-  causes: { cause: string; class: string; role: string;
-            before: { lost_per_exchange_ns: number } | null; after: { lost_per_exchange_ns: number } | null }[];
+  verdict: string;
+  worse: boolean;
+  sentence: string;
+  before: Compared;
+  after: Compared;
+  causes: {
+    cause: string;
+    class: string;
+    role: string;
+    before: { lost_per_exchange_ns: number } | null;
+    after: { lost_per_exchange_ns: number } | null;
+  }[];
   owners: { owner: string; before_per_exchange_ns: number; after_per_exchange_ns: number }[];
-  new_faults: { cause: string }[]; gone_faults: { cause: string }[];
+  new_faults: { cause: string }[];
+  gone_faults: { cause: string }[];
 }
 
-export interface Data { runs: { report: Report; picture: Picture }[]; comparison?: Comparison }
+export interface Data {
+  runs: { report: Report; picture: Picture }[];
+  comparison?: Comparison;
+}
 
 function bytes(text: string): ArrayBuffer {
   const binary = atob(text);
@@ -140,7 +279,8 @@ export const FLAG = { FIN: 1, SYN: 2, RST: 4, PSH: 8, ACK: 16 } as const;
 /** The points of a graph, decoded: one entry a segment. */
 export interface Points {
   size: number;
-  time: Float64Array; frame: Uint32Array;
+  time: Float64Array;
+  frame: Uint32Array;
   /** 0: the client sent it, 1: the server. */
   from(at: number): 0 | 1;
   hasAck(at: number): boolean;
@@ -156,11 +296,17 @@ export interface Points {
 
 export function points(graphs: RawGraphs): Points {
   const { columns, seq_first } = graphs;
-  const time = f64(columns.time_ms), flags = u16(columns.flags);
-  const seqs = u32(columns.seq), acks = u32(columns.ack), windows = u32(columns.window);
+  const time = f64(columns.time_ms),
+    flags = u16(columns.flags);
+  const seqs = u32(columns.seq),
+    acks = u32(columns.ack),
+    windows = u32(columns.window);
   const from = (at: number): 0 | 1 => ((flags[at]! & 1) === 1 ? 1 : 0);
   return {
-    size: time.length, time, frame: u32(columns.frame), from,
+    size: time.length,
+    time,
+    frame: u32(columns.frame),
+    from,
     hasAck: (at) => (flags[at]! & 2) !== 0,
     mark: (at) => (flags[at]! >> 4) & 15,
     tcp: (at) => (flags[at]! >> 8) & 255,

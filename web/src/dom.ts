@@ -4,7 +4,9 @@ type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
 
 export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: Child[]
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   set(element, attributes);
@@ -13,7 +15,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: Child[]
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
 ): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   set(element, attributes);
@@ -34,27 +38,43 @@ function add(element: Element, children: Child[]): void {
 }
 
 export function count(value: number): string {
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 /** Three significant digits with a unit, as the terminal writes them. */
 export function duration(ns: number): string {
   if (ns === 0) return "0";
-  const [value, unit] = ns >= 60e9 ? [ns / 60e9, "min"] : ns >= 1e9 ? [ns / 1e9, "s"]
-    : ns >= 1e6 ? [ns / 1e6, "ms"] : ns >= 1e3 ? [ns / 1e3, "µs"] : [ns, "ns"];
+  const [value, unit] =
+    ns >= 60e9
+      ? [ns / 60e9, "min"]
+      : ns >= 1e9
+        ? [ns / 1e9, "s"]
+        : ns >= 1e6
+          ? [ns / 1e6, "ms"]
+          : ns >= 1e3
+            ? [ns / 1e3, "µs"]
+            : [ns, "ns"];
   return `${significant(value)} ${unit}`;
 }
 
 export function bytes(value: number): string {
   if (value < 10_000) return `${count(value)} B`;
-  const [scaled, unit] = value >= 1e9 ? [value / 1e9, "GB"] : value >= 1e6 ? [value / 1e6, "MB"] : [value / 1e3, "kB"];
+  const [scaled, unit] =
+    value >= 1e9 ? [value / 1e9, "GB"] : value >= 1e6 ? [value / 1e6, "MB"] : [value / 1e3, "kB"];
   return `${significant(scaled)} ${unit}`;
 }
 
 export function rate(bitsPerSecond: number): string {
-  const [scaled, unit] = bitsPerSecond >= 1e9 ? [bitsPerSecond / 1e9, "Gbit/s"]
-    : bitsPerSecond >= 1e6 ? [bitsPerSecond / 1e6, "Mbit/s"]
-    : bitsPerSecond >= 1e3 ? [bitsPerSecond / 1e3, "kbit/s"] : [bitsPerSecond, "bit/s"];
+  const [scaled, unit] =
+    bitsPerSecond >= 1e9
+      ? [bitsPerSecond / 1e9, "Gbit/s"]
+      : bitsPerSecond >= 1e6
+        ? [bitsPerSecond / 1e6, "Mbit/s"]
+        : bitsPerSecond >= 1e3
+          ? [bitsPerSecond / 1e3, "kbit/s"]
+          : [bitsPerSecond, "bit/s"];
   return `${significant(scaled)} ${unit}`;
 }
 
@@ -65,7 +85,11 @@ function significant(value: number): string {
 }
 
 export const percent = (share: number): string =>
-  share > 0 && share < 0.001 ? "< 0.1 %" : share >= 0.9995 || share === 0 ? `${Math.round(share * 100)} %` : `${(share * 100).toFixed(1)} %`;
+  share > 0 && share < 0.001
+    ? "< 0.1 %"
+    : share >= 0.9995 || share === 0
+      ? `${Math.round(share * 100)} %`
+      : `${(share * 100).toFixed(1)} %`;
 
 export const counted = (many: number, one: string, more: string): string =>
   `${count(many)} ${many === 1 ? one : more}`;
@@ -109,8 +133,17 @@ function copiedByHand(text: string): boolean {
 
 /** A button that copies `text`. */
 export function copier(label: string, text: string, what: string): HTMLButtonElement {
-  return h("button", { type: "button", class: "copy", title: `Copy: ${text}`, "aria-label": `Copy ${what}: ${text}`,
-    click: () => void copy(text) }, label);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "copy",
+      title: `Copy: ${text}`,
+      "aria-label": `Copy ${what}: ${text}`,
+      click: () => void copy(text),
+    },
+    label,
+  );
 }
 
 /** The number of a frame, which copies a Wireshark filter that shows it. */
@@ -129,6 +162,8 @@ export function flowFilter(client: string, server: string): string {
   };
   const [from, to] = [split(client), split(server)];
   const family = from.address.includes(":") ? "ipv6" : "ip";
-  return `${family}.addr == ${from.address} && ${family}.addr == ${to.address} && ` +
-    `tcp.port == ${from.port} && tcp.port == ${to.port}`;
+  return (
+    `${family}.addr == ${from.address} && ${family}.addr == ${to.address} && ` +
+    `tcp.port == ${from.port} && tcp.port == ${to.port}`
+  );
 }

@@ -2,17 +2,29 @@
 
 import uPlot from "uplot";
 import type { Drawing, RawGraphs } from "./data";
-import { bytes, copy, count, duration, h, rate, words } from "./dom";
-import { colourOf, themed } from "./palette";
-import { busier, describe, series, throughput, type Column, type Sender, type Series, type Span } from "./series";
+import { bytes, copy, count, duration, h, rate } from "./dom";
+import { bands, inks, momentLine, nameStalls, segments } from "./paint";
+import { themed } from "./palette";
+import {
+  busier,
+  describe,
+  series,
+  throughput,
+  type Column,
+  type Sender,
+  type Series,
+  type Span,
+} from "./series";
 
 /** A part of the whole that no zoom goes below. */
 const ZOOM_MAX = 1e-6;
 
 /** Graphs that are shown, by what can be asked of them from elsewhere on the page. */
-export interface Graphs { element: HTMLElement; show(ms: number): void; rebuild(): void }
-
-const BLUE = "#0072b2", ORANGE = "#d55e00", GREEN = "#009e73", PURPLE = "#a6559d", AMBER = "#e69f00";
+export interface Graphs {
+  element: HTMLElement;
+  show(ms: number): void;
+  rebuild(): void;
+}
 
 /** The graphs of a drawing; `name` tells its cursors from those of others. */
 export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
@@ -21,8 +33,13 @@ export function graphs(drawing: Drawing, raw: RawGraphs, name: string): Graphs {
 
 class Board implements Graphs {
   readonly element = h("div", { class: "graphs" });
-  private readonly plots = h("div", { class: "plots", tabindex: 0, role: "group",
-    "aria-label": "Graphs of the connection. Arrow keys move, plus and minus zoom, 0 shows all, Home shows the exchange." });
+  private readonly plots = h("div", {
+    class: "plots",
+    tabindex: 0,
+    role: "group",
+    "aria-label":
+      "Graphs of the connection. Arrow keys move, plus and minus zoom, 0 shows all, Home shows the exchange.",
+  });
   private readonly readout = h("p", { class: "readout" });
   private charts: uPlot[] = [];
   private data: Series;
@@ -32,12 +49,18 @@ class Board implements Graphs {
   private view: Span;
   private busy = false;
   private moment: number | null = null;
+  private ink = inks();
 
-  constructor(private readonly drawing: Drawing, private readonly raw: RawGraphs, private readonly name: string) {
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly raw: RawGraphs,
+    private readonly name: string,
+  ) {
     this.sender = busier(raw);
     this.data = series(raw, this.sender);
     const { time } = this.data;
-    const first = time[0] ?? 0, last = time[time.length - 1] ?? 1;
+    const first = time[0] ?? 0,
+      last = time[time.length - 1] ?? 1;
     const margin = Math.max((last - first) * 0.02, 0.01);
     this.all = { from: first - margin, to: last + margin };
     const [from, to] = raw.exchange_ms;
@@ -60,36 +83,65 @@ class Board implements Graphs {
   rebuild(): void {
     this.charts.forEach((chart) => chart.destroy());
     this.charts = [];
+    this.plots.replaceChildren();
     if (this.plots.clientWidth > 0) this.build();
   }
 
   private controls(): HTMLElement {
     const button = (label: string, title: string, does: () => void) =>
       h("button", { type: "button", title, click: does }, label);
-    const choice = h("select", { "aria-label": "Whose data is shown", change: () => this.choose(choice.value === "1" ? 1 : 0) },
-      h("option", { value: "1" }, "server → client"), h("option", { value: "0" }, "client → server"));
+    const choice = h(
+      "select",
+      {
+        "aria-label": "Whose data is shown",
+        change: () => this.choose(choice.value === "1" ? 1 : 0),
+      },
+      h("option", { value: "1" }, "server → client"),
+      h("option", { value: "0" }, "client → server"),
+    );
     choice.value = String(this.sender);
-    return h("div", { class: "controls", role: "toolbar", "aria-label": "Graphs" }, choice,
+    return h(
+      "div",
+      { class: "controls", role: "toolbar", "aria-label": "Graphs" },
+      choice,
       button("The stall", "The longest silence of the exchange", () => this.look(this.stall())),
       button("The exchange", "The exchange that the ladder shows", () => this.look(this.exchange)),
       button("All", "The whole connection", () => this.look(this.all)),
-      button("←", "Earlier", () => this.move(-0.25)), button("→", "Later", () => this.move(0.25)),
-      button("+", "Zoom in", () => this.zoom(0.5)), button("−", "Zoom out", () => this.zoom(2)),
-      h("span", { class: "hint" }, "drag to zoom, Ctrl + wheel zooms, Shift + wheel moves, click copies a frame's filter"));
+      button("←", "Earlier", () => this.move(-0.25)),
+      button("→", "Later", () => this.move(0.25)),
+      button("+", "Zoom in", () => this.zoom(0.5)),
+      button("−", "Zoom out", () => this.zoom(2)),
+      h(
+        "span",
+        { class: "hint" },
+        "drag to zoom, Ctrl + wheel zooms, Shift + wheel moves, click copies a frame's filter",
+      ),
+    );
   }
 
   private notes(): HTMLElement {
     const [before, behind] = this.raw.left_out;
-    const text = before + behind === 0 ? "" :
-      `Drawn are ${count(this.data.points.size)} segments around the stall; ${count(before)} before and ${count(behind)} behind them are left out. `;
-    return h("p", { class: "note" }, `${text}Sequence numbers are relative, as Wireshark shows them. The limit is estimated: what was in flight when the sender stopped though it had more to send.`);
+    const text =
+      before + behind === 0
+        ? ""
+        : `Drawn are ${count(this.data.points.size)} segments around the stall; ${count(before)} before and ${count(behind)} behind them are left out. `;
+    return h(
+      "p",
+      { class: "note" },
+      `${text}Sequence numbers are relative, as Wireshark shows them. The limit is estimated: what was in flight when the sender stopped though it had more to send.`,
+    );
   }
 
   private stall(): Span {
     const [from, to] = this.raw.exchange_ms;
     const within = this.data.stalls.filter((it) => it.end_ms > from && it.start_ms < to);
-    const longest = within.reduce<Span | null>((most, it) =>
-      most === null || it.end_ms - it.start_ms > most.to - most.from ? { from: it.start_ms, to: it.end_ms } : most, null);
+    const longest = within.reduce<Span | null>(
+      (most, it) =>
+        most === null || it.end_ms - it.start_ms > most.to - most.from
+          ? { from: it.start_ms, to: it.end_ms }
+          : most,
+      null,
+    );
     if (longest === null) return this.exchange;
     const margin = (longest.to - longest.from) * 0.25;
     return { from: longest.from - margin, to: longest.to + margin };
@@ -107,7 +159,8 @@ class Board implements Graphs {
     const from = Math.min(Math.max(view.from, this.all.from), this.all.to - width);
     this.view = { from, to: from + width };
     this.busy = true;
-    for (const chart of this.charts) chart.setScale("x", { min: this.view.from, max: this.view.to });
+    for (const chart of this.charts)
+      chart.setScale("x", { min: this.view.from, max: this.view.to });
     this.measure();
     this.busy = false;
   }
@@ -118,13 +171,22 @@ class Board implements Graphs {
   }
 
   private zoom(factor: number, around = (this.view.from + this.view.to) / 2): void {
-    this.look({ from: around - (around - this.view.from) * factor, to: around + (this.view.to - around) * factor });
+    this.look({
+      from: around - (around - this.view.from) * factor,
+      to: around + (this.view.to - around) * factor,
+    });
   }
 
   private key(event: KeyboardEvent): void {
     const does: Record<string, () => void> = {
-      ArrowLeft: () => this.move(-0.25), ArrowRight: () => this.move(0.25), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
-      "-": () => this.zoom(2), "0": () => this.look(this.all), Home: () => this.look(this.exchange), End: () => this.look(this.stall()),
+      ArrowLeft: () => this.move(-0.25),
+      ArrowRight: () => this.move(0.25),
+      "+": () => this.zoom(0.5),
+      "=": () => this.zoom(0.5),
+      "-": () => this.zoom(2),
+      "0": () => this.look(this.all),
+      Home: () => this.look(this.exchange),
+      End: () => this.look(this.stall()),
     };
     const action = does[event.key];
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -138,14 +200,19 @@ class Board implements Graphs {
     const turned = event.deltaY || event.deltaX;
     const chart = this.charts[0];
     if (event.shiftKey || !chart) return this.move(Math.sign(turned) * 0.1);
-    this.zoom(turned > 0 ? 1.25 : 0.8, chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"));
+    this.zoom(
+      turned > 0 ? 1.25 : 0.8,
+      chart.posToVal(event.clientX - chart.over.getBoundingClientRect().left, "x"),
+    );
   }
 
   private resize(): void {
     const width = this.plots.clientWidth;
     if (width === 0) return;
     if (this.charts.length === 0) this.build();
-    else for (const chart of this.charts) if (chart.width !== width) chart.setSize({ width, height: chart.height });
+    else
+      for (const chart of this.charts)
+        if (chart.width !== width) chart.setSize({ width, height: chart.height });
   }
 
   private measure(): void {
@@ -157,50 +224,114 @@ class Board implements Graphs {
   }
 
   private build(): void {
-    const { data } = this;
-    const stepped = uPlot.paths.stepped!({ align: 1 });
-    const line = (label: string, stroke: string, dash?: number[]): uPlot.Series =>
-      ({ label, stroke, width: 1.5, paths: stepped, spanGaps: true, points: { show: false }, ...(dash ? { dash } : {}) });
-    const dots = (label: string, stroke: string, size: number): uPlot.Series =>
-      ({ label, stroke, paths: () => null, points: { show: true, size, fill: stroke, width: 1 } });
+    this.ink = inks();
+    const { data, ink } = this;
     const bytesAxis = (_: uPlot, values: number[]) => values.map((value) => bytes(value));
     this.charts = [
-      this.chart("Time and sequence", 300, [data.time, ...data.sent, data.acked, data.edge],
-        [dots("data", BLUE, 3), dots("sent again", ORANGE, 9), dots("out of order", AMBER, 8), dots("probe", PURPLE, 8),
-         line("acknowledged", GREEN), { ...line("right edge of the window", PURPLE, [6, 4]), auto: false }], bytesAxis, (chart) => this.segments(chart)),
-      this.chart("Window", 180, [data.time, data.window, data.flight, data.limit],
-        [line("advertised window", PURPLE, [6, 4]), line("flight size", BLUE), dots("limit (estimated)", ORANGE, 7)], bytesAxis),
-      this.chart("Round trip, from here to the receiver", 140, [data.rtt.time, data.rtt.ms], [dots("round trip", GREEN, 5)],
-        (_, values) => values.map((value) => duration(value * 1e6))),
-      this.chart("Throughput, without what was sent again", 140, throughput(data, this.sender, this.view), [line("throughput", BLUE)],
-        (_, values) => values.map((value) => rate(value))),
+      this.chart(
+        "Time and sequence",
+        300,
+        [data.time, ...data.sent, data.acked, data.edge],
+        [
+          dots("data", ink.data, 3),
+          dots("sent again", ink.again, 9),
+          dots("out of order", ink.overtaken, 8),
+          dots("probe", ink.probe, 8),
+          line("acknowledged", ink.acked),
+          { ...line("right edge of the window", ink.edge, [6, 4]), auto: false },
+        ],
+        bytesAxis,
+        (chart) => {
+          segments(chart, this.data, this.sender, this.ink);
+          nameStalls(chart, this.data.stalls, this.view);
+        },
+      ),
+      this.chart(
+        "Window",
+        180,
+        [data.time, data.window, data.flight, data.limit],
+        [
+          line("advertised window", ink.edge, [6, 4]),
+          line("flight size", ink.data),
+          dots("limit (estimated)", ink.again, 7),
+        ],
+        bytesAxis,
+      ),
+      this.chart(
+        "Round trip, from here to the receiver",
+        140,
+        [data.rtt.time, data.rtt.ms],
+        [dots("round trip", ink.acked, 5)],
+        (_, values) => values.map((value) => duration(value * 1e6)),
+      ),
+      this.chart(
+        "Throughput, without what was sent again",
+        140,
+        throughput(data, this.sender, this.view),
+        [line("throughput", ink.data)],
+        (_, values) => values.map((value) => rate(value)),
+      ),
     ];
     this.look(this.view);
   }
 
-  private chart(title: string, height: number, data: (ArrayLike<number> | Column)[], lines: uPlot.Series[],
-    values: uPlot.Axis.DynamicValues, draws?: (chart: uPlot) => void): uPlot {
-    const ink = themed("--dim"), grid = { stroke: themed("--grid"), width: 1 };
-    const holder = h("figure", { class: "plot" }, h("figcaption", {}, h("b", {}, title), ...lines.map((one) => key(one))));
-    const existing = this.plots.children.length;
-    if (existing >= 4) this.plots.replaceChildren();
+  private chart(
+    title: string,
+    height: number,
+    data: (ArrayLike<number> | Column)[],
+    lines: uPlot.Series[],
+    values: uPlot.Axis.DynamicValues,
+    draws?: (chart: uPlot) => void,
+  ): uPlot {
+    const ink = themed("--dim"),
+      grid = { stroke: themed("--grid"), width: 1 };
+    const holder = captioned(title, lines, draws ? this.ink.closed : null);
     this.plots.append(holder);
     const said = `${title} of the connection between ${this.drawing.ladder.client} and ${this.drawing.ladder.server}`;
-    const chart = new uPlot({
-      width: this.plots.clientWidth, height, legend: { show: false },
-      padding: [8, 12, 0, 0],
-      scales: { x: { time: false, range: (_, min, max) => [min, max] }, y: { range: (_, min, max) => spread(min, max) } },
-      series: [{ label: "time" }, ...lines],
-      axes: [{ stroke: ink, grid, ticks: grid, values: (_, at) => at.map((ms) => clock(ms, this.view)) },
-             { stroke: ink, grid, ticks: grid, size: 92, values }],
-      cursor: { sync: { key: this.name, scales: ["x", null] }, drag: { x: true, y: false, dist: 4 }, points: { show: false } },
-      hooks: {
-        setScale: [(_, name) => { if (name === "x") this.follow(chart); }],
-        drawClear: [(of) => this.bands(of)],
-        draw: [(of) => { draws?.(of); this.momentLine(of); }],
-        setCursor: [(of) => this.read(of)],
+    const chart = new uPlot(
+      {
+        width: this.plots.clientWidth,
+        height,
+        legend: { show: false },
+        padding: [8, 12, 0, 0],
+        scales: {
+          x: { time: false, range: (_, min, max) => [min, max] },
+          y: { range: (_, min, max) => spread(min, max) },
+        },
+        series: [{ label: "time" }, ...lines],
+        axes: [
+          {
+            stroke: ink,
+            grid,
+            ticks: grid,
+            values: (_, at) => at.map((ms) => clock(ms, this.view)),
+          },
+          { stroke: ink, grid, ticks: grid, size: 92, values },
+        ],
+        cursor: {
+          sync: { key: this.name, scales: ["x", null] },
+          drag: { x: true, y: false, dist: 4 },
+          points: { show: false },
+        },
+        hooks: {
+          setScale: [
+            (_, name) => {
+              if (name === "x") this.follow(chart);
+            },
+          ],
+          drawClear: [(of) => bands(of, this.data.stalls)],
+          draw: [
+            (of) => {
+              draws?.(of);
+              if (this.moment !== null) momentLine(of, this.moment);
+            },
+          ],
+          setCursor: [(of) => this.read(of)],
+        },
       },
-    }, data as uPlot.AlignedData, holder);
+      data as uPlot.AlignedData,
+      holder,
+    );
     chart.root.setAttribute("role", "img");
     chart.root.setAttribute("aria-label", said);
     this.clicks(chart);
@@ -218,7 +349,9 @@ class Board implements Graphs {
 
   private clicks(chart: uPlot): void {
     let down = 0;
-    chart.over.addEventListener("mousedown", (event) => { down = event.clientX; });
+    chart.over.addEventListener("mousedown", (event) => {
+      down = event.clientX;
+    });
     chart.over.addEventListener("click", (event) => {
       const at = this.pointed(chart);
       if (Math.abs(event.clientX - down) < 4 && at !== null) void copy(`frame.number == ${at}`);
@@ -231,94 +364,39 @@ class Board implements Graphs {
     const at = chart.cursor.idx;
     if (at === null || at === undefined) return null;
     if (chart === this.charts[2]) return this.data.rtt.frame[at] ?? null;
-    return chart === this.charts[3] ? null : this.data.points.frame[at] ?? null;
+    return chart === this.charts[3] ? null : (this.data.points.frame[at] ?? null);
   }
 
   private read(chart: uPlot): void {
     const at = chart.cursor.idx;
-    if (chart !== this.charts[0] || at === null || at === undefined || this.data.points.size <= at) return;
+    if (chart !== this.charts[0] || at === null || at === undefined || this.data.points.size <= at)
+      return;
     this.readout.textContent = `#${this.data.points.frame[at]}  ${this.data.time[at]!.toFixed(3)} ms  ${describe(this.data.points, at)}`;
   }
-
-  /** Silences with an owner, in the owner's colour, named where there is room. */
-  private bands(chart: uPlot): void {
-    const { ctx, bbox } = chart;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    for (const stall of this.data.stalls) {
-      const left = chart.valToPos(stall.start_ms, "x", true), right = chart.valToPos(stall.end_ms, "x", true);
-      if (right < bbox.left || left > bbox.left + bbox.width || right - left < 1) continue;
-      ctx.globalAlpha = stall.cause ? 0.2 : 0.1;
-      ctx.fillStyle = colourOf(stall.owner);
-      ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      if (chart === this.charts[0] || this.charts.length === 0) label(chart, stall.owner, (stall.end_ms - stall.start_ms) * 1e6, left, right);
-    }
-    ctx.restore();
-  }
-
-  /** Segments as bars over the bytes that they carry, and times of a closed window. */
-  private segments(chart: uPlot): void {
-    const { ctx, bbox } = chart, { points } = this.data;
-    const { min, max } = chart.scales.x!;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    ctx.lineWidth = 2 * devicePixelRatio;
-    for (let at = 0; at < points.size; at++) {
-      const time = points.time[at]!;
-      if (points.from(at) !== this.sender || points.len[at] === 0 || time < min! || time > max!) continue;
-      const x = chart.valToPos(time, "x", true);
-      ctx.strokeStyle = [BLUE, ORANGE, AMBER, PURPLE][points.mark(at)] ?? BLUE;
-      ctx.beginPath();
-      ctx.moveTo(x, chart.valToPos(points.seq(at), "y", true));
-      ctx.lineTo(x, chart.valToPos(points.seq(at) + points.len[at]!, "y", true));
-      ctx.stroke();
-    }
-    for (const span of this.data.zeroWindow) {
-      const left = chart.valToPos(span.from, "x", true), right = chart.valToPos(span.to, "x", true);
-      ctx.fillStyle = colourOf("zero_window");
-      ctx.fillRect(left, bbox.top + bbox.height - 8 * devicePixelRatio, Math.max(right - left, 2), 8 * devicePixelRatio);
-    }
-    ctx.restore();
-  }
-
-  private momentLine(chart: uPlot): void {
-    if (this.moment === null) return;
-    const { ctx, bbox } = chart, x = chart.valToPos(this.moment, "x", true);
-    if (x < bbox.left || x > bbox.left + bbox.width) return;
-    ctx.save();
-    ctx.strokeStyle = themed("--fg");
-    ctx.setLineDash([3, 3]);
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    ctx.restore();
-  }
 }
 
-function key(one: uPlot.Series): HTMLElement {
+/** A place for a graph, with the key to its lines; `closed` is the colour of a closed window. */
+function captioned(title: string, lines: uPlot.Series[], closed: string | null): HTMLElement {
+  const keys = lines.map((one) => key(String(one.label), String(one.stroke)));
+  const last = closed === null ? null : key("window closed", closed);
+  return h("figure", { class: "plot" }, h("figcaption", {}, h("b", {}, title), ...keys, last));
+}
+
+function line(label: string, stroke: string, dash?: number[]): uPlot.Series {
+  const paths = uPlot.paths.stepped!({ align: 1 });
+  const points = { show: false };
+  return { label, stroke, width: 1.5, paths, spanGaps: true, points, ...(dash ? { dash } : {}) };
+}
+
+function dots(label: string, stroke: string, size: number): uPlot.Series {
+  const points = { show: true, size, fill: stroke, width: 1 };
+  return { label, stroke, paths: () => null, points };
+}
+
+function key(name: string, colour: string): HTMLElement {
   const swatch = h("span", { class: "swatch" });
-  swatch.style.backgroundColor = String(one.stroke);
-  return h("span", { class: "key" }, swatch, String(one.label));
-}
-
-/** The owner of a silence and its length, within it. */
-function label(chart: uPlot, owner: string, ns: number, left: number, right: number): void {
-  const { ctx, bbox } = chart;
-  const from = Math.max(left, bbox.left), to = Math.min(right, bbox.left + bbox.width);
-  ctx.font = `600 ${12 * devicePixelRatio}px system-ui, sans-serif`;
-  const text = `${words(owner)} ${duration(ns)}`;
-  const width = ctx.measureText(text).width;
-  if (width + 8 * devicePixelRatio > to - from) return;
-  ctx.globalAlpha = 1;
-  ctx.fillStyle = themed("--fg");
-  ctx.textBaseline = "top";
-  ctx.textAlign = "left";
-  ctx.fillText(text, (from + to - width) / 2, bbox.top + 5 * devicePixelRatio);
+  swatch.style.backgroundColor = colour;
+  return h("span", { class: "key" }, swatch, name);
 }
 
 function spread(min: number | null, max: number | null): [number, number] {

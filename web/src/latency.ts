@@ -3,22 +3,60 @@
 import type { Finding, Latency, Report, Run } from "./data";
 import { duration, h, svg, words } from "./dom";
 
-const PERCENTILES: [keyof Latency, string][] = [["p50_ns", "p50"], ["p90_ns", "p90"], ["p99_ns", "p99"], ["max_ns", "max"]];
-const W = 640, H = 230, LEFT = 46, RIGHT = 14, TOP = 12, BOTTOM = 34;
+const PERCENTILES: [keyof Latency, string][] = [
+  ["p50_ns", "p50"],
+  ["p90_ns", "p90"],
+  ["p99_ns", "p99"],
+  ["max_ns", "max"],
+];
+const W = 640,
+  H = 230,
+  LEFT = 46,
+  RIGHT = 14,
+  TOP = 12,
+  BOTTOM = 34;
 
 export function latency(run: Run): HTMLElement | null {
   const { report } = run;
   if (report.latency_histogram.length === 0) return null;
-  const changes = report.findings.filter((it) => PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]));
-  return h("section", { id: `${run.id}latency` }, h("h2", {}, "Latency of exchanges"),
-    h("div", { class: "columns" },
-      h("figure", {}, distribution([report]), h("figcaption", {}, "Share of all exchanges that take no longer (logarithmic time)")),
-      changes.length > 0 && h("figure", {}, table(changes), h("figcaption", {}, "Now, and without the cause, at its server"))));
+  const changes = report.findings.filter((it) =>
+    PERCENTILES.some(([name]) => it.counterfactual[name] < it.latency[name]),
+  );
+  // A prediction is one of its server's exchanges: it stands beside those of all where these are the same.
+  const main = changes.find((it) => it.affected.of_exchanges === report.totals.exchanges);
+  return h(
+    "section",
+    { id: `${run.id}latency` },
+    h("h2", {}, "Latency of exchanges"),
+    h(
+      "div",
+      { class: "columns" },
+      h(
+        "figure",
+        {},
+        distribution([report], main),
+        h(
+          "figcaption",
+          {},
+          `Share of all exchanges that take no longer (logarithmic time)${main ? `; dashed, by its percentiles: without ${words(main.cause)}` : ""}`,
+        ),
+      ),
+      changes.length > 0 &&
+        h(
+          "figure",
+          {},
+          table(changes),
+          h("figcaption", {}, "Now, and without the cause, at its server"),
+        ),
+    ),
+  );
 }
 
 function axis(lowest: number, highest: number) {
-  const low = Math.log10(Math.max(lowest, 1_000)), high = Math.max(Math.log10(Math.max(highest, 2_000)), low + 0.3);
-  const x = (ns: number) => LEFT + (W - LEFT - RIGHT) * (Math.log10(Math.max(ns, 1_000)) - low) / (high - low);
+  const low = Math.log10(Math.max(lowest, 1_000)),
+    high = Math.max(Math.log10(Math.max(highest, 2_000)), low + 0.3);
+  const x = (ns: number) =>
+    LEFT + ((W - LEFT - RIGHT) * (Math.log10(Math.max(ns, 1_000)) - low)) / (high - low);
   const ticks: number[] = [];
   for (let power = Math.floor(low); power <= Math.ceil(high); power++) {
     for (const digit of high - low > 3 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 3, 5, 7]) {
@@ -30,57 +68,147 @@ function axis(lowest: number, highest: number) {
 }
 
 /** The share of exchanges that take no longer: of one run, or of the run before and the one after. */
-export function distribution(reports: Report[]): SVGSVGElement {
-  const lowest = Math.min(...reports.map((it) => it.latency_histogram[0]![0]));
-  const highest = Math.max(...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]));
+export function distribution(reports: Report[], without?: Finding): SVGSVGElement {
+  const least = reports.map((it) => it.latency_histogram[0]![0]);
+  const lowest = Math.min(...least, ...(without ? [without.counterfactual.p50_ns] : []));
+  const highest = Math.max(
+    ...reports.map((it) => it.latency_histogram[it.latency_histogram.length - 1]![0]),
+  );
   const { x, ticks } = axis(lowest * 0.8, highest * 1.1);
   const y = (share: number) => TOP + (H - TOP - BOTTOM) * (1 - share);
-  const said = reports.map((it) => PERCENTILES.map(([name, label]) => `${label} ${duration(it.latency[name])}`).join(", ")).join("; after: ");
-  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart", role: "img", "aria-label": `Distribution of latency: ${said}` });
+  const said = reports
+    .map((it) =>
+      PERCENTILES.map(([name, label]) => `${label} ${duration(it.latency[name])}`).join(", "),
+    )
+    .join("; after: ");
+  const plot = svg("svg", {
+    viewBox: `0 0 ${W} ${H}`,
+    class: "chart",
+    role: "img",
+    "aria-label": `Distribution of latency: ${said}`,
+  });
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    plot.append(svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(share), y2: y(share), class: "grid" }),
-      svg("text", { x: LEFT - 6, y: y(share) + 4, class: "tick end" }, `${share * 100} %`));
+    plot.append(
+      svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(share), y2: y(share), class: "grid" }),
+      svg("text", { x: LEFT - 6, y: y(share) + 4, class: "tick end" }, `${share * 100} %`),
+    );
   }
   for (const ns of ticks) {
-    plot.append(svg("line", { x1: x(ns), x2: x(ns), y1: TOP, y2: H - BOTTOM, class: "grid" }),
-      svg("text", { x: x(ns), y: H - BOTTOM + 16, class: "tick middle" }, duration(ns)));
+    plot.append(
+      svg("line", { x1: x(ns), x2: x(ns), y1: TOP, y2: H - BOTTOM, class: "grid" }),
+      svg("text", { x: x(ns), y: H - BOTTOM + 16, class: "tick middle" }, duration(ns)),
+    );
   }
   reports.forEach((report, at) => {
     const name = reports.length === 1 ? "" : at === 0 ? "before" : "after";
     const points = report.latency_histogram;
     const all = points.reduce((sum, [, many]) => sum + many, 0);
-    let sum = 0, path = `M${LEFT} ${y(0)}`;
+    let sum = 0,
+      path = `M${LEFT} ${y(0)}`;
     for (const [ns, many] of points) {
       path += `H${x(ns).toFixed(1)}`;
       sum += many;
       path += `V${y(sum / all).toFixed(1)}`;
     }
     plot.append(svg("path", { d: `${path}H${W - RIGHT}`, class: `curve ${name}` }));
-    const marks: [number, number, string][] = [[report.latency.p50_ns, 0.5, "p50"], [report.latency.p99_ns, 0.99, "p99"]];
+    const marks: [number, number, string][] = [
+      [report.latency.p50_ns, 0.5, "p50"],
+      [report.latency.p99_ns, 0.99, "p99"],
+    ];
     for (const [ns, share, label] of marks) {
       // Labels stand on the side that has room.
-      const isLeft = x(ns) > W / 2, text = `${name} ${label} ${duration(ns)}`.trim();
-      plot.append(svg("circle", { cx: x(ns), cy: y(share), r: 4, class: `mark ${name}` }),
-        svg("text", { x: x(ns) + (isLeft ? -8 : 8), y: y(share) + (share > 0.9 ? 18 : -6), class: isLeft ? "value end" : "value" }, text));
+      const isLeft = x(ns) > W / 2,
+        text = `${name} ${label} ${duration(ns)}`.trim();
+      plot.append(
+        svg("circle", { cx: x(ns), cy: y(share), r: 4, class: `mark ${name}` }),
+        svg(
+          "text",
+          {
+            x: x(ns) + (isLeft ? -8 : 8),
+            y: y(share) + (share > 0.9 ? 18 : -6),
+            class: isLeft ? "value end" : "value",
+          },
+          text,
+        ),
+      );
     }
   });
+  if (without) {
+    const { p50_ns, p90_ns, p99_ns, max_ns } = without.counterfactual;
+    const places: [number, number][] = [
+      [p50_ns, 0.5],
+      [p90_ns, 0.9],
+      [p99_ns, 0.99],
+      [max_ns, 1],
+    ];
+    plot.append(
+      svg("polyline", {
+        points: places.map(([ns, share]) => `${x(ns).toFixed(1)},${y(share).toFixed(1)}`).join(" "),
+        class: "curve without",
+      }),
+      ...places.map(([ns, share]) =>
+        svg("circle", { cx: x(ns), cy: y(share), r: 3, class: "mark without" }),
+      ),
+      svg(
+        "text",
+        { x: x(p50_ns) + 8, y: y(0.5) + 16, class: "value" },
+        `without: p50 ${duration(p50_ns)}`,
+      ),
+    );
+  }
   return plot;
 }
 
 /** A line for each percentile from where it is to where it would be. */
 function table(findings: Finding[]): HTMLElement {
   const servers = new Set(findings.map((it) => it.culprit.endpoint)).size > 1;
-  return h("div", { class: "scroll" }, h("table", { class: "percentiles" },
-    h("thead", {}, h("tr", {}, h("th", {}, "without"), servers && h("th", {}, "server"), ...PERCENTILES.map(([, label]) => h("th", {}, label)))),
-    h("tbody", {}, ...findings.map((finding) => h("tr", {},
-      h("th", { scope: "row" }, words(finding.cause)), servers && h("td", {}, finding.culprit.endpoint),
-      ...PERCENTILES.map(([name]) => cell(finding.latency[name], finding.counterfactual[name])))))));
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "percentiles" },
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", {}, "without"),
+          servers && h("th", {}, "server"),
+          ...PERCENTILES.map(([, label]) => h("th", {}, label)),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        ...findings.map((finding) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, words(finding.cause)),
+            servers && h("td", {}, finding.culprit.endpoint),
+            ...PERCENTILES.map(([name]) =>
+              cell(finding.latency[name], finding.counterfactual[name]),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function cell(now: number, then: number): HTMLElement {
   const meter = h("span", { class: "meter", "aria-hidden": "true" });
   const kept = h("span");
-  kept.style.width = `${now > 0 ? Math.max(1, then / now * 100) : 100}%`;
+  kept.style.width = `${now > 0 ? Math.max(1, (then / now) * 100) : 100}%`;
   meter.append(kept);
-  return h("td", { class: "number" }, h("s", {}, duration(now)), " ", h("b", {}, duration(then)), meter);
+  return h(
+    "td",
+    { class: "number" },
+    h("s", {}, duration(now)),
+    " ",
+    h("b", {}, duration(then)),
+    meter,
+  );
 }

@@ -12,27 +12,46 @@ import { lookups } from "./timelines";
 import type { Graphs } from "./graphs";
 
 const LINKS: [string, string][] = [
-  ["overview", "Overview"], ["time", "Time"], ["latency", "Latency"], ["findings", "Findings"],
-  ["lookups", "Look-ups"], ["exchanges", "Exchanges"], ["connections", "Connections"],
+  ["overview", "Overview"],
+  ["time", "Time"],
+  ["latency", "Latency"],
+  ["findings", "Findings"],
+  ["lookups", "Look-ups"],
+  ["exchanges", "Exchanges"],
+  ["connections", "Connections"],
 ];
 
 function theme(boards: Graphs[]): HTMLElement {
   const root = document.documentElement;
-  const isDark = () => root.dataset["theme"] === "dark" ||
-    root.dataset["theme"] === undefined && matchMedia("(prefers-color-scheme: dark)").matches;
+  const isDark = () =>
+    root.dataset["theme"] === "dark" ||
+    (root.dataset["theme"] === undefined && matchMedia("(prefers-color-scheme: dark)").matches);
   const redraw = () => boards.forEach((board) => board.rebuild());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  return h("button", { type: "button", class: "theme", click: () => {
-    root.dataset["theme"] = isDark() ? "light" : "dark";
-    redraw();
-  } }, "Light / dark");
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "theme",
+      click: () => {
+        root.dataset["theme"] = isDark() ? "light" : "dark";
+        redraw();
+      },
+    },
+    "Light / dark",
+  );
 }
 
 /** The sections of one run, in their order. */
 function sections(run: Run, boards: Graphs[]): HTMLElement[] {
   const all = [
-    overview(run), run.report.endpoints.length > 0 && whereTheTimeWent(run), latency(run),
-    run.report.findings.length > 0 && findings(run, boards), lookups(run), exchanges(run), connections(run),
+    overview(run),
+    run.report.endpoints.length > 0 && whereTheTimeWent(run),
+    latency(run),
+    run.report.findings.length > 0 && findings(run, boards),
+    lookups(run),
+    exchanges(run),
+    connections(run),
   ];
   return all.filter((it): it is HTMLElement => it instanceof HTMLElement);
 }
@@ -44,22 +63,55 @@ function main(): void {
   // Reports of earlier versions have percentiles only.
   for (const run of data.runs) run.report.latency_histogram ??= [];
   const names = data.runs.length === 1 ? [""] : ["before", "after"];
-  const runs: Run[] = data.runs.map((run, at) => ({ ...run, id: names[at] === "" ? "" : `${names[at]}-` }));
+  const runs: Run[] = data.runs.map((run, at) => ({
+    ...run,
+    id: names[at] === "" ? "" : `${names[at]}-`,
+  }));
   const first = runs[0]!;
   document.title = `tcpwhy: ${data.comparison?.sentence ?? first.report.findings[0]?.headline ?? "no fault"}`;
-  const links: [string, string][] = data.comparison ? [["comparison", "Comparison"], ["before", "Before"], ["after", "After"]] : LINKS;
+  const links: [string, string][] = data.comparison
+    ? [
+        ["comparison", "Comparison"],
+        ["before", "Before"],
+        ["after", "After"],
+      ]
+    : LINKS;
   const shown = data.comparison
-    ? [comparison(data.comparison, runs), ...runs.map((run, at) => h("div", { id: names[at]!, class: "run" },
-        h("h2", { class: "run" }, at === 0 ? "Before" : "After"), ...sections(run, boards)))]
+    ? [
+        comparison(data.comparison, runs),
+        ...runs.map((run, at) =>
+          h(
+            "div",
+            { id: names[at]!, class: "run" },
+            h("h2", { class: "run" }, at === 0 ? "Before" : "After"),
+            ...sections(run, boards),
+          ),
+        ),
+      ]
     : sections(first, boards);
   const ids = new Set(shown.map((it) => it.id));
   page.append(
     h("a", { class: "skip", href: `#${links[0]![0]}` }, "Skip to the report"),
-    h("header", {}, h("span", { class: "brand" }, "tcpwhy"),
-      h("nav", { "aria-label": "Sections" }, ...links.filter(([id]) => ids.has(id)).map(([id, label]) => h("a", { href: `#${id}` }, label))),
-      theme(boards)),
+    h(
+      "header",
+      {},
+      h("span", { class: "brand" }, "tcpwhy"),
+      h(
+        "nav",
+        { "aria-label": "Sections" },
+        ...links
+          .filter(([id]) => ids.has(id))
+          .map(([id, label]) => h("a", { href: `#${id}` }, label)),
+      ),
+      theme(boards),
+    ),
     h("main", {}, ...shown),
-    h("footer", {}, `Made by tcpwhy ${first.report.tool_version}. Times count from the first frame of the capture.`));
+    h(
+      "footer",
+      {},
+      `Made by tcpwhy ${first.report.tool_version}. Times count from the first frame of the capture.`,
+    ),
+  );
 }
 
 main();

@@ -5,11 +5,14 @@ import type { Manual } from "./data";
 
 /** Text with `code` and *emphasis*. */
 export function inline(text: string): Node[] {
-  return text.split(/(`[^`]+`|\*[^*\s][^*]*\*)/).filter((part) => part !== "").map((part) => {
-    if (part.startsWith("`") && part.length > 2) return h("code", {}, part.slice(1, -1));
-    if (part.startsWith("*") && part.length > 2) return h("em", {}, part.slice(1, -1));
-    return document.createTextNode(part);
-  });
+  return text
+    .split(/(`[^`]+`|\*[^*\s][^*]*\*)/)
+    .filter((part) => part !== "")
+    .map((part) => {
+      if (part.startsWith("`") && part.length > 2) return h("code", {}, part.slice(1, -1));
+      if (part.startsWith("*") && part.length > 2) return h("em", {}, part.slice(1, -1));
+      return document.createTextNode(part);
+    });
 }
 
 export function manual(of: Manual): HTMLElement {
@@ -17,7 +20,8 @@ export function manual(of: Manual): HTMLElement {
   for (const section of of.sections) {
     article.append(h("h4", {}, section.heading));
     if (section.items) article.append(list(section.items));
-    for (const block of (section.text ?? "").split(/\n\n+/)) if (block !== "") article.append(one(block));
+    for (const block of (section.text ?? "").split(/\n\n+/))
+      if (block !== "") article.append(one(block));
   }
   return article;
 }
@@ -26,5 +30,10 @@ const list = (items: string[]) => h("ul", {}, ...items.map((item) => h("li", {},
 
 function one(block: string): HTMLElement {
   if (!block.startsWith("- ")) return h("p", {}, ...inline(block.replace(/\n/g, " ")));
-  return list(block.split(/^- /m).filter((item) => item !== "").map((item) => item.replace(/\n/g, " ").trim()));
+  return list(
+    block
+      .split(/^- /m)
+      .filter((item) => item !== "")
+      .map((item) => item.replace(/\n/g, " ").trim()),
+  );
 }

@@ -2,18 +2,37 @@
 // well, so that nothing depends on hue alone.
 
 const COLOURS: Record<string, string> = {
-  path: "#0072b2", bandwidth: "#56b4e9", queueing: "#3b8ea5",
-  server: "#8c8c8c", client: "#bdbdbd",
-  dns: "#009e73", connect: "#66c2a5", tls: "#2f6f5e",
-  nagle_delayed_ack: "#d55e00", delayed_ack: "#e69f00",
-  send_buffer: "#cc79a7", receive_window: "#a6559d", zero_window: "#7a3b8f",
-  congestion_window: "#f0c419", retransmission_timeout: "#b2182b", fast_recovery: "#e0736b",
-  syn_retransmit: "#8b1a4a", http_100_continue: "#b5651d", unknown: "#555555",
+  path: "#0072b2",
+  bandwidth: "#56b4e9",
+  queueing: "#3b8ea5",
+  server: "#8c8c8c",
+  client: "#bdbdbd",
+  dns: "#009e73",
+  connect: "#66c2a5",
+  tls: "#2f6f5e",
+  nagle_delayed_ack: "#d55e00",
+  delayed_ack: "#e69f00",
+  send_buffer: "#cc79a7",
+  receive_window: "#a6559d",
+  zero_window: "#7a3b8f",
+  congestion_window: "#f0c419",
+  retransmission_timeout: "#b2182b",
+  fast_recovery: "#e0736b",
+  syn_retransmit: "#8b1a4a",
+  http_100_continue: "#b5651d",
+  unknown: "#555555",
 };
 
 const FAULTS = new Set([
-  "nagle_delayed_ack", "delayed_ack", "send_buffer", "receive_window", "zero_window", "retransmission_timeout",
-  "fast_recovery", "syn_retransmit", "http_100_continue",
+  "nagle_delayed_ack",
+  "delayed_ack",
+  "send_buffer",
+  "receive_window",
+  "zero_window",
+  "retransmission_timeout",
+  "fast_recovery",
+  "syn_retransmit",
+  "http_100_continue",
 ]);
 
 export const colourOf = (owner: string): string => COLOURS[owner] ?? "#555555";

@@ -2,7 +2,16 @@
 
 const address = (text) => Buffer.from(text.split(".").map(Number));
 
-function frame({ source, destination, source_port, destination_port, seq, ack, flags, payload = "" }) {
+function frame({
+  source,
+  destination,
+  source_port,
+  destination_port,
+  seq,
+  ack,
+  flags,
+  payload = "",
+}) {
   const data = Buffer.from(payload, "latin1");
   const tcp = Buffer.alloc(20);
   tcp.writeUInt16BE(source_port, 0);
@@ -32,7 +41,8 @@ export function capture(segments) {
   header.writeUInt32LE(65_535, 16);
   header.writeUInt32LE(1, 20);
   const records = segments.map((segment) => {
-    const bytes = frame(segment), record = Buffer.alloc(16);
+    const bytes = frame(segment),
+      record = Buffer.alloc(16);
     record.writeUInt32LE(1_700_000_000 + Math.floor(segment.at_us / 1e6), 0);
     record.writeUInt32LE(segment.at_us % 1e6, 4);
     record.writeUInt32LE(bytes.length, 8);
@@ -54,7 +64,17 @@ export function hostile() {
   const send = (from_client, flags, payload = "") => {
     const [source, destination] = from_client ? [client, server] : [server, client];
     const [source_port, destination_port] = from_client ? [40_000, 80] : [80, 40_000];
-    segments.push({ at_us, source, destination, source_port, destination_port, seq: from_client ? seq : ack, ack: from_client ? ack : seq, flags, payload });
+    segments.push({
+      at_us,
+      source,
+      destination,
+      source_port,
+      destination_port,
+      seq: from_client ? seq : ack,
+      ack: from_client ? ack : seq,
+      flags,
+      payload,
+    });
     const length = payload.length + (flags & 3 ? 1 : 0);
     if (from_client) seq += length;
     else ack += length;

@@ -14,19 +14,23 @@ fn tcpwhy(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tcpwhy")).args(arguments).output().expect("tcpwhy runs")
 }
 
-/// The page of `file`, and the data that stands in it.
+/// The data that stands in a page.
+fn data(page: &str) -> Value {
+    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    serde_json::from_str(data).expect("the data is JSON")
+}
+
+/// The page of `file`, and what it has of its run.
 fn page(file: &Path) -> (String, Value) {
     let output = tcpwhy(&["report", &file.display().to_string(), "-o", "-", "--no-progress"]);
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() < Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     let page = String::from_utf8(output.stdout).expect("UTF-8");
-    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect(&words);
-    let data = data.split("</script>").next().expect("an end");
-    let mut data: Value = serde_json::from_str(data).expect("the data is JSON");
-    let run = data["runs"][0].take();
+    let run = data(&page)["runs"][0].take();
     (page, run)
 }
 
-/// The report of `file`, without the one number of it that differs from run to run.
+/// The report of `file`.
 fn json(file: &Path) -> Value {
     let output = tcpwhy(&[&file.display().to_string(), "--json", "--no-progress"]);
     serde_json::from_slice(&output.stdout).expect("a report")
@@ -68,6 +72,19 @@ fn the_page_says_what_the_json_says_of_every_stored_capture() {
 }
 
 #[test]
+fn of_two_places_each_exchange_is_listed_once() {
+    let side = |name: &str| captures().join(name).display().to_string();
+    let (client, server) = (side("both_ends-client.pcap"), side("both_ends-server.pcap"));
+    let output = tcpwhy(&["report", &client, &server, "-o", "-", "--no-progress"]);
+    let data = data(&String::from_utf8(output.stdout).expect("UTF-8"))["runs"][0].take();
+    assert!(data["report"]["join"].is_object());
+    let exchanges = &data["report"]["totals"]["exchanges"];
+    assert_eq!(&data["picture"]["exchanges"]["seen"], exchanges);
+    let rows = data["picture"]["exchanges"]["rows"].as_array().expect("a list");
+    assert_eq!(Some(rows.len() as u64), exchanges.as_u64());
+}
+
+#[test]
 fn an_exchange_in_the_list_is_the_one_that_can_be_drawn() {
     let file = captures().join("loss_tail.pcap");
     let (_, data) = page(&file);
@@ -94,9 +111,7 @@ fn a_comparison_has_both_runs() {
     let output = tcpwhy(&["compare", &before, &after, "--json", "-o", &path, "--no-progress"]);
     assert_eq!(output.status.code(), Some(0));
     let page = fs::read_to_string(file).expect("a page");
-    let data = page.split(r#"<script type="application/json" id="data">"#).nth(1).expect("data");
-    let data = data.split("</script>").next().expect("an end");
-    let data: Value = serde_json::from_str(data).expect("the data is JSON");
+    let data = data(&page);
     let compared: Value = serde_json::from_slice(&output.stdout).expect("a comparison");
     assert_eq!(data["comparison"], compared);
     for (run, name) in data["runs"].as_array().expect("runs").iter().zip([before, after]) {

@@ -20,7 +20,7 @@ use crate::cause::Cause;
 use crate::dns::Lookup;
 use crate::drill::{Followed, Room, Start};
 use crate::graph::{Graph, Point, RttSample};
-use crate::pipeline::{Batch, Control, Decoder, Options, Sites};
+use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, Sites};
 use crate::report::{ConnectionReport, Finding, Ladder, Report, Step};
 use crate::tcp::{Connection, Exchange, Sink, Tracker};
 
@@ -40,7 +40,8 @@ pub struct Pass {
     control: Control,
     batch: Batch,
     sites: Sites,
-    tracker: Tracker,
+    /// As many as the first pass has, so that they meet the same.
+    trackers: Vec<Tracker>,
     kept: Kept,
     /// With the number of the finding that each is of.
     followed: Vec<(usize, FrameId, Followed)>,
@@ -122,10 +123,14 @@ impl Pass {
     /// Will draw what `report` tells of, which was made with `options`.
     pub fn new(options: &Options, report: &Report) -> Self {
         let decoder = Decoder::new(options);
-        let mut tracker = Tracker::default();
-        tracker.shows_values = options.show_values;
-        tracker.go_long_way(true);
-        tracker.tell_of(options.window());
+        let tracker = |_| {
+            let mut tracker = Tracker::default();
+            tracker.is_one_of(SHARDS);
+            tracker.shows_values = options.show_values;
+            tracker.go_long_way(true);
+            tracker.tell_of(options.window());
+            tracker
+        };
         let totals = &report.totals;
         let floods = report.findings.iter().filter(|it| it.cause == Cause::SynFlood);
         let span_ns = (totals.first_ns, totals.last_ns);
@@ -148,7 +153,7 @@ impl Pass {
             decoder,
             batch: Batch::default(),
             sites: options.sites.clone(),
-            tracker,
+            trackers: (0..SHARDS).map(tracker).collect(),
             kept: Kept { exchanges: Exchanges::default(), set_ups },
         }
     }
@@ -159,13 +164,27 @@ impl Pass {
         self.control.take(&mut self.batch, block);
         for segment in self.batch.segments() {
             let payload = self.batch.payload(segment, block);
-            // Of two places the first tells, so that nothing is there twice.
-            if self.sites.place(segment.frame) == 0 {
-                self.tracker.segment(segment, payload, &mut self.kept);
-            }
             for (_, _, followed) in &mut self.followed {
                 if followed.flow == segment.flow && !followed.is_over() {
                     followed.segment(segment, payload);
+                }
+            }
+        }
+        for (index, tracker) in self.trackers.iter_mut().enumerate() {
+            for event in self.batch.events(index) {
+                // Of two places the first tells, so that nothing is there twice.
+                match event {
+                    Event::Segment(segment) if self.sites.place(segment.frame) == 0 => {
+                        let payload = self.batch.payload(segment, block);
+                        tracker.segment(segment, payload, &mut self.kept);
+                    }
+                    Event::Error(error) if self.sites.place(error.frame) == 0 => {
+                        tracker.icmp_error(error, &mut self.kept);
+                    }
+                    Event::Copy(flow, hash) if !self.sites.are_two() => {
+                        tracker.leave_out(flow, hash, &mut self.kept);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -173,7 +192,7 @@ impl Pass {
 
     /// All that was drawn.
     pub fn finish(mut self) -> Picture {
-        self.tracker.finish(&mut self.kept);
+        self.trackers.iter_mut().for_each(|tracker| tracker.finish(&mut self.kept));
         let mut lookups = self.control.take_lookups();
         let lookups_omitted = lookups.len().saturating_sub(LOOKUPS_MAX) as u64;
         lookups.sort_by_key(|it| std::cmp::Reverse(it.end_ns.saturating_sub(it.start_ns)));

@@ -21,7 +21,8 @@ pub(crate) use fragments::Joiner;
 pub use sliding::Sliding;
 pub use twin::Sites;
 
-use batch::{Aside, Event};
+use batch::Aside;
+pub(crate) use batch::Event;
 use names::Names;
 pub use pass::{BLOCK_BYTES_THREADED, GoOn, Pass};
 use translated::Translated;

@@ -79,11 +79,9 @@ fn flags(point: &Point) -> u64 {
         Mark::OutOfOrder => 2,
         Mark::Probe => 3,
     };
+    let from = FROM_SERVER * point.from as u64;
     let has_ack = if point.ack.is_some() { HAS_ACK } else { 0 };
-    FROM_SERVER * point.from as u64
-        | has_ack
-        | mark << MARK_SHIFT
-        | u64::from(point.flags.0) << TCP_SHIFT
+    from | has_ack | mark << MARK_SHIFT | u64::from(point.flags.0) << TCP_SHIFT
 }
 
 fn graphs(graphs: &Graphs, zero_ns: u64) -> Value {

@@ -105,3 +105,35 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Unfinished => "unfinished",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Owner;
+    use crate::tcp::Sighting;
+    use crate::wire::Segment;
+
+    #[test]
+    fn the_longest_are_kept_whatever_the_order() {
+        let connection = Connection::new(&Segment::default());
+        let exchange = |ns: u64| {
+            let mut exchange = Exchange::default();
+            exchange.ledger.add(Owner::Server, ns);
+            exchange.first = Sighting { frame: FrameId::new(0, ns), ..Sighting::default() };
+            exchange
+        };
+        let count = 5 * EXCHANGES_MAX as u64;
+        let kept = |order: &mut dyn Iterator<Item = u64>| {
+            let mut exchanges = Exchanges::default();
+            order.for_each(|ns| exchanges.add(&connection, &exchange(ns)));
+            exchanges.settle();
+            assert_eq!(exchanges.seen, count);
+            exchanges.rows.iter().map(|row| row.wall_ns).collect::<Vec<_>>()
+        };
+        let longest: Vec<u64> = (1..=count).rev().take(EXCHANGES_MAX).collect();
+        assert_eq!(kept(&mut (1..=count)), longest);
+        assert_eq!(kept(&mut (1..=count).rev()), longest);
+        // 7919 is a prime: every number comes once.
+        assert_eq!(kept(&mut (0..count).map(|at| 1 + at * 7919 % count)), longest);
+    }
+}

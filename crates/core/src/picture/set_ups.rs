@@ -61,3 +61,28 @@ impl SetUps {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Segment, TcpFlags};
+
+    #[test]
+    fn a_handshake_counts_in_the_interval_in_which_it_began() {
+        let server = Endpoint { port: 80, ..Endpoint::default() };
+        let mut set_ups = SetUps::new(server, (1_000, 1_000 + 240 * 1_000_000));
+        for at in [0, 1, 239] {
+            let time_ns = 1_000 + at * set_ups.interval_ns;
+            let flags = TcpFlags(TcpFlags::SYN);
+            let frame = crate::capture::FrameId::new(0, 1 + at);
+            let syn = Segment { time_ns, flags, frame, ..Segment::default() };
+            let mut connection = Connection::new(&syn);
+            connection.setup.client(&syn);
+            set_ups.add(&connection);
+        }
+        let counted: Vec<usize> = (0..INTERVALS).filter(|&at| set_ups.begun[at] == 1).collect();
+        assert_eq!(counted, [0, 1, 239]);
+        let others = [&set_ups.answered, &set_ups.completed, &set_ups.ended];
+        assert!(others.iter().all(|counts| counts.iter().all(|&count| count == 0)));
+    }
+}

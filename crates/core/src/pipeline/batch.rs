@@ -28,7 +28,7 @@ pub(super) enum Aside {
 }
 
 /// What concerns one connection.
-pub(super) enum Event<'a> {
+pub(crate) enum Event<'a> {
     Segment(&'a Segment),
     /// An ICMP error about one of its packets.
     Error(&'a IcmpError),
@@ -128,7 +128,7 @@ impl Batch {
 
     /// What concerns the connections of one shard, in order.
     #[inline]
-    pub(super) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
+    pub(crate) fn events(&self, shard: usize) -> impl Iterator<Item = Event<'_>> {
         let (mut places, mut notes) = (self.shards[shard].iter(), self.notes[shard].iter());
         std::iter::from_fn(move || {
             // There is hardly ever one.
