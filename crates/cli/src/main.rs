@@ -2,6 +2,7 @@
 
 mod analysis;
 mod annotate;
+mod anonymize;
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
+        Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Man { folder }) => man::run(&folder),
