@@ -62,6 +62,11 @@ const KNOWN_SOFTWARE: [&str; 24] = [
 ];
 const EVENTS: &[u8] = b"text/event-stream";
 
+/// Whether a program that calls itself `software` is one that anybody may run: it is not renamed.
+pub fn is_known_software(software: &str) -> bool {
+    KNOWN_SOFTWARE.iter().any(|known| software.trim_start().starts_with(known))
+}
+
 /// Masks a whole line, with its end, that `side` sends.
 pub(super) fn line(protocol: Protocol, side: Side, is_word: bool, line: &mut [u8], names: &Names) {
     let end = line.trim_ascii_end().len();
@@ -115,8 +120,7 @@ fn field(line: &mut [u8], colon: usize, names: &Names) {
         return;
     }
     if SOFTWARE_FIELDS.iter().any(is) {
-        let product = value.trim_ascii_start();
-        if !KNOWN_SOFTWARE.iter().any(|known| product.starts_with(known.as_bytes())) {
+        if !str::from_utf8(value).is_ok_and(is_known_software) {
             names.words(value);
         }
         return;

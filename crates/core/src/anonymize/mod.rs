@@ -15,6 +15,7 @@ mod names;
 mod plan;
 mod streams;
 
+pub use mask::is_known_software;
 pub use names::Names;
 
 use crate::capture::Frame;
