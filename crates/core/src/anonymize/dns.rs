@@ -135,7 +135,7 @@ mod tests {
             names.words(&mut text);
             String::from_utf8(text).unwrap()
         };
-        assert_eq!(message.question.unwrap().name, pseudonym("www.example.com"));
+        assert_eq!(message.question.as_ref().unwrap().name, pseudonym("www.example.com"));
         let Answer::Cname(target) = &message.answers[0] else { panic!("{:?}", message.answers) };
         assert_eq!(*target, pseudonym("edge.example.com"));
         let address: [u8; 4] = names.ipv4(0xcb00_7105).to_be_bytes();

@@ -14,6 +14,8 @@ mod masker;
 mod names;
 mod plan;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 pub use mask::is_known_software;
 pub use names::Names;
