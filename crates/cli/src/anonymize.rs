@@ -167,6 +167,7 @@ fn said(asked: &Anonymize, done: &Anonymizer, problem: Option<Problem>) -> Resul
             "output": asked.output.display().to_string(),
             "frames": counts.frames,
             "frames_not_understood": counts.not_understood,
+            "http2_headers_filled": counts.filled_headers,
             "problem": problem,
         });
         return Ok(serde_json::to_string_pretty(&value)? + "\n");
@@ -181,6 +182,10 @@ fn said(asked: &Anonymize, done: &Anonymizer, problem: Option<Problem>) -> Resul
             "{some} of unknown protocols or link types, or damaged: zeros stand for what they carried."
         );
         page.paragraph(None, &text, 0);
+    }
+    if counts.filled_headers > 0 {
+        let text = "HTTP/2 headers are filled: where they announce gRPC or streams of events, the diagnosis may differ.";
+        page.paragraph(None, text, 0);
     }
     if let Some(problem) = problem {
         page.paragraph(None, &format!("{}: {problem}", asked.file.display()), 0);

@@ -269,7 +269,11 @@ const VOCABULARY: [&str; 42] = [
 /// Runs of letters and digits in `payload` that are long enough to name something.
 fn long_words(payload: &[u8]) -> BTreeSet<&str> {
     const LONG: usize = 6;
-    let runs = payload.split(|byte| !byte.is_ascii_alphanumeric()).filter(|it| it.len() >= LONG);
+    // How long a body is stays to be seen.
+    let lines =
+        payload.split(|&byte| byte == b'\n').filter(|it| !it.starts_with(b"Content-Length:"));
+    let runs = lines.flat_map(|it| it.split(|byte| !byte.is_ascii_alphanumeric()));
+    let runs = runs.filter(|it| it.len() >= LONG);
     runs.filter_map(|it| str::from_utf8(it).ok()).collect()
 }
 

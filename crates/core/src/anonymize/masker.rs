@@ -23,6 +23,8 @@ pub(super) struct Masker {
     halves: [Half; 2],
     /// The last command of MySQL.
     last_command: u8,
+    /// Headers of HTTP/2 that were filled.
+    pub filled_headers: u64,
 }
 
 /// One direction.
@@ -58,6 +60,7 @@ impl Masker {
             server_ports,
             halves: Default::default(),
             last_command: 0,
+            filled_headers: 0,
         }
     }
 
@@ -181,6 +184,7 @@ impl Masker {
     fn head(&mut self, side: Side, protocol: Protocol, names: &Names, plan: &mut Plan) {
         let half = &mut self.halves[side as usize];
         let mut head = std::mem::take(&mut half.gathered);
+        self.filled_headers += u64::from(protocol == Protocol::Http2);
         mask::head(protocol, side, &half.framing, &mut self.last_command, &mut head, names);
         plan.add(half.gathered_at, &head);
     }

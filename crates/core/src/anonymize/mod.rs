@@ -34,6 +34,8 @@ pub struct Counts {
     pub frames: u64,
     /// Those of an unknown link type or protocol, or damaged: of them nothing behind the known headers is left.
     pub not_understood: u64,
+    /// Headers of HTTP/2 that say no more what they announce: gRPC and streams of events look like plain responses.
+    pub filled_headers: u64,
 }
 
 /// Changes the frames of one capture.
@@ -66,7 +68,7 @@ impl Anonymizer {
 
     /// All frames were [learned from](Self::learn): they come again, to be [changed](Self::change).
     pub fn rewind(&mut self) {
-        self.streams.rewind();
+        self.counts.filled_headers = self.streams.rewind();
     }
 
     /// Writes what is to stand in place of `frame` to `bytes`.

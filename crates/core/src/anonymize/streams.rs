@@ -53,18 +53,20 @@ impl Streams {
         self.connection(segment).learn(segment, payload, names);
     }
 
-    /// What is learned is complete: the same segments come again.
-    pub fn rewind(&mut self) {
+    /// What is learned is complete: the same segments come again. Answers how many headers of HTTP/2 were filled.
+    pub fn rewind(&mut self) -> u64 {
+        let mut filled = 0;
         for flow in self.flows.values_mut() {
             flow.current = 0;
             for connection in &mut flow.connections {
-                connection.masker = None;
+                filled += connection.masker.take().map_or(0, |it| it.filled_headers);
                 for half in &mut connection.halves {
                     half.early.clear();
                     half.last = half.first.unwrap_or_default();
                 }
             }
         }
+        filled
     }
 
     /// Writes what the segment is to carry over its payload.

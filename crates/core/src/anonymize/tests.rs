@@ -6,6 +6,7 @@ use super::{Anonymizer, Names};
 use crate::app::{Framer, KnownHeaders, Side};
 use crate::capture::{Frame, FrameId, LinkType};
 use etherparse::PacketBuilder;
+use proptest::prelude::*;
 
 type Said<'a> = (Side, &'a [u8]);
 
@@ -42,13 +43,15 @@ fn marks(port: u16, said: &[Said<'_>]) -> Vec<String> {
     for (number, &(side, bytes)) in said.iter().enumerate() {
         framer.push(side, bytes, 0, &mut known, &mut |at, mark| {
             let text = format!("{mark:?}");
-            let kind = text.strip_prefix("Kind").map(|_| {
-                text.split(|it: char| !it.is_ascii_alphabetic())
-                    .nth(1)
-                    .unwrap_or_default()
-                    .to_owned()
-            });
-            marks.push(format!("{number} {at} {}", kind.unwrap_or(text)));
+            let mut words =
+                text.split(|it: char| !it.is_ascii_alphabetic()).filter(|it| !it.is_empty());
+            // Of kinds the verb stays.
+            let shown = match words.next() {
+                Some("Kind") => words.next().unwrap_or_default().to_owned(),
+                Some("Software") => "Software".to_owned(),
+                _ => text.clone(),
+            };
+            marks.push(format!("{number} {at} {shown}"));
         });
     }
     marks.push(format!("{:?}", framer.protocol()));
@@ -342,5 +345,36 @@ fn what_is_not_understood_loses_its_bytes_and_is_counted() {
     let whole = [&[0x45, 0, 0, 60][..], b"GET /alice HTTP/1.1 and so on, at length"].concat();
     for end in 0..whole.len() {
         assert!(!shows(&changed(LinkType::RAW, &whole[..end]).0, b"and so"));
+    }
+}
+
+proptest! {
+    /// Whatever stands in a frame: its length stays, and nothing panics.
+    #[test]
+    fn any_frame_can_be_changed(
+        head in prop::sample::select(vec![
+            Vec::new(), tcp_packet(b"GET / HTTP/1.1\r\n\r\n"), udp_packet(53, &[0; 40]), udp_packet(4789, &[8; 60]),
+        ]),
+        tail in prop::collection::vec(any::<u8>(), 0..80),
+        changes in prop::collection::vec((0..100_usize, any::<u8>()), 0..6),
+        link in prop::sample::select(vec![0, 1, 9, 101, 113, 276, 239]),
+    ) {
+        let mut bytes = [head, tail].concat();
+        for (at, value) in changes {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+        }
+        changed(LinkType(link), &bytes);
+    }
+
+    /// What cut conversations are made of is masked as what they are made of whole.
+    #[test]
+    fn marks_stay_however_a_conversation_is_cut(cut in 1..60_usize) {
+        let request = b"GET /users/17 HTTP/1.1\r\nCookie: a=b\r\n\r\n";
+        let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        let pieces = request.chunks(cut).map(|it| (Client, it));
+        let said: Vec<Said<'_>> = pieces.chain(response.chunks(cut).map(|it| (Server, it))).collect();
+        assert_masked(80, &said, &[]);
     }
 }

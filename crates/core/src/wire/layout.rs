@@ -80,7 +80,9 @@ pub(crate) fn layout(frame: &Frame<'_>) -> Layout {
     };
     let Laying { walk, headers } = laying;
     let end = walk.end.min(frame.bytes.len());
-    Layout { headers, content, begin: walk.at.min(end), end }
+    // A header that is damaged is content, from its first byte on.
+    let begin = headers.last().map_or(0, |header| header.end).min(end);
+    Layout { headers, content, begin, end }
 }
 
 impl Laying<'_> {
