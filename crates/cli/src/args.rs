@@ -79,6 +79,9 @@ pub enum Command {
     /// Copies a capture with what was found as comments at its frames, for Wireshark
     #[command(after_help = crate::annotate::EXAMPLES, arg_required_else_help = true)]
     Annotate(Box<crate::annotate::Annotate>),
+    /// Copies a capture without what is private in it: pseudonyms, no payload, the same diagnosis
+    #[command(after_help = crate::anonymize::EXAMPLES, arg_required_else_help = true)]
+    Anonymize(Box<crate::anonymize::Anonymize>),
     /// Lists the TCP sockets of the running system: options, limits, queues, and what they cost
     #[cfg(target_os = "linux")]
     #[command(after_help = crate::sockets::EXAMPLES)]

@@ -178,6 +178,8 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Probe(#[from] tcpwhy_probe::path::ProbeError),
+    #[error("{path}: no key of 16 bytes can be read; make one: head -c 16 /dev/urandom > key")]
+    Key { path: String, source: io::Error },
     #[error("the report cannot be written")]
     Write(#[source] io::Error),
     #[error("the report cannot be put into JSON")]
@@ -185,9 +187,10 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "explain",
     "annotate",
+    "anonymize",
     "doctor",
     "lab",
     "compare",

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod annotate;
+mod anonymize;
 mod args;
 mod compare;
 #[cfg(target_os = "linux")]
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Some(Command::Probe(arguments)) => probe::run(&arguments),
         Some(Command::Annotate(arguments)) => annotate::run(&arguments),
         Some(Command::Report(arguments)) => page::run(&arguments),
+        Some(Command::Anonymize(arguments)) => anonymize::run(&arguments),
         Some(Command::Compare(compare)) => compare::run(&compare),
         Some(Command::Help { words }) => help(&words),
         Some(Command::Man { folder }) => man::run(&folder),

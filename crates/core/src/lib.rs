@@ -11,6 +11,7 @@
 //! timestamps of the frames, parallelism is the caller's (see [`pipeline`]).
 #![forbid(unsafe_code)]
 
+pub mod anonymize;
 pub mod app;
 pub mod capture;
 pub mod cause;

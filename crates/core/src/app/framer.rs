@@ -28,6 +28,23 @@ pub(super) enum Next {
     Tunnel,
 }
 
+/// What the next byte of a side is to the framer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Of no known protocol.
+    Unknown,
+    /// Held back until the protocol is told.
+    Undecided,
+    /// One of so many bytes that no parser looks at.
+    Body(u64),
+    /// Of a header of fixed shape: lengths, types, flags.
+    Framing,
+    /// Of the beginning of a message, which is looked at for what it asks.
+    Head,
+    /// Of a line.
+    Line,
+}
+
 /// What understands the bytes at present.
 #[derive(Clone)]
 enum Machine {
@@ -146,6 +163,22 @@ impl Framer {
     /// `from` is in the middle of a message that began before what is captured.
     pub fn take_up(&mut self, from: Side) {
         self.exchanges.take_up(from);
+    }
+
+    /// What the next byte of `from` is. That is exact between bytes that are given one at a time.
+    pub(crate) fn part(&self, from: Side) -> Part {
+        let is_head = match &self.machine {
+            _ if self.skip[from as usize] > 0 => return Part::Body(self.skip[from as usize]),
+            Machine::Sniff(_) => return Part::Undecided,
+            Machine::Turns => return Part::Unknown,
+            Machine::Http(_) | Machine::Redis(_) => return Part::Line,
+            Machine::Tls(it) => it.is_reading(from),
+            Machine::Frames(it) => it.is_reading(from),
+            Machine::Postgres(it) => it.is_in_head(from),
+            Machine::Mysql(it) => it.is_in_head(from),
+            Machine::Dns(it) => it.is_in_head(from),
+        };
+        if is_head { Part::Head } else { Part::Framing }
     }
 
     /// The protocol that was recognised last.

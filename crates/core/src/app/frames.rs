@@ -131,6 +131,11 @@ impl Frames {
         rest.is_empty()
     }
 
+    /// Whether the next byte of `from` is read beyond a header.
+    pub fn is_reading(&self, from: Side) -> bool {
+        from == Side::Server && self.reading.is_some()
+    }
+
     /// Takes what `feed` has from one side.
     #[inline(never)]
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {

@@ -1,5 +1,7 @@
 //! The ServerHello of TLS (RFC 8446 §4.1.3), as far as it says whether a session is resumed.
 
+use std::ops::Range;
+
 const SERVER_HELLO: u8 = 2;
 /// Type and length of a handshake message, the version, the random value.
 const RANDOM_AT: usize = 4 + 2;
@@ -35,6 +37,37 @@ pub(super) fn takes_up(message: &[u8]) -> Option<bool> {
         rest = behind.get(usize::from(u16::from_be_bytes([l1, l2]))..)?;
     }
     is_tls13.then_some(has_key)
+}
+
+/// Leaves of the ServerHello at the beginning of `message` what [`takes_up`] reads: lengths and types, and the
+/// random value of a HelloRetryRequest. All else becomes zero; all of it where the message is not whole.
+pub(crate) fn skeleton(message: &mut [u8]) {
+    let kept = structure(message).unwrap_or_default();
+    let mut at = 0;
+    for range in kept {
+        message[at..range.start].fill(0);
+        at = range.end;
+    }
+    message[at..].fill(0);
+}
+
+/// Where the lengths and types of a ServerHello stand, in order.
+fn structure(message: &[u8]) -> Option<Vec<Range<usize>>> {
+    let (&[kind, l1, l2, l3], _) = message.split_first_chunk()?;
+    let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
+    let message = message.get(..end).filter(|_| kind == SERVER_HELLO)?;
+    let is_retry = message.get(RANDOM_AT..)?.starts_with(&RETRY);
+    let mut kept = vec![0..if is_retry { RANDOM_AT + RANDOM_BYTES } else { RANDOM_AT }];
+    let session_at = RANDOM_AT + RANDOM_BYTES;
+    kept.push(session_at..session_at + 1);
+    let choice_at = session_at + 1 + usize::from(*message.get(session_at)?);
+    let mut at = choice_at + CHOICE_BYTES + 2;
+    kept.push(choice_at..at.min(end));
+    while let Some(&[_, _, l1, l2]) = message.get(at..).and_then(<[u8]>::first_chunk) {
+        kept.push(at..at + 4);
+        at += 4 + usize::from(u16::from_be_bytes([l1, l2]));
+    }
+    (choice_at <= end).then_some(kept)
 }
 
 #[cfg(test)]

@@ -153,12 +153,12 @@ pub(super) fn status_line(line: &[u8]) -> Option<u16> {
 }
 
 /// Methods in use are upper-case words, some with a dash (`M-SEARCH`).
-pub(super) fn is_method_byte(byte: u8) -> bool {
+pub(crate) fn is_method_byte(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b'-' || byte == b'_'
 }
 
 /// Size of a chunk from its size line (RFC 9112 §7.1); extensions are ignored.
-pub(super) fn chunk_size(line: &[u8]) -> Option<u64> {
+pub(crate) fn chunk_size(line: &[u8]) -> Option<u64> {
     let end = line.iter().position(|&byte| byte == b';').unwrap_or(line.len());
     let digits = line[..end].trim_ascii();
     if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {

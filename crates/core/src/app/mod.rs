@@ -57,7 +57,11 @@ mod tests;
 mod tls;
 
 pub use framer::Framer;
+pub(crate) use framer::Part;
+pub(crate) use hello::skeleton as hello_skeleton;
+pub(crate) use http_header::{chunk_size, is_method_byte};
 pub use kind::{LABEL_BYTES, Label};
 pub use known::KnownHeaders;
 pub use mark::{Extent, Mark, Protocol, Side, Stated};
 pub use speaker::speaker;
+pub(crate) use sql::verb_range;

@@ -113,6 +113,11 @@ impl<R: Rules> Packets<R> {
         }
     }
 
+    /// Whether the next byte of `from` is one that the protocol wants to see, behind the header.
+    pub fn is_in_head(&self, from: Side) -> bool {
+        matches!(self.halves[from as usize].state, State::Head)
+    }
+
     /// Bytes are missing here: harmless if the message's length is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let half = &mut self.halves[from as usize];

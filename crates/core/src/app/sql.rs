@@ -1,10 +1,18 @@
 //! The verb of an SQL statement.
 
 use super::kind::Label;
+use std::ops::Range;
 
 /// The verb in upper case, past blanks, parentheses and comments; empty if there is none in
 /// what was captured.
 pub(super) fn verb(statement: &[u8]) -> Label {
+    let mut label = Label::default();
+    label.push_upper(&statement[verb_range(statement)]);
+    label
+}
+
+/// Where the verb stands in a statement; empty if there is none.
+pub(crate) fn verb_range(statement: &[u8]) -> Range<usize> {
     let mut rest = statement;
     loop {
         rest = rest.trim_ascii_start();
@@ -16,12 +24,9 @@ pub(super) fn verb(statement: &[u8]) -> Label {
         };
     }
     let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
-    let mut label = Label::default();
+    let begin = statement.len() - rest.len();
     // Longer words are no verbs but values.
-    if end <= 16 {
-        label.push_upper(&rest[..end]);
-    }
-    label
+    begin..if end <= 16 { begin + end } else { begin }
 }
 
 fn after<'a>(text: &'a [u8], end: &[u8]) -> &'a [u8] {

@@ -113,6 +113,11 @@ impl Tls {
         Self { done: !handshake_seen, tls13: !handshake_seen, ..Self::default() }
     }
 
+    /// Whether the next byte of `from` is read beyond a header.
+    pub fn is_reading(&self, from: Side) -> bool {
+        from == Side::Server && self.reading.is_some()
+    }
+
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let half = &mut self.halves[from as usize];

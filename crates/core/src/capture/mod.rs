@@ -15,6 +15,7 @@
 
 mod clock;
 mod commented;
+mod each;
 mod encoder;
 mod foreign;
 mod frame;
@@ -33,6 +34,7 @@ mod source;
 mod summary;
 
 pub use commented::{Commented, copy_with_comments};
+pub use each::{each_frame, pcap_frame, pcap_header};
 pub use encoder::{Encoder, frames};
 pub use frame::{Block, Frame, FrameEntry, FrameId, LinkType};
 pub use problem::{CaptureError, Problem};

@@ -12,8 +12,7 @@ pub(super) fn error<'a>(
     hasher: &FlowHasher,
 ) -> Result<Packet<'a>, DecodeError> {
     let header: &[u8; HEADER_LEN] = walk.header(DecodeError::IcmpTruncated)?;
-    let kind = if network.protocol == protocol::ICMP { kind_v4(header) } else { kind_v6(header) };
-    let Some(kind) = kind else { return Ok(Packet::Other(Other::Icmp)) };
+    let Some(kind) = kind(network.protocol, header) else { return Ok(Packet::Other(Other::Icmp)) };
     walk.skip(HEADER_LEN, DecodeError::IcmpTruncated)?;
     let quoted = match walk.ip().map_err(|_| DecodeError::IcmpTruncated)? {
         Inner::Whole(quoted) => quoted,
@@ -38,6 +37,15 @@ pub(super) fn error<'a>(
         from_high,
         seq: (quoted.protocol == protocol::TCP).then_some(u32::from_be_bytes([e, f, g, h])),
     }))
+}
+
+/// Whether a message of `protocol` that begins with `header` quotes a packet.
+pub(super) fn is_error(of: u8, header: &[u8; HEADER_LEN]) -> bool {
+    kind(of, header).is_some()
+}
+
+fn kind(of: u8, header: &[u8; HEADER_LEN]) -> Option<IcmpErrorKind> {
+    if of == protocol::ICMP { kind_v4(header) } else { kind_v6(header) }
 }
 
 /// RFC 792; code 4 with the MTU by RFC 1191 §4; the prohibitions by RFC 1812 §5.2.7.1.

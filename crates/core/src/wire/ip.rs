@@ -25,14 +25,14 @@ pub(crate) mod protocol {
 }
 
 /// `::ffff:0:0/96` (RFC 4291 §2.5.5.2).
-pub(super) const IPV4_MAPPED: u128 = 0xffff_0000_0000;
+pub(crate) const IPV4_MAPPED: u128 = 0xffff_0000_0000;
 /// RFC 8200 §4.1 knows seven; a chain beyond this is an attack on its reader.
 const EXTENSIONS_MAX: usize = 10;
 /// The ECN field's value for congestion experienced (RFC 3168 §5).
 const ECN_CE: u8 = 0b11;
 
 /// What the network layer says about the packet in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Network {
     pub source: u128,
     pub destination: u128,

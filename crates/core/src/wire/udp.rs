@@ -4,7 +4,7 @@ use super::ip::Network;
 use super::walk::{Step, Walk};
 use super::{Datagram, DecodeError, Endpoint, Other, Packet};
 
-const HEADER_LEN: usize = 8;
+pub(super) const HEADER_LEN: usize = 8;
 const DNS: u16 = 53;
 /// IANA's port, and the one Linux used before.
 const VXLAN: [u16; 2] = [4789, 8472];

@@ -6,7 +6,7 @@ use super::{DecodeError, FlowHasher, Other, Packet, Segment, SegmentFlags, icmp,
 use crate::capture::FrameId;
 
 /// Tunnels in tunnels: more are refused, so that a crafted frame costs no more than a real one.
-const TUNNELS_MAX: u32 = 4;
+pub(super) const TUNNELS_MAX: u32 = 4;
 
 /// Where a packet came from: what every record of it repeats.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,243 @@
+//! Follows one connection as the framer does, byte by byte, and notes what its streams are to carry instead.
+//!
+//! What no parser looks at becomes filler without a look. What one looks at is gathered into what it means (a
+//! line, the beginning of a message) and masked by protocol.
+
+use super::plan::Plan;
+use super::{Names, mask};
+use crate::app::{Framer, KnownHeaders, Part, Protocol, Side, speaker};
+
+/// A line, or a beginning of a message, is not gathered beyond this: DNS messages have up to 64 KiB.
+const GATHERED_MAX: usize = 1 << 16;
+/// Header bytes that are looked at again.
+const FRAMING_KEPT: usize = 16;
+/// What a word of Redis needs to be compared.
+const WORD_MAX: usize = 16;
+
+/// One connection.
+pub(super) struct Masker {
+    framer: Framer,
+    known: KnownHeaders,
+    knows_roles: bool,
+    server_ports: [u16; 2],
+    halves: [Half; 2],
+    /// The last command of MySQL.
+    last_command: u8,
+    /// Headers of HTTP/2 that were filled.
+    pub filled_headers: u64,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Half {
+    /// What is being gathered, and its position.
+    gathered: Vec<u8>,
+    gathered_at: u64,
+    /// The last bytes of headers.
+    framing: Vec<u8>,
+    /// So many bytes stay that no parser looks at.
+    kept: usize,
+    /// The line before announced a bulk string (Redis).
+    after_size: bool,
+}
+
+/// Bytes of one side in order.
+pub(super) struct Stretch<'a> {
+    pub side: Side,
+    pub position: u64,
+    pub bytes: &'a [u8],
+    /// So many more were not captured.
+    pub missing: u32,
+}
+
+impl Masker {
+    /// `server_ports`: that of the server, and that which is the server's if it is the other way around.
+    pub fn new(server_ports: [u16; 2], mid_stream: bool) -> Self {
+        Self {
+            framer: Framer::new(server_ports[0], mid_stream),
+            known: KnownHeaders::default(),
+            knows_roles: !mid_stream,
+            server_ports,
+            halves: Default::default(),
+            last_command: 0,
+            filled_headers: 0,
+        }
+    }
+
+    /// Whether what `side` sends shows that it is the other side; then all begins again.
+    pub fn swaps_roles(&mut self, side: Side, payload: &[u8]) -> bool {
+        if self.knows_roles || self.framer.protocol() != Protocol::Turns {
+            return false;
+        }
+        let Some(speaker) = speaker(payload) else { return false };
+        self.knows_roles = true;
+        if speaker == side {
+            return false;
+        }
+        self.server_ports.swap(0, 1);
+        self.framer.begin_again(self.server_ports[0]);
+        self.halves = Default::default();
+        true
+    }
+
+    /// Takes the next bytes of one side.
+    pub fn take(&mut self, stretch: &Stretch<'_>, names: &Names, plan: &mut Plan) {
+        let Stretch { side, position, bytes, missing } = *stretch;
+        let mut at = 0;
+        while at < bytes.len() {
+            let place = position + at as u64;
+            let part = self.framer.part(side);
+            let taken = match part {
+                Part::Body(left) => {
+                    bytes.len().min(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)))
+                        - at
+                }
+                // Only the first byte of a turn may begin a protocol.
+                Part::Unknown if at > 0 && self.halves[side as usize].gathered.is_empty() => {
+                    bytes.len() - at
+                }
+                _ => 1,
+            };
+            let piece = &bytes[at..at + taken];
+            self.parse(side, piece, 0);
+            at += taken;
+            self.note(side, part, place, piece, names, plan);
+        }
+        if missing > 0 {
+            self.parse(side, &[], missing);
+            let half = &mut self.halves[side as usize];
+            half.gathered.clear();
+            half.kept = 0;
+        }
+    }
+
+    fn parse(&mut self, side: Side, bytes: &[u8], missing: u32) {
+        self.framer.parse(side, bytes, missing, &mut self.known, &mut |_, _| {});
+    }
+
+    /// Notes what becomes of `piece`, which was `part` to the framer.
+    fn note(
+        &mut self,
+        side: Side,
+        part: Part,
+        place: u64,
+        piece: &[u8],
+        names: &Names,
+        plan: &mut Plan,
+    ) {
+        let next = self.framer.part(side);
+        let protocol = self.framer.protocol();
+        let half = &mut self.halves[side as usize];
+        match (part, next) {
+            // It turned out to be no message of a protocol.
+            (_, Part::Unknown) => {
+                half.gathered.clear();
+                half.kept = 0;
+            }
+            (Part::Unknown | Part::Undecided, Part::Undecided) => half.gather(place, piece),
+            (Part::Unknown | Part::Undecided, _) => {
+                half.gather(place, piece);
+                self.begin(side, protocol, plan);
+            }
+            (Part::Framing, _) => {
+                plan.add(place, piece);
+                half.frame(protocol, piece);
+            }
+            (Part::Line, _) => {
+                half.gather(place, piece);
+                if piece.ends_with(b"\n") {
+                    let is_word = half.after_size;
+                    let line = &mut half.gathered;
+                    half.after_size = side == Side::Client && !is_word && line.starts_with(b"$");
+                    mask::line(protocol, side, is_word, line, names);
+                    plan.add(half.gathered_at, line);
+                    half.gathered.clear();
+                }
+            }
+            (Part::Head, _) => {
+                half.gather(place, piece);
+                if next != Part::Head
+                    && !(protocol == Protocol::Dns && matches!(next, Part::Body(_)))
+                {
+                    self.head(side, protocol, names, plan);
+                }
+            }
+            (Part::Body(_), _) => self.body(side, protocol, place, piece, names, plan),
+        }
+    }
+
+    /// The protocol is told by what was gathered.
+    fn begin(&mut self, side: Side, protocol: Protocol, plan: &mut Plan) {
+        let half = &mut self.halves[side as usize];
+        let framing = match protocol {
+            Protocol::Http1 | Protocol::Redis => 0,
+            Protocol::Mysql => 4,
+            Protocol::Dns => 2,
+            _ => half.gathered.len(),
+        };
+        let framing: Vec<u8> = half.gathered.drain(..framing.min(half.gathered.len())).collect();
+        plan.add(half.gathered_at, &framing);
+        half.gathered_at += framing.len() as u64;
+        half.frame(protocol, &framing);
+    }
+
+    fn head(&mut self, side: Side, protocol: Protocol, names: &Names, plan: &mut Plan) {
+        let half = &mut self.halves[side as usize];
+        let mut head = std::mem::take(&mut half.gathered);
+        self.filled_headers += u64::from(protocol == Protocol::Http2);
+        mask::head(protocol, side, &half.framing, &mut self.last_command, &mut head, names);
+        plan.add(half.gathered_at, &head);
+    }
+
+    fn body(
+        &mut self,
+        side: Side,
+        protocol: Protocol,
+        place: u64,
+        piece: &[u8],
+        names: &Names,
+        plan: &mut Plan,
+    ) {
+        let is_over = !matches!(self.framer.part(side), Part::Body(_));
+        let half = &mut self.halves[side as usize];
+        let kept = half.kept.min(piece.len());
+        plan.add(place, &piece[..kept]);
+        half.kept -= kept;
+        half.after_size = false;
+        match protocol {
+            Protocol::Dns => {
+                half.gather(place, piece);
+                if is_over {
+                    self.head(side, protocol, names, plan);
+                }
+            }
+            Protocol::Redis => {
+                half.gather(place, piece);
+                if is_over {
+                    if half.gathered.len() <= WORD_MAX && mask::is_redis_word(&half.gathered) {
+                        plan.add(half.gathered_at, &half.gathered);
+                    }
+                    half.gathered.clear();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Half {
+    fn gather(&mut self, place: u64, piece: &[u8]) {
+        if self.gathered.is_empty() {
+            self.gathered_at = place;
+        }
+        let room = GATHERED_MAX.saturating_sub(self.gathered.len());
+        self.gathered.extend_from_slice(&piece[..piece.len().min(room)]);
+    }
+
+    fn frame(&mut self, protocol: Protocol, bytes: &[u8]) {
+        self.framing.extend_from_slice(bytes);
+        let excess = self.framing.len().saturating_sub(FRAMING_KEPT);
+        self.framing.drain(..excess);
+        self.kept = mask::kept_behind(protocol, &self.framing);
+    }
+}

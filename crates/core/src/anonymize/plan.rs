@@ -1,0 +1,67 @@
+//! What streams carry in place of what they carried: pieces by their position, filler everywhere else.
+
+use super::FILLER;
+
+/// One direction of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    /// Position, and where the bytes begin in `bytes`; in order.
+    pieces: Vec<(u64, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Plan {
+    /// Adds what stands at `position`, which is not before what was added last.
+    pub fn add(&mut self, position: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let continues = self
+            .pieces
+            .last()
+            .is_some_and(|&(begin, at)| begin + (self.bytes.len() - at) as u64 == position);
+        if !continues {
+            self.pieces.push((position, self.bytes.len()));
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Writes what stands at `position` and behind it over `payload`.
+    pub fn write(&self, position: u64, payload: &mut [u8]) {
+        payload.fill(FILLER);
+        let end = position + payload.len() as u64;
+        let first = self.pieces.partition_point(|(begin, _)| *begin <= position).saturating_sub(1);
+        for (index, &(begin, at)) in self.pieces.iter().enumerate().skip(first) {
+            if begin >= end {
+                return;
+            }
+            let piece_end = self.pieces.get(index + 1).map_or(self.bytes.len(), |(_, next)| *next);
+            let piece = &self.bytes[at..piece_end];
+            let (from, to) = (begin.max(position), (begin + piece.len() as u64).min(end));
+            if from < to {
+                payload[(from - position) as usize..(to - position) as usize]
+                    .copy_from_slice(&piece[(from - begin) as usize..(to - begin) as usize]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_planned_is_filled() {
+        let mut plan = Plan::default();
+        plan.add(3, b"abc");
+        plan.add(6, b"d");
+        plan.add(9, b"xyz");
+        let at = |position: u64, length: usize| {
+            let mut payload = vec![7; length];
+            plan.write(position, &mut payload);
+            String::from_utf8(payload).unwrap()
+        };
+        assert_eq!(at(0, 14), "...abcd..xyz..");
+        assert_eq!((at(5, 5), at(10, 1), at(20, 2)), ("cd..x".into(), "y".into(), "..".into()));
+    }
+}

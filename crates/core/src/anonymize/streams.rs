@@ -1,0 +1,212 @@
+//! The connections of a capture, their streams put in order, and what these are to carry instead.
+
+use super::Names;
+use super::masker::{Masker, Stretch};
+use super::plan::Plan;
+use crate::app::Side;
+use crate::wire::{FlowKey, Segment, TcpFlags};
+use std::collections::{BTreeMap, HashMap};
+
+/// The position of the first byte that was seen: earlier ones may still come.
+const ORIGIN: u64 = 1 << 32;
+/// Bytes of a connection that wait for earlier ones, at most.
+const EARLY_BYTES_MAX: usize = 1 << 20;
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Streams {
+    flows: HashMap<FlowKey, Flow>,
+}
+
+/// The connections between two ends, one after the other.
+#[derive(Default)]
+struct Flow {
+    connections: Vec<Connection>,
+    current: usize,
+}
+
+struct Connection {
+    /// Sequence number of the SYN that opened it.
+    iss: Option<u32>,
+    client_is_high: bool,
+    masker: Option<Box<Masker>>,
+    /// Of the low end, of the high end.
+    halves: [Half; 2],
+}
+
+#[derive(Default)]
+struct Half {
+    /// A sequence number and its position: the first seen, and the furthest so far.
+    first: Option<(u32, u64)>,
+    last: (u32, u64),
+    /// Bytes before it were given to the masker.
+    next: u64,
+    /// Bytes that wait for earlier ones, and how many follow that were not captured.
+    early: BTreeMap<u64, (Vec<u8>, u32)>,
+    early_bytes: usize,
+    plan: Plan,
+}
+
+impl Streams {
+    /// Takes the data of a segment for the first time.
+    pub fn learn(&mut self, segment: &Segment, payload: &[u8], names: &Names) {
+        self.connection(segment).learn(segment, payload, names);
+    }
+
+    /// What is learned is complete: the same segments come again. Answers how many headers of HTTP/2 were filled.
+    pub fn rewind(&mut self) -> u64 {
+        let mut filled = 0;
+        for flow in self.flows.values_mut() {
+            flow.current = 0;
+            for connection in &mut flow.connections {
+                filled += connection.masker.take().map_or(0, |it| it.filled_headers);
+                for half in &mut connection.halves {
+                    half.early.clear();
+                    half.last = half.first.unwrap_or_default();
+                }
+            }
+        }
+        filled
+    }
+
+    /// Writes what the segment is to carry over its payload.
+    pub fn write(&mut self, segment: &Segment, payload: &mut [u8]) {
+        let half = &mut self.connection(segment).halves[usize::from(segment.from_high())];
+        let position = half.position(data_seq(segment));
+        half.plan.write(position, payload);
+    }
+
+    /// The connection that a segment belongs to: a SYN with another number opens another one.
+    fn connection(&mut self, segment: &Segment) -> &mut Connection {
+        let flow = self.flows.entry(segment.flow).or_default();
+        let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        let known = match opens {
+            true => flow.connections.iter().position(|it| it.iss == Some(segment.seq)),
+            false => Some(flow.current).filter(|&it| it < flow.connections.len()),
+        };
+        flow.current = known.unwrap_or_else(|| {
+            flow.connections.push(Connection::new(segment, opens));
+            flow.connections.len() - 1
+        });
+        &mut flow.connections[flow.current]
+    }
+}
+
+/// The sequence number of the first byte of data.
+fn data_seq(segment: &Segment) -> u32 {
+    segment.seq.wrapping_add(u32::from(segment.flags.has(TcpFlags::SYN)))
+}
+
+impl Connection {
+    fn new(segment: &Segment, opens: bool) -> Self {
+        let client_is_high = segment.is_client_high();
+        let (low, high) = (segment.flow.low.port, segment.flow.high.port);
+        let ports = if client_is_high { [low, high] } else { [high, low] };
+        let mid_stream = !segment.flags.has(TcpFlags::SYN);
+        Self {
+            iss: opens.then_some(segment.seq),
+            client_is_high,
+            masker: Some(Box::new(Masker::new(ports, mid_stream))),
+            halves: Default::default(),
+        }
+    }
+
+    fn side(&self, from_high: bool) -> Side {
+        if from_high == self.client_is_high { Side::Client } else { Side::Server }
+    }
+
+    fn learn(&mut self, segment: &Segment, payload: &[u8], names: &Names) {
+        let from_high = segment.from_high();
+        let (this, peer) = (usize::from(from_high), usize::from(!from_high));
+        let position = self.halves[this].position(data_seq(segment));
+        if segment.flags.has(TcpFlags::ACK) && self.halves[peer].first.is_some() {
+            let acked = self.halves[peer].position_of(segment.ack);
+            self.skip_to(peer, acked, names);
+        }
+        if segment.payload_len == 0 || segment.flags.has(TcpFlags::RST) {
+            return;
+        }
+        let side = self.side(from_high);
+        if self.masker.as_mut().is_some_and(|it| it.swaps_roles(side, payload)) {
+            self.client_is_high = !self.client_is_high;
+        }
+        let missing = segment.payload_len.saturating_sub(payload.len() as u32);
+        if position > self.halves[this].next {
+            self.halves[this].keep(position, payload, missing);
+            if self.halves[this].early_bytes > EARLY_BYTES_MAX {
+                let first = self.halves[this].early.keys().next().copied();
+                self.skip_to(this, first.unwrap_or_default(), names);
+            }
+            return;
+        }
+        self.give(this, position, payload, missing, names);
+        self.give_early(this, names);
+    }
+
+    /// What lies before `position` and was not seen will not come.
+    fn skip_to(&mut self, end: usize, position: u64, names: &Names) {
+        loop {
+            let half = &self.halves[end];
+            let reach = half.early.keys().next().map_or(position, |&early| early.min(position));
+            if reach <= half.next {
+                return;
+            }
+            let (next, missing) = (half.next, (reach - half.next) as u32);
+            self.give(end, next, &[], missing, names);
+            self.give_early(end, names);
+        }
+    }
+
+    fn give_early(&mut self, end: usize, names: &Names) {
+        loop {
+            let half = &mut self.halves[end];
+            let Some(entry) = half.early.first_entry().filter(|it| *it.key() <= half.next) else {
+                return;
+            };
+            let (position, (bytes, missing)) = entry.remove_entry();
+            half.early_bytes -= bytes.len();
+            self.give(end, position, &bytes, missing, names);
+        }
+    }
+
+    /// Gives the masker what is new of these bytes.
+    fn give(&mut self, end: usize, position: u64, bytes: &[u8], missing: u32, names: &Names) {
+        let side = self.side(end == 1);
+        let half = &mut self.halves[end];
+        let known = half.next.saturating_sub(position);
+        let all = bytes.len() as u64 + u64::from(missing);
+        let Some(masker) = self.masker.as_mut().filter(|_| known < all) else { return };
+        let bytes = bytes.get(known as usize..).unwrap_or_default();
+        let missing = missing.min((all - known) as u32);
+        let stretch = Stretch { side, position: half.next, bytes, missing };
+        masker.take(&stretch, names, &mut half.plan);
+        half.next = position + all;
+    }
+}
+
+impl Half {
+    /// The position of a sequence number, which is the furthest from now on if it is.
+    fn position(&mut self, seq: u32) -> u64 {
+        if self.first.is_none() {
+            (self.first, self.last, self.next) = (Some((seq, ORIGIN)), (seq, ORIGIN), ORIGIN);
+        }
+        let position = self.position_of(seq);
+        if position > self.last.1 {
+            self.last = (seq, position);
+        }
+        position
+    }
+
+    fn position_of(&self, seq: u32) -> u64 {
+        let (last_seq, last) = self.last;
+        last.saturating_add_signed(i64::from(seq.wrapping_sub(last_seq) as i32))
+    }
+
+    fn keep(&mut self, position: u64, bytes: &[u8], missing: u32) {
+        let is_longer = self.early.get(&position).is_none_or(|(kept, _)| kept.len() < bytes.len());
+        if is_longer {
+            let before = self.early.insert(position, (bytes.to_vec(), missing));
+            self.early_bytes += bytes.len() - before.map_or(0, |(kept, _)| kept.len());
+        }
+    }
+}
