@@ -240,6 +240,13 @@ test("graphs are drawn, zoomed by keys, and follow the ladder", async () => {
   };
   await plots.focus();
   await changes("zoom", () => tab.keyboard.press("+"));
+  await changes("drag", async () => {
+    const area = await plots.locator(".u-over").nth(1).boundingBox();
+    await tab.mouse.move(area.x + area.width * 0.3, area.y + area.height / 2);
+    await tab.mouse.down();
+    await tab.mouse.move(area.x + area.width * 0.6, area.y + area.height / 2, { steps: 5 });
+    await tab.mouse.up();
+  });
   await changes("move", () => tab.keyboard.press("ArrowRight"));
   await changes("all", () => tab.keyboard.press("0"));
   await changes("the stall", () =>
