@@ -55,7 +55,7 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     if sources.iter().any(|source| matches!(source.open, Open::Once(_))) {
         return Err(Error::Once { path: asked.file.display().to_string() });
     }
-    let mut written = Written::begin(&asked.output, &asked.file)?;
+    let mut written = Written::begin(&asked.output, slice::from_ref(&asked.file))?;
     let interrupted = terminal::interruptible();
     let wanted = Wanted {
         // Connections are chosen from the list of all.

@@ -71,7 +71,7 @@ pub fn run(asked: &Anonymize) -> Result<ExitCode, Error> {
     };
     let (first, second) = (open()?, open()?);
     let failed = |source| Error::Output { path: asked.output.display().to_string(), source };
-    let mut written = Written::begin(&asked.output, &asked.file)?;
+    let mut written = Written::begin(&asked.output, slice::from_ref(&asked.file))?;
     terminal::interruptible();
     let mut anonymizer = Anonymizer::new(names);
     let read = |open: &OpenAgain| open();

@@ -24,8 +24,14 @@ use tcpwhy_core::report::{Report, comparison};
 /// [`Error`]: one side cannot be read, or has nothing to compare.
 pub fn run(asked: &Compare) -> Result<ExitCode, Error> {
     let threads = asked.threads.map_or_else(workers::available, usize::from);
-    let page = asked.output.as_deref().map(Page::open).transpose()?;
-    sandbox::confine(&[&asked.before, &asked.after]);
+    let inputs = [&asked.before, &asked.after];
+    let page = match &asked.output {
+        Some(path) => Some(Page::begin(path, &inputs)?),
+        None => {
+            sandbox::confine(&inputs);
+            None
+        }
+    };
     let interrupted = terminal::interruptible();
     let before = side(&asked.before, asked, threads, interrupted)?;
     let after = side(&asked.after, asked, threads, interrupted)?;

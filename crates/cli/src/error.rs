@@ -80,10 +80,6 @@ pub enum Error {
     NothingYet,
     #[error("interrupted: a run that was not read to its end cannot be compared")]
     Interrupted,
-    #[error(
-        "{path}: the page cannot be written there; name a file in a directory that you may write to"
-    )]
-    Page { path: String, source: io::Error },
     #[error("interrupted: no page is made of a part of a capture; choose the part with --filter")]
     PageInterrupted,
     #[error("{what} is not in this capture: {hint}")]
@@ -187,9 +183,10 @@ pub enum Error {
 }
 
 /// Words of the command line that are no files.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "explain",
     "annotate",
+    "report",
     "anonymize",
     "doctor",
     "lab",

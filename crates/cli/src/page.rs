@@ -8,8 +8,8 @@ use crate::analysis::{self, Wanted};
 use crate::args::{FILTER_HELP, parse_filter};
 use crate::error::Error;
 use crate::progress::Bar;
+use crate::written::Written;
 use crate::{output, sandbox, sources, terminal, workers};
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,9 +76,7 @@ pub struct ReportPage {
 pub fn run(asked: &ReportPage) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let sources = open()?;
-    // It is opened before the captures are read: afterwards nothing else may be.
-    let page = Page::open(&asked.output)?;
-    sandbox::confine(&asked.files);
+    let page = Page::begin(&asked.output, &asked.files)?;
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.no_progress);
     let wanted = wanted(asked);
@@ -169,34 +167,33 @@ pub fn asked_for(files: &[PathBuf], filter: Option<&Filter>, vantages: Option<u8
 pub enum Page {
     /// To standard output.
     StandardOutput,
-    /// To a file of that name.
-    File(File, String),
+    /// To a file.
+    File(Written),
 }
 
 impl Page {
-    /// Opens it, empty: what is read afterwards may be confined to reading.
+    /// Begins it, and confines this process to reading `inputs` and to finishing it.
     ///
     /// # Errors
-    /// [`Error::Page`] where it cannot be written.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    /// Those of [`Written::begin`].
+    pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         if path == Path::new("-") {
+            sandbox::confine(inputs);
             return Ok(Self::StandardOutput);
         }
-        let name = path.display().to_string();
-        let file =
-            File::create(path).map_err(|source| Error::Page { path: name.clone(), source })?;
-        Ok(Self::File(file, name))
+        Written::begin(path, inputs).map(Self::File)
     }
 
     /// Writes all of it.
     ///
     /// # Errors
-    /// [`Error::Page`] or [`Error::Write`] where it cannot be written.
+    /// [`Error::Output`] or [`Error::Write`] where it cannot be written.
     pub fn write(self, text: &str) -> Result<(), Error> {
         match self {
             Self::StandardOutput => output::print(text),
-            Self::File(mut file, path) => {
-                file.write_all(text.as_bytes()).map_err(|source| Error::Page { path, source })
+            Self::File(mut file) => {
+                file.write_all(text.as_bytes()).map_err(Error::Write)?;
+                file.finish()
             }
         }
     }

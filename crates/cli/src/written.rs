@@ -13,17 +13,18 @@ pub struct Written {
 }
 
 impl Written {
-    /// Begins the file that will be `path`, made of `input`, and confines this process to reading that and to
+    /// Begins the file that will be `path`, made of `inputs`, and confines this process to reading these and to
     /// finishing the file.
     ///
     /// # Errors
-    /// [`Error::Overwrites`] where it is `input` itself, [`Error::Output`] where no file can be made there.
-    pub fn begin(path: &Path, input: &Path) -> Result<Self, Error> {
+    /// [`Error::Overwrites`] where it is one of `inputs`, [`Error::Output`] where no file can be made there.
+    pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         let name = path.display().to_string();
         let is_same = |one: io::Result<PathBuf>, other: io::Result<PathBuf>| {
             one.ok().zip(other.ok()).is_some_and(|(one, other)| one == other)
         };
-        if is_same(path.canonicalize(), input.canonicalize()) {
+        let mut inputs_there = inputs.iter().map(|input| input.as_ref().canonicalize());
+        if inputs_there.any(|input| is_same(path.canonicalize(), input)) {
             return Err(Error::Overwrites { path: name });
         }
         let folder =
@@ -38,7 +39,7 @@ impl Written {
         }
         let file = builder.tempfile_in(folder);
         let file = file.map_err(|source| Error::Output { path: name, source })?;
-        sandbox::confine_but_renaming(&[input], folder);
+        sandbox::confine_but_renaming(inputs, folder);
         Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
     }
 
