@@ -57,9 +57,9 @@ fn structure(message: &[u8]) -> Option<Vec<Range<usize>>> {
     let end = 4 + u32::from_be_bytes([0, l1, l2, l3]) as usize;
     let message = message.get(..end).filter(|_| kind == SERVER_HELLO)?;
     let is_retry = message.get(RANDOM_AT..)?.starts_with(&RETRY);
-    let mut kept = vec![0..if is_retry { RANDOM_AT + RANDOM_BYTES } else { RANDOM_AT }];
     let session_at = RANDOM_AT + RANDOM_BYTES;
-    kept.push(session_at..session_at + 1);
+    let shown = if is_retry { session_at } else { RANDOM_AT };
+    let mut kept = vec![0..shown, session_at..session_at + 1];
     let choice_at = session_at + 1 + usize::from(*message.get(session_at)?);
     let mut at = choice_at + CHOICE_BYTES + 2;
     kept.push(choice_at..at.min(end));
