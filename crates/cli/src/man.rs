@@ -29,8 +29,8 @@ fn pages(command: &Command, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(format!("{name}.1")), page(command, &name)?)?;
     // `tcpwhy help` is a command of its own; those below it repeat what their pages say.
     let is_own = |part: &&Command| part.get_name() != "help" || command.get_name() == "tcpwhy";
-    let parts = command.get_subcommands().filter(is_own);
-    parts.map(|part| pages(part, folder)).collect()
+    let mut parts = command.get_subcommands().filter(is_own);
+    parts.try_for_each(|part| pages(part, folder))
 }
 
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
