@@ -55,7 +55,7 @@ pub fn analyse(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
-    mut progress: impl FnMut(Progress) + Send,
+    progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
     let draws = wanted.connection.is_some() || wanted.exchange.is_some();
@@ -63,21 +63,10 @@ pub fn analyse(
         return Err(Error::Once { path: once.name.clone() });
     }
     let mut options = wanted.options;
-    let go_on = || !interrupted.load(Ordering::Relaxed);
-    let survey = survey(&sources, again, wanted.vantages, &go_on)?;
-    options.is_translated = survey.is_translated;
-    let mut capture = CaptureSet::new(survey.place(sources))?;
-    options.sites = Sites::of(&capture);
     options.all |= draws;
-    options.first_ns = capture.first_ns().unwrap_or(0);
-    // A secret of the system's: who makes a capture must not know which flows hash alike.
-    options.seed = RandomState::new().hash_one(0);
-    let mut analysis = Analysis::new(options.clone());
-    let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
-        progress(capture.progress());
-        go_on()
-    })? && go_on();
-    let report = analysis.finish(capture.inputs());
+    let asked = (options, wanted.threads, wanted.vantages);
+    let First { report, options, survey, complete } =
+        first_look(sources, again, asked, progress, interrupted)?;
     let (ladder, note) = if draws {
         let pick = wanted.connection.unwrap_or(Pick::Number(1));
         let (connection, note) = find(&report, &pick)?;
@@ -107,29 +96,19 @@ pub fn picture(
     sources: Vec<Source>,
     again: &dyn Fn() -> Result<Vec<Source>, Error>,
     wanted: Wanted,
-    mut progress: impl FnMut(Progress) + Send,
+    progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Drawn, Error> {
     if let Some(once) = sources.iter().find(|it| matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
     }
-    let mut options = wanted.options;
-    let go_on = || !interrupted.load(Ordering::Relaxed);
-    let survey = survey(&sources, again, wanted.vantages, &go_on)?;
-    options.is_translated = survey.is_translated;
-    let mut capture = CaptureSet::new(survey.place(sources))?;
-    options.sites = Sites::of(&capture);
-    options.first_ns = capture.first_ns().unwrap_or(0);
-    options.seed = RandomState::new().hash_one(0);
-    let mut analysis = Analysis::new(options.clone());
-    let complete = workers::run(&mut analysis, &mut capture, wanted.threads, &mut |capture| {
-        progress(capture.progress());
-        go_on()
-    })?;
-    let report = analysis.finish(capture.inputs());
+    let asked = (wanted.options, wanted.threads, wanted.vantages);
+    let First { report, options, survey, complete } =
+        first_look(sources, again, asked, progress, interrupted)?;
     let mut pass = picture::Pass::new(&options, &report);
     let mut capture = CaptureSet::new(survey.place(again()?))?;
     let mut block = Block::default();
+    let go_on = || !interrupted.load(Ordering::Relaxed);
     while go_on() && capture.next_block(&mut block)? {
         pass.take(&block);
     }
@@ -137,6 +116,41 @@ pub fn picture(
         return Err(Error::PageInterrupted);
     }
     Ok(Drawn { report, picture: pass.finish() })
+}
+
+/// What the first look at captures found out.
+struct First {
+    report: Report,
+    /// What the core was asked, with what was found out before.
+    options: Options,
+    survey: Survey,
+    /// Whether the input was read to its end.
+    complete: bool,
+}
+
+/// Reads `sources` to their end, or until `interrupted`, by the options, threads and places that were asked for.
+fn first_look(
+    sources: Vec<Source>,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    (mut options, threads, vantages): (Options, usize, Option<u8>),
+    mut progress: impl FnMut(Progress) + Send,
+    interrupted: &AtomicBool,
+) -> Result<First, Error> {
+    let go_on = || !interrupted.load(Ordering::Relaxed);
+    let survey = survey(&sources, again, vantages, &go_on)?;
+    options.is_translated = survey.is_translated;
+    let mut capture = CaptureSet::new(survey.place(sources))?;
+    options.sites = Sites::of(&capture);
+    options.first_ns = capture.first_ns().unwrap_or(0);
+    // A secret of the system's: who makes a capture must not know which flows hash alike.
+    options.seed = RandomState::new().hash_one(0);
+    let mut analysis = Analysis::new(options.clone());
+    let complete = workers::run(&mut analysis, &mut capture, threads, &mut |capture| {
+        progress(capture.progress());
+        go_on()
+    })? && go_on();
+    let report = analysis.finish(capture.inputs());
+    Ok(First { report, options, survey, complete })
 }
 
 /// Where the captures were taken: told by their packets, unless the user says that it is one
