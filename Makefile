@@ -84,7 +84,7 @@ install: ## install the binary, man pages and shell completions below PREFIX (bu
 deb: build ## build a Debian package in TARGET
 	TCPWHY=$(TCPWHY) packaging/deb.sh $(TARGET)
 
-# With the C library in it, which the kernel hooks, if they are built, do not need either.
+# The C library is linked statically. The kernel hooks are in the binary where clang is installed.
 static: ## build a binary that needs no library of the system, for Linux of any distribution
 	@scripts/setup.sh build
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked -p tcpwhy --target $(STATIC)

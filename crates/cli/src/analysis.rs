@@ -31,6 +31,20 @@ pub struct Wanted {
     pub vantages: Option<u8>,
 }
 
+impl Wanted {
+    /// A report of all connections of captures that were taken at one place.
+    pub fn every_connection() -> Self {
+        Self {
+            options: Options { all: true, ..Options::default() },
+            connection: None,
+            exchange: None,
+            all: false,
+            threads: workers::available(),
+            vantages: Some(1),
+        }
+    }
+}
+
 /// What was found out.
 pub struct Answer {
     /// The report.
@@ -41,7 +55,7 @@ pub struct Answer {
     pub note: Option<String>,
     /// Whether the input was read to its end.
     pub complete: bool,
-    /// What the core was asked, with what was found out before: a second look is asked the same.
+    /// The options of the first pass, completed by the survey; a second pass takes the same.
     pub options: Options,
 }
 
@@ -118,10 +132,10 @@ pub fn picture(
     Ok(Drawn { report, picture: pass.finish() })
 }
 
-/// What the first look at captures found out.
+/// The result of the first pass over captures.
 struct First {
     report: Report,
-    /// What the core was asked, with what was found out before.
+    /// The options of the pass, completed by the survey.
     options: Options,
     survey: Survey,
     /// Whether the input was read to its end.

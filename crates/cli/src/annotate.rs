@@ -5,14 +5,13 @@ use crate::args::Display;
 use crate::error::Error;
 use crate::progress::Bar;
 use crate::written::Written;
-use crate::{output, sources, terminal, workers};
+use crate::{output, sources, terminal};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::slice;
 use tcpwhy_core::capture::{Commented, Open, copy_with_comments};
-use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Page, comments, units};
 
 pub const EXAMPLES: &str = "\
@@ -57,15 +56,7 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     }
     let mut written = Written::begin(&asked.output, slice::from_ref(&asked.file))?;
     let interrupted = terminal::interruptible();
-    let wanted = Wanted {
-        // Connections are chosen from the list of all.
-        options: Options { all: true, ..Options::default() },
-        connection: None,
-        exchange: None,
-        all: false,
-        threads: workers::available(),
-        vantages: Some(1),
-    };
+    let wanted = Wanted::every_connection();
     let mut bar = Bar::new(!asked.display.no_progress);
     let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), interrupted)?;
     drop(bar);

@@ -3,14 +3,12 @@
 
 use crate::analysis::{self, Wanted};
 use crate::error::Error;
-use crate::workers;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{Open, Source};
 use tcpwhy_core::filter::{Filter, utc};
-use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{ConnectionReport, Report, units};
 
 /// Hosts and ports named.
@@ -55,14 +53,7 @@ fn busiest(
     if sources.iter().any(|source| matches!(source.open, Open::Once(_))) {
         return None;
     }
-    let wanted = Wanted {
-        options: Options { all: true, ..Options::default() },
-        connection: None,
-        exchange: None,
-        all: false,
-        threads: workers::available(),
-        vantages: Some(1),
-    };
+    let wanted = Wanted::every_connection();
     let answer = analysis::analyse(sources, open, wanted, |_| (), interrupted).ok()?;
     let packets = |it: &ConnectionReport| it.client_to_server.packets + it.server_to_client.packets;
     let connections = || answer.report.connections.iter().map(|it| (it, packets(it)));

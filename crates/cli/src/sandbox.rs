@@ -86,12 +86,12 @@ mod linux {
         pub renames: bool,
     }
 
-    /// What may be done with a folder's files: anything.
+    /// All rights on the files of a folder.
     pub fn everything() -> BitFlags<AccessFs> {
         AccessFs::from_all(LANDLOCK)
     }
 
-    /// What it takes to rename and to remove them.
+    /// The rights that renaming and removing files need.
     pub fn renaming() -> BitFlags<AccessFs> {
         AccessFs::MakeReg | AccessFs::RemoveFile
     }
@@ -188,7 +188,7 @@ mod linux {
         libc::SYS_unlink,
     ];
 
-    /// What a file's name takes.
+    /// The system calls that rename and remove files.
     const RENAMING: &[i64] = &[
         #[cfg(target_arch = "x86_64")]
         libc::SYS_rename,

@@ -3,6 +3,7 @@
 //! A pcapng file is copied block by block: everything in it stays as it is, byte for byte, but for the options
 //! that are added. A file of another format, which has no room for comments, becomes pcapng.
 
+use super::each::each_frame;
 use super::encoder::{COMMENT, OPTION_BYTES_MAX};
 use super::input::Input;
 use super::order::ByteOrder;
@@ -10,8 +11,8 @@ use super::pcapng::{
     self, BLOCK_BYTES_MAX, ENHANCED_DATA_AT, ENHANCED_PACKET, HEAD_BYTES, OPTION_END, PACKET,
     Pcapng, SECTION_HEADER, TAIL_BYTES,
 };
-use super::reader::{Halt, Reader};
-use super::{Block, Encoder, InputSummary, Problem};
+use super::reader::Halt;
+use super::{Encoder, Problem};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Write};
 
@@ -22,8 +23,6 @@ const SECTION_LENGTH_AT: usize = 16;
 const CAPTURED_LENGTH_AT: usize = 12;
 /// Code and length of an option.
 const OPTION_HEAD_BYTES: usize = 4;
-/// Bytes read of a file at a time that is not pcapng.
-const READ_BYTES: usize = 1 << 20;
 
 /// What became of the comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,40 +53,29 @@ pub fn copy_with_comments(
         copy.run()?;
         return Ok(copy.done);
     }
-    match Reader::open(open()?, false) {
-        Ok(mut reader) => {
-            reader.keep_times();
-            encode(reader, comments, about, out)
-        }
-        Err(problem) => Ok(Commented { problem: Some(problem), ..Commented::default() }),
-    }
+    encode(open()?, comments, about, out)
 }
 
 /// Writes the frames of a file that is not pcapng, which are all of one link type.
 fn encode(
-    mut reader: Reader,
+    stored: Box<dyn Read + Send>,
     comments: &BTreeMap<u64, Vec<String>>,
     about: &str,
     out: &mut dyn Write,
 ) -> io::Result<Commented> {
-    let (mut block, mut encoder, mut done) =
-        (Block::default(), Encoder::default(), Commented::default());
+    let (mut encoder, mut done) = (Encoder::default(), Commented::default());
     let mut has_header = false;
-    while reader.fill(&mut block, READ_BYTES) {
-        for frame in block.frames() {
-            if !std::mem::replace(&mut has_header, true) {
-                encoder.header(frame.link, "", about);
-            }
-            let said = comments.get(&frame.id.number());
-            done.frames += u64::from(said.is_some());
-            encoder.frame(&frame, said.map_or(&[], Vec::as_slice));
+    done.problem = each_frame(stored, &mut |frame| {
+        if !std::mem::replace(&mut has_header, true) {
+            encoder.header(frame.link, "", about);
         }
+        let said = comments.get(&frame.id.number());
+        done.frames += u64::from(said.is_some());
+        encoder.frame(frame, said.map_or(&[], Vec::as_slice));
         out.write_all(&encoder.bytes)?;
         encoder.bytes.clear();
-    }
-    let mut summary = InputSummary::default();
-    reader.write(&mut summary);
-    done.problem = summary.problems.into_iter().next();
+        Ok(())
+    })?;
     Ok(done)
 }
 
