@@ -161,7 +161,7 @@ impl Graph {
         kind: Option<Kind>,
     ) {
         let mark = Mark::of(kind);
-        let first = |side: Side| connection.halves[side as usize].first_number();
+        let first = |side: Side| connection.senders[side as usize].first_number();
         let own = first(from).unwrap_or(segment.seq);
         let seq = self.streams[from as usize].relative(segment.seq, own);
         let end = seq + u64::from(segment.payload_len);
@@ -180,11 +180,11 @@ impl Graph {
         }
         let scale = match segment.flags.has(TcpFlags::SYN) {
             true => Some(0),
-            false => connection.halves[peer as usize].window_scale,
+            false => connection.senders[peer as usize].window_scale,
         };
         let window_bytes =
             scale.filter(|_| acknowledges).map(|scale| u64::from(segment.window) << scale.min(14));
-        let half = &connection.halves[from as usize];
+        let half = &connection.senders[from as usize];
         self.push(Point {
             time_ns: segment.time_ns,
             frame: segment.frame,

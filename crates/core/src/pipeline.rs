@@ -64,7 +64,7 @@ pub struct Options {
     pub is_translated: bool,
     /// No segment goes the short way of what was expected. It takes longer, and changes nothing: there
     /// is this choice so that tests can see that.
-    pub goes_long_way: bool,
+    pub disable_fast_path: bool,
 }
 
 impl Options {
@@ -212,7 +212,7 @@ impl Shard {
         for tracker in [&mut shard.tracker].into_iter().chain(tracker) {
             tracker.is_one_of(trackers);
             tracker.shows_values = options.show_values;
-            tracker.go_long_way(options.goes_long_way);
+            tracker.go_long_way(options.disable_fast_path);
             tracker.tell_of(window);
         }
         let accounts = accounts.into_iter().flat_map(Accounts::tallies_mut);

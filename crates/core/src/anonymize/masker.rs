@@ -20,7 +20,7 @@ pub(super) struct Masker {
     known: KnownHeaders,
     knows_roles: bool,
     server_ports: [u16; 2],
-    halves: [Half; 2],
+    directions: [MaskedDirection; 2],
     /// The last command of MySQL.
     last_command: u8,
     /// Headers of HTTP/2 that were filled.
@@ -29,7 +29,7 @@ pub(super) struct Masker {
 
 /// One direction.
 #[derive(Default)]
-struct Half {
+struct MaskedDirection {
     /// What is being gathered, and its position.
     gathered: Vec<u8>,
     gathered_at: u64,
@@ -58,7 +58,7 @@ impl Masker {
             known: KnownHeaders::default(),
             knows_roles: !mid_stream,
             server_ports,
-            halves: Default::default(),
+            directions: Default::default(),
             last_command: 0,
             filled_headers: 0,
         }
@@ -76,7 +76,7 @@ impl Masker {
         }
         self.server_ports.swap(0, 1);
         self.framer.begin_again(self.server_ports[0]);
-        self.halves = Default::default();
+        self.directions = Default::default();
         true
     }
 
@@ -93,7 +93,7 @@ impl Masker {
                         - at
                 }
                 // Only the first byte of a turn may begin a protocol.
-                Part::Unknown if at > 0 && self.halves[side as usize].gathered.is_empty() => {
+                Part::Unknown if at > 0 && self.directions[side as usize].gathered.is_empty() => {
                     bytes.len() - at
                 }
                 _ => 1,
@@ -105,9 +105,9 @@ impl Masker {
         }
         if missing > 0 {
             self.parse(side, &[], missing);
-            let half = &mut self.halves[side as usize];
-            half.gathered.clear();
-            half.kept = 0;
+            let direction = &mut self.directions[side as usize];
+            direction.gathered.clear();
+            direction.kept = 0;
         }
     }
 
@@ -127,35 +127,36 @@ impl Masker {
     ) {
         let next = self.framer.part(side);
         let protocol = self.framer.protocol();
-        let half = &mut self.halves[side as usize];
+        let direction = &mut self.directions[side as usize];
         match (part, next) {
             // It turned out to be no message of a protocol.
             (_, Part::Unknown) => {
-                half.gathered.clear();
-                half.kept = 0;
+                direction.gathered.clear();
+                direction.kept = 0;
             }
-            (Part::Unknown | Part::Undecided, Part::Undecided) => half.gather(place, piece),
+            (Part::Unknown | Part::Undecided, Part::Undecided) => direction.gather(place, piece),
             (Part::Unknown | Part::Undecided, _) => {
-                half.gather(place, piece);
+                direction.gather(place, piece);
                 self.begin(side, protocol, plan);
             }
             (Part::Framing, _) => {
                 plan.add(place, piece);
-                half.frame(protocol, piece);
+                direction.frame(protocol, piece);
             }
             (Part::Line, _) => {
-                half.gather(place, piece);
+                direction.gather(place, piece);
                 if piece.ends_with(b"\n") {
-                    let is_word = half.after_size;
-                    let line = &mut half.gathered;
-                    half.after_size = side == Side::Client && !is_word && line.starts_with(b"$");
+                    let is_word = direction.after_size;
+                    let line = &mut direction.gathered;
+                    direction.after_size =
+                        side == Side::Client && !is_word && line.starts_with(b"$");
                     mask::line(protocol, side, is_word, line, names);
-                    plan.add(half.gathered_at, line);
-                    half.gathered.clear();
+                    plan.add(direction.gathered_at, line);
+                    direction.gathered.clear();
                 }
             }
             (Part::Head, _) => {
-                half.gather(place, piece);
+                direction.gather(place, piece);
                 if next != Part::Head
                     && !(protocol == Protocol::Dns && matches!(next, Part::Body(_)))
                 {
@@ -168,25 +169,26 @@ impl Masker {
 
     /// The protocol is told by what was gathered.
     fn begin(&mut self, side: Side, protocol: Protocol, plan: &mut Plan) {
-        let half = &mut self.halves[side as usize];
+        let direction = &mut self.directions[side as usize];
         let framing = match protocol {
             Protocol::Http1 | Protocol::Redis => 0,
             Protocol::Mysql => 4,
             Protocol::Dns => 2,
-            _ => half.gathered.len(),
+            _ => direction.gathered.len(),
         };
-        let framing: Vec<u8> = half.gathered.drain(..framing.min(half.gathered.len())).collect();
-        plan.add(half.gathered_at, &framing);
-        half.gathered_at += framing.len() as u64;
-        half.frame(protocol, &framing);
+        let framing: Vec<u8> =
+            direction.gathered.drain(..framing.min(direction.gathered.len())).collect();
+        plan.add(direction.gathered_at, &framing);
+        direction.gathered_at += framing.len() as u64;
+        direction.frame(protocol, &framing);
     }
 
     fn head(&mut self, side: Side, protocol: Protocol, names: &Names, plan: &mut Plan) {
-        let half = &mut self.halves[side as usize];
-        let mut head = std::mem::take(&mut half.gathered);
+        let direction = &mut self.directions[side as usize];
+        let mut head = std::mem::take(&mut direction.gathered);
         self.filled_headers += u64::from(protocol == Protocol::Http2);
-        mask::head(protocol, side, &half.framing, &mut self.last_command, &mut head, names);
-        plan.add(half.gathered_at, &head);
+        mask::head(protocol, side, &direction.framing, &mut self.last_command, &mut head, names);
+        plan.add(direction.gathered_at, &head);
     }
 
     fn body(
@@ -199,25 +201,27 @@ impl Masker {
         plan: &mut Plan,
     ) {
         let is_over = !matches!(self.framer.part(side), Part::Body(_));
-        let half = &mut self.halves[side as usize];
-        let kept = half.kept.min(piece.len());
+        let direction = &mut self.directions[side as usize];
+        let kept = direction.kept.min(piece.len());
         plan.add(place, &piece[..kept]);
-        half.kept -= kept;
-        half.after_size = false;
+        direction.kept -= kept;
+        direction.after_size = false;
         match protocol {
             Protocol::Dns => {
-                half.gather(place, piece);
+                direction.gather(place, piece);
                 if is_over {
                     self.head(side, protocol, names, plan);
                 }
             }
             Protocol::Redis => {
-                half.gather(place, piece);
+                direction.gather(place, piece);
                 if is_over {
-                    if half.gathered.len() <= WORD_MAX && mask::is_redis_word(&half.gathered) {
-                        plan.add(half.gathered_at, &half.gathered);
+                    if direction.gathered.len() <= WORD_MAX
+                        && mask::is_redis_word(&direction.gathered)
+                    {
+                        plan.add(direction.gathered_at, &direction.gathered);
                     }
-                    half.gathered.clear();
+                    direction.gathered.clear();
                 }
             }
             _ => {}
@@ -225,7 +229,7 @@ impl Masker {
     }
 }
 
-impl Half {
+impl MaskedDirection {
     fn gather(&mut self, place: u64, piece: &[u8]) {
         if self.gathered.is_empty() {
             self.gathered_at = place;

@@ -31,11 +31,11 @@ struct Connection {
     client_is_high: bool,
     masker: Option<Box<Masker>>,
     /// Of the low end, of the high end.
-    halves: [Half; 2],
+    directions: [StreamDirection; 2],
 }
 
 #[derive(Default)]
-struct Half {
+struct StreamDirection {
     /// A sequence number and its position: the first seen, and the furthest so far.
     first: Option<(u32, u64)>,
     last: (u32, u64),
@@ -60,9 +60,9 @@ impl Streams {
             flow.current = 0;
             for connection in &mut flow.connections {
                 filled += connection.masker.take().map_or(0, |it| it.filled_headers);
-                for half in &mut connection.halves {
-                    half.early.clear();
-                    half.last = half.first.unwrap_or_default();
+                for direction in &mut connection.directions {
+                    direction.early.clear();
+                    direction.last = direction.first.unwrap_or_default();
                 }
             }
         }
@@ -71,9 +71,9 @@ impl Streams {
 
     /// Writes what the segment is to carry over its payload.
     pub fn write(&mut self, segment: &Segment, payload: &mut [u8]) {
-        let half = &mut self.connection(segment).halves[usize::from(segment.from_high())];
-        let position = half.position(data_seq(segment));
-        half.plan.write(position, payload);
+        let direction = &mut self.connection(segment).directions[usize::from(segment.from_high())];
+        let position = direction.position(data_seq(segment));
+        direction.plan.write(position, payload);
     }
 
     /// The connection that a segment belongs to: a SYN with another number opens another one.
@@ -107,7 +107,7 @@ impl Connection {
             iss: opens.then_some(segment.seq),
             client_is_high,
             masker: Some(Box::new(Masker::new(ports, mid_stream))),
-            halves: Default::default(),
+            directions: Default::default(),
         }
     }
 
@@ -118,9 +118,9 @@ impl Connection {
     fn learn(&mut self, segment: &Segment, payload: &[u8], names: &Names) {
         let from_high = segment.from_high();
         let (this, peer) = (usize::from(from_high), usize::from(!from_high));
-        let position = self.halves[this].position(data_seq(segment));
-        if segment.flags.has(TcpFlags::ACK) && self.halves[peer].first.is_some() {
-            let acked = self.halves[peer].position_of(segment.ack);
+        let position = self.directions[this].position(data_seq(segment));
+        if segment.flags.has(TcpFlags::ACK) && self.directions[peer].first.is_some() {
+            let acked = self.directions[peer].position_of(segment.ack);
             self.skip_to(peer, acked, names);
         }
         if segment.payload_len == 0 || segment.flags.has(TcpFlags::RST) {
@@ -131,10 +131,10 @@ impl Connection {
             self.client_is_high = !self.client_is_high;
         }
         let missing = segment.payload_len.saturating_sub(payload.len() as u32);
-        if position > self.halves[this].next {
-            self.halves[this].keep(position, payload, missing);
-            if self.halves[this].early_bytes > EARLY_BYTES_MAX {
-                let first = self.halves[this].early.keys().next().copied();
+        if position > self.directions[this].next {
+            self.directions[this].keep(position, payload, missing);
+            if self.directions[this].early_bytes > EARLY_BYTES_MAX {
+                let first = self.directions[this].early.keys().next().copied();
                 self.skip_to(this, first.unwrap_or_default(), names);
             }
             return;
@@ -146,12 +146,13 @@ impl Connection {
     /// What lies before `position` and was not seen will not come.
     fn skip_to(&mut self, end: usize, position: u64, names: &Names) {
         loop {
-            let half = &self.halves[end];
-            let reach = half.early.keys().next().map_or(position, |&early| early.min(position));
-            if reach <= half.next {
+            let direction = &self.directions[end];
+            let reach =
+                direction.early.keys().next().map_or(position, |&early| early.min(position));
+            if reach <= direction.next {
                 return;
             }
-            let (next, missing) = (half.next, (reach - half.next) as u32);
+            let (next, missing) = (direction.next, (reach - direction.next) as u32);
             self.give(end, next, &[], missing, names);
             self.give_early(end, names);
         }
@@ -159,12 +160,14 @@ impl Connection {
 
     fn give_early(&mut self, end: usize, names: &Names) {
         loop {
-            let half = &mut self.halves[end];
-            let Some(entry) = half.early.first_entry().filter(|it| *it.key() <= half.next) else {
+            let direction = &mut self.directions[end];
+            let Some(entry) =
+                direction.early.first_entry().filter(|it| *it.key() <= direction.next)
+            else {
                 return;
             };
             let (position, (bytes, missing)) = entry.remove_entry();
-            half.early_bytes -= bytes.len();
+            direction.early_bytes -= bytes.len();
             self.give(end, position, &bytes, missing, names);
         }
     }
@@ -172,19 +175,19 @@ impl Connection {
     /// Gives the masker what is new of these bytes.
     fn give(&mut self, end: usize, position: u64, bytes: &[u8], missing: u32, names: &Names) {
         let side = self.side(end == 1);
-        let half = &mut self.halves[end];
-        let known = half.next.saturating_sub(position);
+        let direction = &mut self.directions[end];
+        let known = direction.next.saturating_sub(position);
         let all = bytes.len() as u64 + u64::from(missing);
         let Some(masker) = self.masker.as_mut().filter(|_| known < all) else { return };
         let bytes = bytes.get(known as usize..).unwrap_or_default();
         let missing = missing.min((all - known) as u32);
-        let stretch = Stretch { side, position: half.next, bytes, missing };
-        masker.take(&stretch, names, &mut half.plan);
-        half.next = position + all;
+        let stretch = Stretch { side, position: direction.next, bytes, missing };
+        masker.take(&stretch, names, &mut direction.plan);
+        direction.next = position + all;
     }
 }
 
-impl Half {
+impl StreamDirection {
     /// The position of a sequence number, which is the furthest from now on if it is.
     fn position(&mut self, seq: u32) -> u64 {
         if self.first.is_none() {

@@ -36,7 +36,7 @@ enum Format {
 #[derive(Clone)]
 pub(super) struct Frames {
     format: Format,
-    halves: [Half; 2],
+    readers: [FrameReader; 2],
     /// The client's preface has passed.
     begun: bool,
     /// Of HTTP/2.
@@ -55,7 +55,7 @@ struct Reading {
 
 /// One direction.
 #[derive(Clone, Default)]
-struct Half {
+struct FrameReader {
     header: [u8; HEADER_MAX],
     have: u8,
     /// With the frame under way ends what the client asks.
@@ -64,7 +64,7 @@ struct Half {
     ends_response: bool,
 }
 
-impl Half {
+impl FrameReader {
     fn header(&self) -> &[u8] {
         self.header.get(..usize::from(self.have)).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Frames {
     fn new(format: Format) -> Self {
         Self {
             format,
-            halves: Default::default(),
+            readers: Default::default(),
             begun: false,
             streams: Streams::default(),
             reading: None,
@@ -114,7 +114,7 @@ impl Frames {
     /// Whether `bytes`, the next of `from`, are whole frames of HTTP/2 that only keep the connection going: what is
     /// waited for neither begins nor ends with them.
     pub fn keeps_going(&self, from: Side, bytes: &[u8]) -> bool {
-        let between = self.halves[from as usize].have == 0
+        let between = self.readers[from as usize].have == 0
             && (from == Side::Client || self.reading.is_none());
         if self.format != Format::Http2 || !self.begun || !between || bytes.is_empty() {
             return false;
@@ -152,24 +152,24 @@ impl Frames {
                     Some(rest) => return Ok(Next::Skip(rest)),
                 }
             }
-            let half = &mut self.halves[from as usize];
-            if std::mem::take(&mut half.ends_request) {
+            let reader = &mut self.readers[from as usize];
+            if std::mem::take(&mut reader.ends_request) {
                 feed.request_end();
             }
-            if std::mem::take(&mut half.ends_response) {
+            if std::mem::take(&mut reader.ends_response) {
                 feed.response_end();
             }
-            while half.header().len() < self.format.header_bytes(half.header()) {
+            while reader.header().len() < self.format.header_bytes(reader.header()) {
                 let (Some(byte), Some(slot)) =
-                    (feed.byte(), half.header.get_mut(usize::from(half.have)))
+                    (feed.byte(), reader.header.get_mut(usize::from(reader.have)))
                 else {
                     return Ok(Next::More);
                 };
                 *slot = byte;
-                half.have += 1;
+                reader.have += 1;
             }
-            let (header, have) = (half.header, usize::from(half.have));
-            half.have = 0;
+            let (header, have) = (reader.header, usize::from(reader.have));
+            reader.have = 0;
             let payload_bytes = match self.format {
                 Format::Http2 => self.http2_frame(from, &header, feed)?,
                 Format::WebSocket => self.web_socket_frame(from, &header[..have], feed)?,
@@ -198,7 +198,7 @@ impl Frames {
         let frame = Frame { kind, flags, stream, payload_bytes };
         let ends_response = match from {
             Side::Client => {
-                self.halves[from as usize].ends_request = frame.ends_stream();
+                self.readers[from as usize].ends_request = frame.ends_stream();
                 self.streams.ask(&frame, feed)
             }
             Side::Server => {
@@ -208,7 +208,7 @@ impl Frames {
                 self.streams.tell(&frame, feed)
             }
         };
-        self.halves[from as usize].ends_response = ends_response;
+        self.readers[from as usize].ends_response = ends_response;
         Ok(payload_bytes.into())
     }
 
@@ -230,7 +230,7 @@ impl Frames {
     fn finish_reading(&mut self, is_whole: bool) -> Option<u64> {
         let Reading { frame, bytes, wanted } = self.reading.take()?;
         let payload = Some(&bytes[..]).filter(|_| is_whole);
-        self.halves[Side::Server as usize].ends_response |= self.streams.read(&frame, payload);
+        self.readers[Side::Server as usize].ends_response |= self.streams.read(&frame, payload);
         Some(u64::from(frame.payload_bytes) - wanted as u64)
     }
 
@@ -282,7 +282,7 @@ impl Frames {
             _ => return Err(Lost),
         }
         let is_last = first & 0x88 == 0x80;
-        self.halves[from as usize].ends_response = from == Side::Server && is_last;
+        self.readers[from as usize].ends_response = from == Side::Server && is_last;
         let extended = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
         Ok(match second & 0x7f {
             126 => extended(rest.get(..2).unwrap_or_default()),
@@ -301,12 +301,12 @@ impl Frames {
             (Side::Client, Some((_, name))) => {
                 feed.request_start();
                 feed.kind(&(*name).into());
-                self.halves[from as usize].ends_request = true;
+                self.readers[from as usize].ends_request = true;
             }
             (Side::Server, _) if ANSWERS.contains(&kind) => {
                 feed.request_end();
                 feed.response_start();
-                self.halves[from as usize].ends_response = true;
+                self.readers[from as usize].ends_response = true;
             }
             (_, _) if kind == 0 => return Err(Lost),
             _ => feed.aside(),

@@ -16,12 +16,12 @@ use std::ops::Range;
 /// Both directions of a connection that speaks HTTP/1.x.
 #[derive(Clone)]
 pub(super) struct Http {
-    halves: [Half; 2],
+    readers: [MessageReader; 2],
 }
 
 /// One direction.
 #[derive(Clone, Default)]
-struct Half {
+struct MessageReader {
     state: State,
     last: Slot,
     /// Between pushes most connections have none.
@@ -53,13 +53,13 @@ enum State {
 impl Http {
     /// One that expects the headers that came last on another connection.
     pub fn after(known: &KnownHeaders) -> Self {
-        let half = |from| Half { last: known.last(from), ..Half::default() };
-        Self { halves: Side::ALL.map(half) }
+        let reader = |from| MessageReader { last: known.last(from), ..MessageReader::default() };
+        Self { readers: Side::ALL.map(reader) }
     }
 
     /// Bytes of memory beside the struct itself, but for lines that are in pieces.
     pub fn heap_bytes(&self) -> usize {
-        let unfinished = self.halves.iter().flat_map(|half| &half.unfinished);
+        let unfinished = self.readers.iter().flat_map(|reader| &reader.unfinished);
         unfinished.map(|unfinished| size_of_val(&**unfinished)).sum()
     }
 
@@ -88,8 +88,8 @@ impl Http {
         bytes: &[u8],
         known: &'k KnownHeaders,
     ) -> Option<(&'k Known, Extent)> {
-        let half = &self.halves[from as usize];
-        if half.state == State::Start { known.whole(half.last, from, bytes) } else { None }
+        let reader = &self.readers[from as usize];
+        if reader.state == State::Start { known.whole(reader.last, from, bytes) } else { None }
     }
 
     /// The same where its sender says with it what it is: nearly all that begins a connection.
@@ -111,24 +111,24 @@ impl Http {
 
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let half = &mut self.halves[from as usize];
+        let reader = &mut self.readers[from as usize];
         loop {
-            let next = match half.state {
-                State::Body => half.message_end(from, feed),
+            let next = match reader.state {
+                State::Body => reader.message_end(from, feed),
                 State::Chunk => {
-                    half.unfinished.iter_mut().for_each(|unfinished| unfinished.lines.begin());
-                    half.state = State::ChunkSize;
+                    reader.unfinished.iter_mut().for_each(|unfinished| unfinished.lines.begin());
+                    reader.state = State::ChunkSize;
                     Next::More
                 }
                 _ if feed.rest().is_empty() => return Ok(Next::More),
-                State::Start => match half.repeated(from, feed) {
+                State::Start => match reader.repeated(from, feed) {
                     Some(next) => next,
-                    None => half.start(from, feed)?,
+                    None => reader.start(from, feed)?,
                 },
-                State::StartLine | State::Fields if !half.is_in_pieces() => {
-                    half.header_lines(from, feed)?
+                State::StartLine | State::Fields if !reader.is_in_pieces() => {
+                    reader.header_lines(from, feed)?
                 }
-                _ => half.line(from, feed)?,
+                _ => reader.line(from, feed)?,
             };
             match next {
                 Next::More => {}
@@ -166,7 +166,7 @@ impl Known {
     }
 }
 
-impl Half {
+impl MessageReader {
     /// Marks the first byte of a message. Empty lines before it are tolerated (RFC 9112 §2.2).
     fn start(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
         let first = feed.rest().first().copied().unwrap_or_default();

@@ -33,12 +33,12 @@ pub(super) trait Rules {
 /// Both directions of a connection that speaks such a protocol.
 #[derive(Clone, Default)]
 pub(super) struct Packets<R> {
-    halves: [Half; 2],
+    readers: [PacketReader; 2],
     rules: R,
 }
 
 #[derive(Clone, Default)]
-struct Half {
+struct PacketReader {
     state: State,
     header: [u8; HEADER_MAX],
     have: u8,
@@ -60,50 +60,50 @@ enum State {
 
 impl<R: Rules> Packets<R> {
     pub fn new(rules: R) -> Self {
-        Self { halves: Default::default(), rules }
+        Self { readers: Default::default(), rules }
     }
 
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let half = &mut self.halves[from as usize];
+        let reader = &mut self.readers[from as usize];
         loop {
-            match half.state {
+            match reader.state {
                 State::Header => {
                     let Some(&byte) = feed.rest().first() else {
                         return Ok(Next::More);
                     };
-                    if half.have == 0 {
+                    if reader.have == 0 {
                         self.rules.begin(from, byte, feed);
                     }
                     feed.pos += 1;
-                    half.header[usize::from(half.have)] = byte;
-                    half.have += 1;
-                    let header = &half.header[..usize::from(half.have)];
+                    reader.header[usize::from(reader.have)] = byte;
+                    reader.have += 1;
+                    let header = &reader.header[..usize::from(reader.have)];
                     if header.len() == self.rules.header_bytes(from) {
                         let shape = self.rules.header(from, header, feed)?;
-                        half.left = shape.length;
+                        reader.left = shape.length;
                         let length = usize::try_from(shape.length).unwrap_or(usize::MAX);
-                        half.want = shape.peek.min(length);
-                        half.have = 0;
-                        half.state = State::Head;
+                        reader.want = shape.peek.min(length);
+                        reader.have = 0;
+                        reader.state = State::Head;
                     }
                 }
                 State::Head => {
-                    let missing = half.want - half.head.len();
+                    let missing = reader.want - reader.head.len();
                     let piece = feed.rest();
                     let piece = &piece[..piece.len().min(missing)];
-                    half.head.extend_from_slice(piece);
-                    half.left -= piece.len() as u64;
+                    reader.head.extend_from_slice(piece);
+                    reader.left -= piece.len() as u64;
                     feed.pos += piece.len();
                     if piece.len() < missing {
                         return Ok(Next::More);
                     }
-                    if let Next::Skip(left) = half.head_end(&mut self.rules, from, feed)? {
+                    if let Next::Skip(left) = reader.head_end(&mut self.rules, from, feed)? {
                         return Ok(Next::Skip(left));
                     }
                 }
                 State::Rest => {
-                    half.state = State::Header;
+                    reader.state = State::Header;
                     let next = self.rules.end(from, feed)?;
                     if !matches!(next, Next::More) {
                         return Ok(next);
@@ -115,20 +115,20 @@ impl<R: Rules> Packets<R> {
 
     /// Whether the next byte of `from` is one that the protocol wants to see, behind the header.
     pub fn is_in_head(&self, from: Side) -> bool {
-        matches!(self.halves[from as usize].state, State::Head)
+        matches!(self.readers[from as usize].state, State::Head)
     }
 
     /// Bytes are missing here: harmless if the message's length is known.
     pub fn gap(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let half = &mut self.halves[from as usize];
-        match half.state {
-            State::Head => half.head_end(&mut self.rules, from, feed),
+        let reader = &mut self.readers[from as usize];
+        match reader.state {
+            State::Head => reader.head_end(&mut self.rules, from, feed),
             _ => Err(Lost),
         }
     }
 }
 
-impl Half {
+impl PacketReader {
     fn head_end<R: Rules>(
         &mut self,
         rules: &mut R,

@@ -38,7 +38,7 @@ const CONFIRMATIONS: [&[u8]; 6] =
 /// Both directions of a connection that speaks RESP.
 #[derive(Clone, Default)]
 pub(super) struct Redis {
-    halves: [Half; 2],
+    readers: [CommandReader; 2],
     standing: Standing,
 }
 
@@ -110,7 +110,7 @@ fn confirms(bytes: &[u8]) -> bool {
 }
 
 #[derive(Clone, Default)]
-struct Half {
+struct CommandReader {
     state: State,
     lines: Lines,
     /// Values that the message still owes.
@@ -138,39 +138,39 @@ enum State {
 impl Redis {
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let half = &mut self.halves[from as usize];
+        let reader = &mut self.readers[from as usize];
         loop {
-            if half.state == State::Bulk {
-                half.value_end(from, feed);
+            if reader.state == State::Bulk {
+                reader.value_end(from, feed);
                 continue;
             }
             let Some(&first) = feed.rest().first() else {
                 return Ok(Next::More);
             };
-            if half.state == State::Start {
-                half.start(from, first, &mut self.standing, feed)?;
+            if reader.state == State::Start {
+                reader.start(from, first, &mut self.standing, feed)?;
                 continue;
             }
-            let Some(line) = half.lines.next(feed.rest(), &mut feed.pos)? else {
+            let Some(line) = reader.lines.next(feed.rest(), &mut feed.pos)? else {
                 return Ok(Next::More);
             };
-            let size = match half.state {
+            let size = match reader.state {
                 State::Word => {
-                    command_word(half.words, &mut half.command, half.owed, line, feed);
-                    half.words += 1;
-                    half.value_end(from, feed);
+                    command_word(reader.words, &mut reader.command, reader.owed, line, feed);
+                    reader.words += 1;
+                    reader.value_end(from, feed);
                     continue;
                 }
-                _ => value_line(from, half.words, &mut half.owed, line, feed)?,
+                _ => value_line(from, reader.words, &mut reader.owed, line, feed)?,
             };
             match size {
-                None => half.value_end(from, feed),
-                Some(size) if from == Side::Client && half.wants_word(size) => {
-                    half.state = State::Word;
+                None => reader.value_end(from, feed),
+                Some(size) if from == Side::Client && reader.wants_word(size) => {
+                    reader.state = State::Word;
                 }
                 Some(size) => {
-                    half.state = State::Bulk;
-                    half.words += 1;
+                    reader.state = State::Bulk;
+                    reader.words += 1;
                     return Ok(Next::Skip(size + 2));
                 }
             }
@@ -178,7 +178,7 @@ impl Redis {
     }
 }
 
-impl Half {
+impl CommandReader {
     fn start(
         &mut self,
         from: Side,

@@ -54,7 +54,7 @@ pub(super) fn begins_with_alert(bytes: &[u8]) -> bool {
 /// Both directions of a connection that speaks TLS.
 #[derive(Clone, Default)]
 pub(super) struct Tls {
-    halves: [Half; 2],
+    readers: [RecordReader; 2],
     done: bool,
     tls13: bool,
     /// The server changed ciphers first: an abbreviated handshake.
@@ -83,7 +83,7 @@ struct Reading {
 
 /// One direction.
 #[derive(Clone, Default)]
-struct Half {
+struct RecordReader {
     header: [u8; HEADER_BYTES],
     have: u8,
     changed_cipher: bool,
@@ -120,8 +120,8 @@ impl Tls {
 
     /// Takes what `feed` has from one side.
     pub fn feed(&mut self, from: Side, feed: &mut Feed<'_>) -> Result<Next, Lost> {
-        let half = &mut self.halves[from as usize];
-        if std::mem::take(&mut half.ends_handshake) {
+        let reader = &mut self.readers[from as usize];
+        if std::mem::take(&mut reader.ends_handshake) {
             self.handshake_end(feed);
         }
         loop {
@@ -132,16 +132,16 @@ impl Tls {
                     Some(rest) => return Ok(Next::Skip(rest)),
                 }
             }
-            let half = &mut self.halves[from as usize];
-            while usize::from(half.have) < HEADER_BYTES {
+            let reader = &mut self.readers[from as usize];
+            while usize::from(reader.have) < HEADER_BYTES {
                 let Some(byte) = feed.byte() else {
                     return Ok(Next::More);
                 };
-                half.header[usize::from(half.have)] = byte;
-                half.have += 1;
+                reader.header[usize::from(reader.have)] = byte;
+                reader.have += 1;
             }
-            half.have = 0;
-            let [content, major, _, length @ ..] = half.header;
+            reader.have = 0;
+            let [content, major, _, length @ ..] = reader.header;
             let length = u16::from_be_bytes(length);
             if major != 3 || length > RECORD_MAX {
                 return Err(Lost);
@@ -196,8 +196,8 @@ impl Tls {
     }
 
     fn change_cipher_spec(&mut self, from: Side) {
-        self.halves[from as usize].changed_cipher = true;
-        if from == Side::Server && !self.halves[Side::Client as usize].changed_cipher {
+        self.readers[from as usize].changed_cipher = true;
+        if from == Side::Server && !self.readers[Side::Client as usize].changed_cipher {
             self.server_first = true;
         }
     }
@@ -206,7 +206,7 @@ impl Tls {
         if from == Side::Client && self.server_flight_bytes == 0 {
             feed.handshake_start();
         }
-        let answered = self.halves[Side::Client as usize].changed_cipher;
+        let answered = self.readers[Side::Client as usize].changed_cipher;
         if from == Side::Server && !answered {
             self.server_flight_bytes += u32::from(length) + HEADER_BYTES as u32;
             if self.takes_up.is_none() && length > 0 {
@@ -215,17 +215,17 @@ impl Tls {
                 self.reading = Some(Box::new(Reading { bytes: Vec::new(), wanted, record_bytes }));
             }
         }
-        let half = &mut self.halves[from as usize];
-        if half.changed_cipher && length <= FINISHED_TLS12_MAX {
-            half.finished = true;
-            let both = self.halves.iter().all(|half| half.finished);
-            self.halves[from as usize].ends_handshake = both;
+        let reader = &mut self.readers[from as usize];
+        if reader.changed_cipher && length <= FINISHED_TLS12_MAX {
+            reader.finished = true;
+            let both = self.readers.iter().all(|reader| reader.finished);
+            self.readers[from as usize].ends_handshake = both;
         }
     }
 
     /// Application data before the handshake is known to be over.
     fn encrypted_handshake(&mut self, from: Side, length: u16, feed: &mut Feed<'_>) {
-        let changed_cipher = self.halves[from as usize].changed_cipher;
+        let changed_cipher = self.readers[from as usize].changed_cipher;
         match from {
             // The rest of the client's flight had no record that looks like a Finished.
             Side::Server if self.client_encrypted_records > 0 => {
@@ -242,7 +242,7 @@ impl Tls {
                 self.client_encrypted_records += 1;
                 let last = self.client_encrypted_records == CLIENT_FLIGHT_MAX;
                 let finished = FINISHED_RECORDS.contains(&length);
-                self.halves[from as usize].ends_handshake = last || finished;
+                self.readers[from as usize].ends_handshake = last || finished;
             }
             // Early data (RFC 8446 §2.3), or a TLS 1.2 client that does not wait for the
             // server's Finished (RFC 7918).

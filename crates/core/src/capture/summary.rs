@@ -114,7 +114,7 @@ pub(super) struct Tally {
     pub(super) drops: u64,
     /// No frame goes the short way.
     #[cfg(test)]
-    pub(super) goes_long_way: bool,
+    pub(super) disable_fast_path: bool,
 }
 
 /// Frames one after the other, none before the one ahead of it: all that changes with each.
@@ -145,7 +145,7 @@ impl Tally {
     /// Goes on with frames in the order of time; not with the first of all.
     pub(super) fn begin_run(&self, chunk: Chunk<'_>) -> Option<Run> {
         #[cfg(test)]
-        if self.goes_long_way {
+        if self.disable_fast_path {
             return None;
         }
         let last = chunk.frame(self.number);

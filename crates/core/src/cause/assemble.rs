@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::client_isolated::CutOff;
 use super::culprit::culprit;
-use super::cut_off::CutOff;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, behind, confidence, costs, cut_off, delayed_ack, facts, granted,
-    legs, lookup_proof, overflow, refusals, room, scans, shared_link, standing, steps, syn_flood,
-    unblamed,
+    Cause, Class, Owner, Role, app_flow_control, buffer_limits, client_isolated, confidence, costs,
+    cross_traffic, delayed_ack, facts, legs, lookup_proof, overflow, refusals, route_change, scans,
+    shared_link, syn_flood, unblamed, upstream_wait,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
@@ -44,10 +44,10 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     tally.settle();
     tally.worst.settle();
     legs::settle(&mut tally);
-    standing::settle(&mut tally);
-    steps::settle(&mut tally);
+    cross_traffic::settle(&mut tally);
+    route_change::settle(&mut tally);
     settle_nagle(&mut tally);
-    granted::settle(&mut tally);
+    app_flow_control::settle(&mut tally);
     shared_link::settle(&mut tally);
     settle_buffers(&mut tally);
     delayed_ack::settle(&mut tally);
@@ -87,7 +87,7 @@ pub fn assemble(mut tally: Tally, floors: &Floors, report: &mut Report) {
     });
     findings.extend(floods);
     findings.extend(costs::costs(&tally, floors, wall_ns, &faults));
-    behind::settle(&mut findings, &tally, floors);
+    upstream_wait::settle(&mut findings, &tally, floors);
     report.observations.extend(scans.observe());
     report.observations.extend(minor_observations(&minor, wall_ns));
     let blamed: Vec<_> = faults.iter().chain(&minor).chain(&scanned).copied().collect();
@@ -369,7 +369,7 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             broad && (often || felt && of_one || with_window >= 12.5 * floors.fault_share)
         }
         Cause::SendBuffer | Cause::ReceiveWindow => {
-            broad && room::is_short(key, cause, endpoint, floors)
+            broad && buffer_limits::is_short(key, cause, endpoint, floors)
         }
         // One late packet is a host that was busy; a queue that stands is met again.
         Cause::Bufferbloat => {
@@ -377,8 +377,8 @@ fn is_wrong(key: &Key, cause: &CauseTally, tally: &Tally, floors: &Floors) -> bo
             (broad || deep) && felt.map(|(_, count)| count).sum::<u64>() >= 2
         }
         Cause::ZeroWindow => {
-            deep && room::has_stopped(cause, floors)
-                || broad && room::is_unread(cause, endpoint, floors)
+            deep && buffer_limits::has_stopped(cause, floors)
+                || broad && buffer_limits::is_unread(cause, endpoint, floors)
         }
         _ => broad || deep,
     }
@@ -429,7 +429,7 @@ pub(super) fn finding(
     let worst = cause.worst.as_ref();
     let mut facts = facts::facts(key, cause, endpoint);
     facts.extend(refusals::facts(parts));
-    facts.extend(cut_off::facts(culprit, parts));
+    facts.extend(client_isolated::facts(culprit, parts));
     if culprit.role == Role::Network && culprit.endpoint.address != key.server.address {
         let target = match parts.len() {
             1 => key.server.to_string(),

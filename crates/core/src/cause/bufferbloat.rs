@@ -3,7 +3,7 @@
 use super::scene::{Proof, Scene};
 use super::{Cause, Owner, Slice};
 use crate::report::Fact;
-use crate::tcp::{Gap, Standing};
+use crate::tcp::{Gap, QueueDelay};
 
 /// The part of a turn-around that question or answer stood in queues; a bloated one where that
 /// is several base round trips.
@@ -57,7 +57,7 @@ pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
 
 /// A stretch of `queue_ns` in a queue on a path of `rtt_base_ns`.
 fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
-    if Standing::begins(queue_ns, rtt_base_ns) {
+    if QueueDelay::begins(queue_ns, rtt_base_ns) {
         Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)
     } else {
         Slice::plain(Owner::Queueing, queue_ns)

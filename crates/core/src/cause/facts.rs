@@ -2,7 +2,7 @@
 
 use super::scene::AMID;
 use super::tally::{CauseTally, EndpointTally, Key};
-use super::{Cause, fallback, overflow, room};
+use super::{Cause, buffer_limits, fallback, overflow};
 use crate::app::Side;
 use crate::histogram::Histogram;
 use crate::report::{Fact, RuledOut};
@@ -64,7 +64,7 @@ fn compared(key: &Key, cause: &CauseTally, endpoint: &EndpointTally) -> Facts {
         }
         Cause::ReceiveWindow => {
             let [level, all] = endpoint.window_stands[key.sender as usize];
-            if !room::is_fixed([level, all]) {
+            if !buffer_limits::is_fixed([level, all]) {
                 facts.insert("moved", Fact::Count(all.into()));
             }
         }

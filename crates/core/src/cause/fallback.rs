@@ -35,7 +35,7 @@ impl Unanswered {
         if setup.syns != 1 || setup.syn_acks != 0 || setup.refused {
             return None;
         }
-        let silent = !connection.halves[Side::Server as usize].started();
+        let silent = !connection.senders[Side::Server as usize].started();
         let (client, server) = (connection.client(), connection.server());
         setup.frames().syn.filter(|_| silent).map(|syn| Self { client, server, syn })
     }

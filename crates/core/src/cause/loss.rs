@@ -185,7 +185,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     let half = scene.sender();
     proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
     // What the other side acknowledges is seen only where what it sends is.
-    let heard = scene.connection.halves[gap.sender.peer() as usize].seen();
+    let heard = scene.connection.senders[gap.sender.peer() as usize].seen();
     let unneeded = half.trouble().dsacks > 0;
     proof.not(Cause::SpuriousRetransmission, "not_acknowledged", heard && !unneeded);
     proof.not(Cause::FastRecovery, "no_duplicate_acks", heard && gap.duplicate_ack.is_none());

@@ -5,21 +5,22 @@
 //! [`judge`] asks them in order, most specific first; what none of them claims was the
 //! application's.
 
+mod app_flow_control;
 mod application;
 mod assemble;
-mod behind;
+mod buffer_limits;
 mod bufferbloat;
+mod client_isolated;
 mod confidence;
 mod costs;
+mod cross_traffic;
 mod culprit;
-mod cut_off;
 mod delayed_ack;
 mod distance;
 mod facts;
 mod fallback;
 mod flight;
 mod forwarded;
-mod granted;
 mod http_100_continue;
 mod id;
 mod legs;
@@ -35,19 +36,18 @@ mod receive_window;
 mod refusals;
 mod resets;
 mod retries;
-mod room;
+mod route_change;
 mod scans;
 mod scene;
 mod set_up;
 mod shared_link;
 mod slow;
 mod small_writes;
-mod standing;
-mod steps;
 mod syn_flood;
 mod tally;
 mod tls_handshake;
 mod unblamed;
+mod upstream_wait;
 mod words;
 mod worst;
 mod zero_window;

@@ -1,5 +1,5 @@
 //! Packets above a size vanish and nobody says so (RFC 2923 §2.1). Which losses are of this
-//! kind, only the sizes of a whole direction tell: see [`crate::tcp::Half::sizes_stop_short`].
+//! kind, only the sizes of a whole direction tell: see [`crate::tcp::Sender::sizes_stop_short`].
 
 use super::Cause;
 use super::scene::{Proof, Scene, window_open};

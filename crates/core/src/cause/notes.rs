@@ -3,7 +3,7 @@
 use super::Cause;
 use crate::app::Side;
 use crate::report::{Fact, Observation};
-use crate::tcp::{Connection, Half};
+use crate::tcp::{Connection, Sender};
 
 /// Counts behind the observations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +57,8 @@ pub struct Noticed {
 
 impl Noticed {
     /// What the sender of `half` met.
-    pub fn of(half: &Half) -> Self {
-        let trouble = half.trouble();
+    pub fn of(sender: &Sender) -> Self {
+        let trouble = sender.trouble();
         Self {
             retransmissions: trouble.rexmt_data_packets,
             spurious: trouble.dsacks.into(),
@@ -112,19 +112,19 @@ impl Notes {
         self.icmp_errors += told.map_or(0, |told| told.count);
         self.unanswered += u64::from(connection.left_unanswered);
         self.tunnelled += u64::from(connection.is_tunnelled());
-        let halves = &connection.halves;
-        let seen = halves.iter().all(Half::seen);
-        self.one_sided += u64::from(!seen && halves.iter().any(|half| half.sent_bytes() > 0));
+        let senders = &connection.senders;
+        let seen = senders.iter().all(Sender::seen);
+        self.one_sided += u64::from(!seen && senders.iter().any(|sender| sender.sent_bytes() > 0));
         self.without_acks += u64::from(connection.lacks_acks());
-        let unscaled = halves.iter().all(|half| half.window_scale.is_none());
+        let unscaled = senders.iter().all(|sender| sender.window_scale.is_none());
         self.unscaled += u64::from(unscaled && !connection.mid_stream);
-        for half in halves.iter().filter(|half| half.is_troubled()) {
-            if half.trouble().rexmt_data_packets == 0 {
-                self.duplicate_acks += half.trouble().duplicate_acks;
+        for sender in senders.iter().filter(|sender| sender.is_troubled()) {
+            if sender.trouble().rexmt_data_packets == 0 {
+                self.duplicate_acks += sender.trouble().duplicate_acks;
             }
-            self.ecn_marked += half.trouble().ecn_marked;
-            self.ecn_echoed += half.trouble().ecn_echoed;
-            self.keep_alives += half.trouble().keep_alives;
+            self.ecn_marked += sender.trouble().ecn_marked;
+            self.ecn_echoed += sender.trouble().ecn_echoed;
+            self.keep_alives += sender.trouble().keep_alives;
         }
     }
 

@@ -49,12 +49,13 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     };
     proof.fact("when", Fact::Text(when.into()));
     if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
-        let peer = &connection.halves[from.peer() as usize];
+        let peer = &connection.senders[from.peer() as usize];
         let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
         if unread_bytes > 0 {
             proof.fact("unread_bytes", Fact::Bytes(unread_bytes));
         }
-        let last_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+        let last_ns =
+            connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
         if last_ns > 0 {
             // How old a connection is that was open before the capture began, no packet shows.
             if let Some(open_ns) = connection.setup.established_ns() {
@@ -72,7 +73,7 @@ pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
     }
     see_cut(scene, proof);
     proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
-    let open = connection.halves.iter().all(|half| !half.closed());
+    let open = connection.senders.iter().all(|sender| !sender.closed());
     let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
     proof.not(Cause::ZeroWindow, "window_open", open && !held);
 }

@@ -5,13 +5,13 @@
 //! common is added up in [`Shown`], by the name of the fact.
 
 use super::{
-    Cause, application, bufferbloat, delayed_ack, flight, http_100_continue, loss, mtu_black_hole,
-    nagle_delayed_ack, receive_window, resets, room, set_up, tls_handshake, zero_window,
+    Cause, application, buffer_limits, bufferbloat, delayed_ack, flight, http_100_continue, loss,
+    mtu_black_hole, nagle_delayed_ack, receive_window, resets, set_up, tls_handshake, zero_window,
 };
 use crate::app::Side;
 use crate::histogram::Histogram;
 use crate::report::{Evidence, Fact, RuledOut};
-use crate::tcp::{Chain, Connection, Exchange, Gap, Half, Sighting, Turn};
+use crate::tcp::{Chain, Connection, Exchange, Gap, Sender, Sighting, Turn};
 use std::collections::BTreeMap;
 
 /// A sender this far from the vantage is worth a word where times are read.
@@ -40,8 +40,8 @@ impl Scene<'_> {
     }
 
     /// Who was silent in it.
-    pub fn sender(&self) -> &Half {
-        &self.connection.halves[self.chain.gap.sender as usize]
+    pub fn sender(&self) -> &Sender {
+        &self.connection.senders[self.chain.gap.sender as usize]
     }
 
     /// How long the receiver kept back the ACK that ended it, where that is a part of it worth a
@@ -54,8 +54,8 @@ impl Scene<'_> {
 
     /// Whether neither side has sent anything again on the connection so far.
     pub fn nothing_again(&self) -> bool {
-        let again = |half: &Half| half.counts().rexmt_data_packets > 0;
-        !self.gap().after_loss && !self.connection.halves.iter().any(again)
+        let again = |sender: &Sender| sender.counts().rexmt_data_packets > 0;
+        !self.gap().after_loss && !self.connection.senders.iter().any(again)
     }
 
     /// The bottleneck's rate, bits per second, where it is known.
@@ -143,9 +143,9 @@ impl Scene<'_> {
             }
             Cause::RetransmissionTimeout => shown.add("tail", self.chain.tails.into()),
             Cause::SynRetransmit | Cause::AcceptQueueOverflow => set_up::add_up(self, shown),
-            Cause::ReceiveWindow => room::add_up(self, shown),
+            Cause::ReceiveWindow => buffer_limits::add_up(self, shown),
             Cause::ZeroWindow => {
-                room::add_up(self, shown);
+                buffer_limits::add_up(self, shown);
                 zero_window::add_up(self, shown);
             }
             Cause::ServerThink if self.gap().turn == Turn::Continues => shown.add(AMID, 1),

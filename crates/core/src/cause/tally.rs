@@ -42,7 +42,7 @@ use crate::app::{Label, Protocol, Side};
 use crate::capture::FrameId;
 use crate::dns::DNS_PORT;
 use crate::report::{Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, Plain, Sink, Visited};
+use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange, Sink, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -214,18 +214,18 @@ impl Sink for Tally {
         true
     }
 
-    fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
+    fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let taken = !is_lookup(connection)
             && !Legs::is_open(connection)
             && !Queues::tells_of(plain)
-            && self.runs.take_plain(connection, plain);
+            && self.runs.take_simple(connection, plain);
         if taken {
-            self.slowest.plain(connection, plain);
+            self.slowest.simple_exchange(connection, plain);
         }
         let is_slow = plain.server_ns >= slow_ns(Cause::ServerThink)
             || plain.path_ns >= slow_ns(Cause::PathRtt);
         if taken && is_slow {
-            self.at(connection.server()).tails.plain(plain);
+            self.at(connection.server()).tails.simple_exchange(plain);
         }
         if taken && plain.row.count >= SEQUENCE_MIN {
             self.at(connection.server()).rows.add(&plain.row, plain.path_ns);
@@ -279,7 +279,7 @@ impl Sink for Tally {
     fn connection(&mut self, connection: &Connection) {
         self.connections += 1;
         for side in Side::ALL {
-            if connection.halves[side as usize].counts().packets > 0 {
+            if connection.senders[side as usize].counts().packets > 0 {
                 let [client, server] = [connection.client(), connection.server()];
                 self.heard.add(if side == Side::Server { client } else { server }.address);
             }

@@ -4,8 +4,8 @@
 //! of the time raises the question what is wrong, and where no finding answers it, an observation does.
 
 use super::assemble::{Floors, Part};
+use super::buffer_limits::{self, Bearable};
 use super::facts::facts;
-use super::room::{self, Bearable};
 use super::tally::Tally;
 use super::{Cause, Class};
 use crate::report::{Fact, Observation, phrases};
@@ -74,7 +74,9 @@ fn observation(
     others.for_each(|(_, other)| cause.merge(other));
     let mut facts: Vec<_> = facts(key, &cause, Some(endpoint))
         .into_iter()
-        .filter(|(name, _)| ["window_bytes", "ceiling_bytes", "rtt_ns", room::READ].contains(name))
+        .filter(|(name, _)| {
+            ["window_bytes", "ceiling_bytes", "rtt_ns", buffer_limits::READ].contains(name)
+        })
         .collect();
     let name = match key.cause {
         Cause::ReceiveWindow | Cause::ZeroWindow => "reader",
@@ -97,13 +99,13 @@ fn observation(
         ("count", Fact::Count(cause.count)),
         ("wait_mean_ns", Fact::Ns(lost_ns / cause.count.max(1))),
     ]);
-    facts.extend(match room::bearable(key, &cause, endpoint) {
+    facts.extend(match buffer_limits::bearable(key, &cause, endpoint) {
         Bearable::Work { late_ns } => Some(("late_ns", Fact::Ns(late_ns))),
         Bearable::Short { wait_ns } => Some(("short_ns", Fact::Ns(wait_ns))),
         Bearable::Opens => Some(("opens", Fact::Count(cause.count))),
         Bearable::Few => None,
     });
-    if let Some(rate_bps) = room::rate_bps(&cause) {
+    if let Some(rate_bps) = buffer_limits::rate_bps(&cause) {
         facts.push(("read_bps", Fact::BitsPerSecond(rate_bps)));
     }
     let evidence = greatest.worst.as_ref().map(|instance| instance.proof.evidence());

@@ -69,7 +69,7 @@ impl Worst {
         let wall_ns = totals.ledger.total_ns();
         let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
         if self.bar.is_none_or(|bar| rank < bar) {
-            let held = connection.halves.each_ref().map(|half| half.trouble().held);
+            let held = connection.senders.each_ref().map(|sender| sender.trouble().held);
             self.keep((rank, Box::new(Kept { report: report(connection), held })));
         }
     }
@@ -197,8 +197,8 @@ fn report(connection: &Connection) -> ConnectionReport {
 
 /// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
 fn direction(connection: &Connection, sender: Side) -> DirectionReport {
-    let half = &connection.halves[sender as usize];
-    let other = &connection.halves[sender.peer() as usize].counts();
+    let half = &connection.senders[sender as usize];
+    let other = &connection.senders[sender.peer() as usize].counts();
     DirectionReport {
         duplicate_acks: other.duplicate_acks,
         zero_window_advertisements: other.zero_window_advertisements,
@@ -249,8 +249,13 @@ mod tests {
     #[test]
     fn what_one_end_kept_back_is_moved_and_not_what_the_other_did() {
         let mut held = connection(1, 0);
-        for (half, ns) in held.halves.iter_mut().zip([30, 40]) {
-            half.trouble_mut().held.of(Owner::NagleDelayedAck).into_iter().for_each(|it| *it = ns);
+        for (sender, ns) in held.senders.iter_mut().zip([30, 40]) {
+            sender
+                .trouble_mut()
+                .held
+                .of(Owner::NagleDelayedAck)
+                .into_iter()
+                .for_each(|it| *it = ns);
         }
         held.totals.ledger.add(Owner::NagleDelayedAck, 70);
         let mut worst = Worst::new(5);

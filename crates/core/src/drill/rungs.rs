@@ -36,7 +36,7 @@ pub(super) struct Rung {
 impl Rung {
     /// What the `segment` that `from` sent showed, which `connection` has just taken.
     pub fn of(connection: &Connection, segment: &Segment, from: Side, kind: Option<Kind>) -> Self {
-        let base = connection.halves[from.peer() as usize].first_number();
+        let base = connection.senders[from.peer() as usize].first_number();
         let is_reset = segment.flags.has(TcpFlags::RST);
         Self {
             time_ns: segment.time_ns,

@@ -4,6 +4,7 @@ mod about;
 mod acknowledge;
 mod asked;
 mod blocked;
+mod cold;
 mod doubt;
 mod ending;
 mod feed;
@@ -11,10 +12,9 @@ mod icmp;
 mod kept;
 mod limits;
 mod opening;
-mod rare;
+mod queue_delay;
 mod roles;
 mod silence;
-mod standing;
 mod steady;
 mod suspended;
 mod under_way;
@@ -26,26 +26,26 @@ use crate::report::{Shares, Vantage};
 use crate::tcp::Shape;
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
 use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
-use crate::tcp::half::{Half, IDLE_NS, Kind, Near, Rtts, SinceDeparture, Stamp};
-use crate::tcp::half::{is_among, too_early};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::pipe::serialise_ns;
+use crate::tcp::queue_delay::QueueDelay;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
+use crate::tcp::sender::{IDLE_NS, Kind, Near, Rtts, Sender, SinceDeparture, Stamp};
+use crate::tcp::sender::{is_among, too_early};
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::{Numbers, ORIGIN};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
-use crate::tcp::standing::Standing;
 use crate::tcp::timeline::{At, Timeline};
 use crate::tcp::trace::Trace;
 use crate::tcp::tracker::Sink;
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use cold::ColdState;
+pub(super) use cold::SpareRares;
+pub use cold::TraceFaults;
 pub use ending::Ending;
 pub use icmp::Told;
-use rare::Rare;
-pub(super) use rare::SpareRares;
-pub use rare::TraceFaults;
 use std::sync::Arc;
 use steady::Steady;
 use suspended::{Suspended, ToldLate};
@@ -80,7 +80,7 @@ pub struct Connection {
     pub hash: u32,
     client_is_high: bool,
     /// Both directions, by who sends.
-    pub halves: [Half; 2],
+    pub senders: [Sender; 2],
     /// Round trips to both ends.
     pub path: Path,
     streams: [Reassembly; 2],
@@ -108,7 +108,7 @@ pub struct Connection {
     cut_off: bool,
     /// What each side says it is, where one does.
     software: Option<Arc<Software>>,
-    rare: Option<Box<Rare>>,
+    cold: Option<Box<ColdState>>,
     /// What has passed since it is steady.
     steady: Option<Box<Steady>>,
     /// Exchanges that were over, their time by owner and what faults cost of it.
@@ -160,7 +160,7 @@ impl Connection {
             key: segment.flow,
             hash: segment.flow_hash as u32,
             client_is_high,
-            halves: [Half::of(Side::Client), Half::of(Side::Server)],
+            senders: [Sender::of(Side::Client), Sender::of(Side::Server)],
             path: Path::default(),
             streams: [Reassembly::default(), Reassembly::default()],
             framer: Framer::new(server.port, !syn),
@@ -177,7 +177,7 @@ impl Connection {
             pure_acks: false,
             cut_off: false,
             software: None,
-            rare: None,
+            cold: None,
             steady: None,
             totals: Totals::default(),
         }
@@ -196,7 +196,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut impl Sink,
     ) {
-        self.be_as_is(shared);
+        self.leave_fast_path(shared);
         let forward;
         let is_late = segment.time_ns < self.last.time_ns;
         let clock_set = segment.facts.has(SegmentFlags::CLOCK_SET);
@@ -211,16 +211,16 @@ impl Connection {
         }
         let side =
             if segment.from_high() == self.client_is_high { Side::Client } else { Side::Server };
-        let others = self.halves[side.peer() as usize].number();
-        if self.halves[side as usize].packet(segment, others) {
+        let others = self.senders[side.peer() as usize].number();
+        if self.senders[side as usize].packet(segment, others) {
             self.faults_mut().duplicates += 1;
             return;
         }
         self.last = Sighting::of(side, segment);
-        if self.halves[side as usize].take_late() {
+        if self.senders[side as usize].take_late() {
             self.settle_late(side, segment.ip_id);
         }
-        if self.rare(|rare| &rare.queued).is_some() {
+        if self.cold(|cold| &cold.queued).is_some() {
             self.settle_queued(side);
         }
         if segment.facts.0 & (SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE) != 0
@@ -258,11 +258,11 @@ impl Connection {
             if self.may_be_under_way(side) {
                 self.take_up(side, segment, self.first_ns, shared);
             }
-            self.halves[side as usize].since_mut().probed(side, segment);
-            self.halves[side as usize].trouble_mut().zero_window_probes += 1;
+            self.senders[side as usize].since_mut().probed(side, segment);
+            self.senders[side as usize].trouble_mut().zero_window_probes += 1;
         } else if segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0 {
-            self.halves[side as usize].announce(segment);
-            if side == Side::Server && self.halves[side as usize].is_troubled() {
+            self.senders[side as usize].announce(segment);
+            if side == Side::Server && self.senders[side as usize].is_troubled() {
                 self.miss_greeting(segment, shared);
             }
         }
@@ -271,9 +271,9 @@ impl Connection {
             let ending = self.ending_mut();
             ending.fin_ns[side as usize].get_or_insert(segment.time_ns);
             ending.fin[side as usize].get_or_insert(Sighting::of(side, segment));
-            let half = &mut self.halves[side as usize];
-            let position = half.position(segment.seq) + u64::from(segment.payload_len);
-            half.finish(position);
+            let sender = &mut self.senders[side as usize];
+            let position = sender.position(segment.seq) + u64::from(segment.payload_len);
+            sender.finish(position);
         }
         if segment.flags.has(TcpFlags::FIN) && side == Side::Server {
             self.cut_off(segment);
@@ -289,41 +289,41 @@ impl Connection {
 
     /// Zero-length probes repeat the position before what was acknowledged last.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
-        let half = &mut self.halves[side as usize];
+        let sender = &mut self.senders[side as usize];
         let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-        if !half.is_troubled() || !half.started() || segment.flags.0 & control != 0 {
+        if !sender.is_troubled() || !sender.started() || segment.flags.0 & control != 0 {
             return false;
         }
-        let position = half.position(segment.seq);
-        let closed = half.closed() || half.offered_nothing();
-        position < half.nxt && position + 1 == half.una_seen() && closed
+        let position = sender.position(segment.seq);
+        let closed = sender.closed() || sender.offered_nothing();
+        position < sender.nxt && position + 1 == sender.una_seen() && closed
     }
 
     fn data(&mut self, side: Side, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let index = side as usize;
         let syn = u32::from(segment.flags.has(TcpFlags::SYN));
-        self.halves[index].begin_behind_keep_alive(segment);
-        let start = self.halves[index].position(segment.seq.wrapping_add(syn));
+        self.senders[index].begin_behind_keep_alive(segment);
+        let start = self.senders[index].position(segment.seq.wrapping_add(syn));
         let base_ns = self.path.base_rtt_ns();
         let (mut rtt_ns, rtt_peer_ns) = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.halves[index].take_since(&mut since);
+        self.senders[index].take_since(&mut since);
         let echoes = segment.echoes();
-        self.halves[index].advance(&mut since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
+        self.senders[index].advance(&mut since, segment.time_ns, (rtt_ns, rtt_peer_ns), echoes);
         if side == Side::Server && self.timeline.is_interrupted() {
             let rtts_ns = Side::ALL.map(|side| self.path.rtt_ns(side));
             self.timeline.settle_interrupted(Some(segment.time_ns), rtts_ns);
         }
         let end = start + u64::from(segment.payload_len);
-        if let Some(ago_ns) = self.halves[index].offered_ago_ns(end, segment.time_ns)
+        if let Some(ago_ns) = self.senders[index].offered_ago_ns(end, segment.time_ns)
             && !self.mid_stream
         {
             rtt_ns = self.shorten_path(side, ago_ns, segment, &mut since);
         }
         let rtts = Rtts { sender_ns: rtt_ns, base_ns };
-        since.peer_tsval = self.halves[side.peer() as usize].last_tsval();
-        let kind = self.halves[index].kind(segment, start, rtts);
-        if start > self.halves[index].nxt {
+        since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
+        let kind = self.senders[index].kind(segment, start, rtts);
+        if start > self.senders[index].nxt {
             // What is missing between will be repeated, or is missing in the capture.
             since.excuse_missing();
         }
@@ -332,23 +332,23 @@ impl Connection {
             trace.kind = Some(kind);
         }
         if matches!(kind, Kind::Probe | Kind::Late) {
-            self.halves[index].depart(segment, (start, kind), &since, true);
+            self.senders[index].depart(segment, (start, kind), &since, true);
             return;
         }
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         let arrived = matches!(kind, Kind::Retransmission(_))
             && (self.arrives(side)
-                || self.halves[index].repeats_needlessly((start, end), segment.time_ns, base_ns));
+                || self.senders[index].repeats_needlessly((start, end), segment.time_ns, base_ns));
         if by_timer && !arrived {
-            self.halves[index].follow_timer(start, segment);
+            self.senders[index].follow_timer(start, segment);
             if self.repeats_what_nobody_hears(side, segment) {
-                let since_ns = self.halves[index].trouble().repeating.first_ns;
+                let since_ns = self.senders[index].trouble().repeating.first_ns;
                 self.take_up(side, segment, since_ns, shared);
             }
         }
         if self.is_unsettled() {
             if self.stays_suspended(side, segment, kind) {
-                self.halves[index].depart(segment, (start, kind), &since, arrived);
+                self.senders[index].depart(segment, (start, kind), &since, arrived);
                 return;
             }
             self.settle_told_late(side, segment.time_ns, &since);
@@ -376,19 +376,19 @@ impl Connection {
             && kind == Kind::New
             && (silence.is_none() || self.timeline.all_answered());
         let held = if may_be_held { self.held_request(segment, &since) } else { None };
-        let spoken_ns = self.halves[0].last.time_ns.max(self.halves[1].last.time_ns);
+        let spoken_ns = self.senders[0].last.time_ns.max(self.senders[1].last.time_ns);
         if self.timeline.active == Some(side.peer()) {
-            self.halves[side.peer() as usize].end_message();
+            self.senders[side.peer() as usize].end_message();
         }
         if self.timeline.active != Some(side)
-            && let Some(bulk) = &mut self.halves[index].bulk
+            && let Some(bulk) = &mut self.senders[index].bulk
         {
             bulk.rounds.restart();
         }
-        if kind == Kind::New && self.halves[index].bulk.is_some() && self.beside_receiver(side) {
-            self.halves[index].space(segment, base_ns);
+        if kind == Kind::New && self.senders[index].bulk.is_some() && self.beside_receiver(side) {
+            self.senders[index].space(segment, base_ns);
         }
-        self.halves[index].depart(segment, (start, kind), &since, arrived);
+        self.senders[index].depart(segment, (start, kind), &since, arrived);
         self.timeline.open_ended = self.framer.is_open_ended();
         self.timeline.paused_now = false;
         self.timeline.rests = silence.is_some_and(|gap| self.has_rested(gap));
@@ -404,10 +404,10 @@ impl Connection {
         let saved = if may_be_unasked { self.timeline.save() } else { None };
         match silence {
             Some(gap) if by_timer => {
-                let stamp = self.halves[index].stamp(segment, gap.original);
+                let stamp = self.senders[index].stamp(segment, gap.original);
                 let held = Suspended { gap: *gap, end, stamp };
-                self.rare_mut().suspended = Some(Box::new(held));
-                self.halves[index].follow_rounds();
+                self.cold_mut().suspended = Some(Box::new(held));
+                self.senders[index].follow_rounds();
                 return;
             }
             Some(gap) if !maybe_idle => {
@@ -416,7 +416,7 @@ impl Connection {
             }
             _ => {}
         }
-        self.halves[index].follow_rounds();
+        self.senders[index].follow_rounds();
         self.timeline.request_began = false;
         let (cursor_ns, active) = (self.timeline.cursor_ns, self.timeline.active);
         let amid = amid_request
@@ -474,8 +474,8 @@ impl Connection {
             self.path.sample(side, rtt_ns);
         }
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-        let half = &mut self.halves[side as usize];
-        half.advance(since, segment.time_ns, rtts_ns, segment.echoes());
+        let sender = &mut self.senders[side as usize];
+        sender.advance(since, segment.time_ns, rtts_ns, segment.echoes());
         rtts_ns.0
     }
 }

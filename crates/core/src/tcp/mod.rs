@@ -11,7 +11,7 @@
 //! applies it, and a [`Gap`] states what the sender knew when it was silent.
 //!
 //! ```text
-//! Segment -> Tracker -> Connection -> Half (one per direction) -> Gap --judge--> Ledger
+//! Segment -> Tracker -> Connection -> Sender (one per direction) -> Gap --judge--> Ledger
 //!                                \--> Framer marks -> Exchange ------------------> Sink
 //! ```
 
@@ -22,17 +22,17 @@ mod connection;
 mod early;
 mod exchange;
 mod gap;
-mod half;
 mod path;
 mod pause;
 mod pipe;
+mod queue_delay;
 mod reassembly;
 mod row;
+mod sender;
 mod sent;
 mod sequence;
 mod setup;
 mod shared;
-mod standing;
 mod timeline;
 mod trace;
 mod tracker;
@@ -43,17 +43,17 @@ pub use connection::{Connection, Told};
 pub(crate) use early::EarlyBytes;
 pub use exchange::{Chain, Exchange, Outcome, set_up_late_ns};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
-pub(crate) use half::{Copies, Kind};
-pub use half::{Half, Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, tail_probe_ns};
 pub use path::Path;
+pub(crate) use sender::{Copies, Kind};
+pub use sender::{Held, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, Sender, tail_probe_ns};
 
+pub use queue_delay::QueueDelay;
 pub(crate) use reassembly::Reassembly;
 pub use row::{Link, Row};
 pub use sent::Sighting;
 pub(crate) use sequence::{ORIGIN, Sequence};
 pub use setup::Setup;
 pub use shared::Shared;
-pub use standing::Standing;
 pub use trace::{Trace, TracedGap};
-pub use tracker::{Plain, Sink, Tracker};
+pub use tracker::{SimpleExchange, Sink, Tracker};
 pub use visit::Visited;

@@ -16,7 +16,7 @@ pub struct Shared {
     /// The time told of: what lies outside is followed, and not counted.
     pub window: Window,
     /// Everything goes the long way, which the short one has to agree with.
-    pub goes_long_way: bool,
+    pub disable_fast_path: bool,
     /// Exchanges that connections keep until their path is known.
     pub(super) kept: usize,
     /// Room of exchanges that are over.

@@ -3,7 +3,7 @@
 use crate::capture::FrameId;
 use crate::cause::Slice;
 use crate::tcp::gap::Gap;
-use crate::tcp::half::Kind;
+use crate::tcp::sender::Kind;
 
 /// A silence and its owners, as the ledger got them.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use visits::{Step, Visits};
 
 /// An exchange on a connection with which nothing was ever wrong, whose client waited for nothing but the
 /// path and its server's work, and for that once at most.
-pub struct Plain<'a> {
+pub struct SimpleExchange<'a> {
     /// What was asked.
     pub kind: &'a Label,
     /// When its request passed, ns, and the frame.
@@ -38,7 +38,7 @@ pub struct Plain<'a> {
     pub row: Row,
 }
 
-impl Plain<'_> {
+impl SimpleExchange<'_> {
     /// Its wall time, ns.
     #[inline]
     pub fn wall_ns(&self) -> u64 {
@@ -57,7 +57,11 @@ pub trait Sink {
     }
     /// An exchange is over, and there were others like it. Answers whether that is all that needs to be
     /// known; else it is told in full, as an [`exchange`](Self::exchange).
-    fn plain(&mut self, _connection: &Connection, _plain: &Plain<'_>) -> bool {
+    fn simple_exchange(
+        &mut self,
+        _connection: &Connection,
+        _exchange: &SimpleExchange<'_>,
+    ) -> bool {
         false
     }
     /// An exchange on `connection` is over.
@@ -142,7 +146,7 @@ impl Tracker {
 
     /// Whether no segment goes the short way of what was expected.
     pub fn go_long_way(&mut self, always: bool) {
-        self.shared.goes_long_way = always;
+        self.shared.disable_fast_path = always;
     }
 
     /// It is one of so many trackers that keep payload at the same time.
@@ -229,7 +233,7 @@ impl Tracker {
             Step::Expected => return,
             Step::Over(over) => return self.closed.add(over),
             Step::Odd => {
-                self.unfold(&segment.flow, segment.flow_hash, sink);
+                self.replay(&segment.flow, segment.flow_hash, sink);
                 return self.take(segment, payload, sink);
             }
             Step::None => {}
@@ -246,7 +250,7 @@ impl Tracker {
     }
 
     /// The connection of `flow` is followed from now on, if it was a visit.
-    fn unfold(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
+    fn replay(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
         if let Some(visit) = self.visits.take_of(place(flow_hash), flow) {
             self.follow(visit, sink);
         }
@@ -265,7 +269,7 @@ impl Tracker {
         if self.shows_values {
             connection.show_values();
         }
-        visit.unfold(&mut connection, &mut self.shared, sink);
+        visit.replay(&mut connection, &mut self.shared, sink);
         self.visits.keep_room(visit);
         connection
     }
@@ -282,7 +286,7 @@ impl Tracker {
 
     /// Takes an ICMP error about a packet of one of the connections.
     pub fn icmp_error(&mut self, error: &IcmpError, sink: &mut impl Sink) {
-        self.unfold(&error.flow, error.flow_hash, sink);
+        self.replay(&error.flow, error.flow_hash, sink);
         let hash = place(error.flow_hash);
         let found = self.table.find_mut(hash, |connection| connection.key == error.flow);
         let Some(connection) = found.filter(|connection| !connection.is_over()) else { return };
@@ -296,7 +300,7 @@ impl Tracker {
     /// This connection is a copy of another with other addresses: it is followed on, and nothing more
     /// is told of it.
     pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
-        self.unfold(flow, flow_hash, sink);
+        self.replay(flow, flow_hash, sink);
         let found = self.table.find_mut(place(flow_hash), |connection| connection.key == *flow);
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
@@ -333,7 +337,7 @@ impl Tracker {
     /// Whether a visit may begin with `segment`, and one that is over counted.
     fn may_be_visit<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
         S::COUNTS_VISITS
-            && !self.shared.goes_long_way
+            && !self.shared.disable_fast_path
             && self.shared.window.is_all()
             && (self.vain < VAIN_MAX || self.begun.is_multiple_of(TRIED_ANYHOW))
             && Visit::begins_with(segment)

@@ -2,7 +2,7 @@
 //! and both leave. Where many clients come so, most connections are visits; a segment of one that was
 //! expected is only noted ([`Visit`]), and when the visit is over it is counted without ever having been
 //! followed ([`Visited`]). When anything else comes, what was noted goes the long way first
-//! ([`Visit::unfold`]), so that it leaves what that leaves.
+//! ([`Visit::replay`]), so that it leaves what that leaves.
 
 mod note;
 
@@ -10,8 +10,8 @@ use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
 use crate::tcp::clock::{PROOF_NS, SenderClock};
 use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
-use crate::tcp::half::{PacketCount, smss_of};
 use crate::tcp::path::Path;
+use crate::tcp::sender::{PacketCount, smss_of};
 use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::setup::WAITED_FOR_NS;
@@ -473,7 +473,7 @@ impl Visit {
 
     /// Does what was only noted to `connection`, which is new.
     #[inline(never)]
-    pub fn unfold(&self, connection: &mut Connection, shared: &mut Shared, sink: &mut impl Sink) {
+    pub fn replay(&self, connection: &mut Connection, shared: &mut Shared, sink: &mut impl Sink) {
         let mut begin = 0;
         for note in &self.notes {
             let segment = note.segment(self.key, self.flow_hash, begin as u32);

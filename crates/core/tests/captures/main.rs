@@ -116,8 +116,8 @@ fn the_short_way_of_what_was_expected_changes_nothing() {
     for one in &truth {
         let file = one["file"].as_str().expect("a file name");
         let path = testdata().join("captures").join(file);
-        let [short, long] = [false, true].map(|goes_long_way| {
-            diagnose_with(&path, Options { goes_long_way, ..Options::default() })
+        let [short, long] = [false, true].map(|disable_fast_path| {
+            diagnose_with(&path, Options { disable_fast_path, ..Options::default() })
         });
         assert_eq!(format!("{short:?}"), format!("{long:?}"), "{file}");
     }

@@ -51,7 +51,7 @@ impl Speech {
 /// What happens in a request and its response, beside the usual.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
-    Plain,
+    SimpleExchange,
     /// The request is acknowledged before the response comes.
     AckedFirst,
     /// So is the response, before the next request.
@@ -93,7 +93,7 @@ struct Step {
 fn step() -> impl Strategy<Value = Step> {
     use Turn::*;
     let turn = prop_oneof![
-        24 => Just(Plain),
+        24 => Just(SimpleExchange),
         1 => prop::sample::select(vec![
             AckedFirst, AckedAlone, InTwo, RequestInTwo, Cut, OtherRequest(1), OtherRequest(2), OtherResponse(1), OtherResponse(2), RequestMissing, ResponseMissing, LongMissing, BeginMissing, RequestAgain,
             ResponseAgain, Copied, Window(0), Window(1), Window(60_000), Unpushed, Misnumbered,
@@ -271,10 +271,10 @@ proptest! {
             line.time_ns += 1_000_000;
             line.send(0, b"", "AF", 60_000, false);
         }
-        let [short, long] = [false, true].map(|goes_long_way| {
-            report_with(&line.bytes, 0, 1 << 20, Options { goes_long_way, ..Options::default() })
+        let [short, long] = [false, true].map(|disable_fast_path| {
+            report_with(&line.bytes, 0, 1 << 20, Options { disable_fast_path, ..Options::default() })
         });
-        let is_answered = steps.iter().any(|step| matches!(step.turn, Turn::Plain));
+        let is_answered = steps.iter().any(|step| matches!(step.turn, Turn::SimpleExchange));
         prop_assert!(begins_before || !is_answered || long.totals.exchanges > 0);
         prop_assert_eq!(format!("{short:?}"), format!("{long:?}"));
     }

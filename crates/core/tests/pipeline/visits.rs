@@ -265,8 +265,8 @@ proptest! {
         packets.sort_by_key(|(packet, _)| packet.time_ns);
         let mut bytes = pcap_header();
         packets.iter().for_each(|(packet, snap)| packet.write(&mut bytes, *snap));
-        let [short, long] = [false, true].map(|goes_long_way| {
-            report_with(&bytes, 0, 1 << 20, Options { goes_long_way, ..Options::default() })
+        let [short, long] = [false, true].map(|disable_fast_path| {
+            report_with(&bytes, 0, 1 << 20, Options { disable_fast_path, ..Options::default() })
         });
         prop_assert_eq!(format!("{short:#?}"), format!("{long:#?}"));
     }

@@ -109,12 +109,12 @@ fn pcapng(order: Order, resolutions: [u8; 3], packets: &[Packet]) -> Vec<u8> {
 }
 
 /// All that is read of a capture in blocks of about `block_bytes`.
-fn read(file: &[u8], block_bytes: usize, goes_long_way: bool) -> String {
+fn read(file: &[u8], block_bytes: usize, disable_fast_path: bool) -> String {
     let mut reader = match Reader::open(Box::new(Cursor::new(file.to_vec())), false) {
         Ok(reader) => reader,
         Err(problem) => return format!("{problem:?}"),
     };
-    reader.tally.goes_long_way = goes_long_way;
+    reader.tally.disable_fast_path = disable_fast_path;
     reader.set_file(3);
     let (mut block, mut summary, mut all) =
         (Block::default(), InputSummary::default(), String::new());

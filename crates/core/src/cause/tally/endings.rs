@@ -4,7 +4,7 @@ use super::{Key, Tally};
 use crate::app::{Protocol, Side};
 use crate::cause::retries::InVain;
 use crate::cause::{Cause, Owner, retries};
-use crate::tcp::{Chain, Connection, Exchange, Half, Standing};
+use crate::tcp::{Chain, Connection, Exchange, QueueDelay, Sender};
 
 /// A client that gives up earlier than this did not give up for want of an answer.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -85,13 +85,13 @@ pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
 /// read as much as he wanted: nobody has waited for more.
 fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
     let sender = by.peer();
-    let half = &connection.halves[sender as usize];
+    let half = &connection.senders[sender as usize];
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
     let flows = half.last.time_ns + connection.path.base_rtt_ns() + FLOWS_NS >= reset_ns;
     let sent_bytes = half.nxt.saturating_sub(exchange.began_at[sender as usize]);
     connection.protocol() == Protocol::Turns
         && !connection.was_cut()
-        && sent_bytes > Standing::TRANSFER_BYTES
+        && sent_bytes > QueueDelay::TRANSFER_BYTES
         && flows
 }
 
@@ -99,20 +99,20 @@ fn is_stopped(connection: &Connection, exchange: &Exchange, by: Side) -> bool {
 /// had only just spoken, and nothing tells that more was to come. Some close with what they have not read
 /// (RFC 2525 §2.17), or their last words behind them.
 fn is_left(connection: &Connection, by: Side) -> bool {
-    let halves = &connection.halves;
+    let senders = &connection.senders;
     let reset_ns = connection.ending().reset.map_or(0, |reset| reset.time_ns);
-    let spoken_ns = halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+    let spoken_ns = senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     by == Side::Client
         && !connection.was_cut()
         && !connection.tells_ends()
         && !connection.owes(Side::Server)
-        && !halves.iter().any(Half::in_recovery)
+        && !senders.iter().any(Sender::in_recovery)
         && reset_ns < spoken_ns + PATIENCE_NS
 }
 
 /// How long the server of an exchange was silent before a RST or a FIN ended the connection, ns.
 fn silent_ns(connection: &Connection, exchange: &Exchange) -> u64 {
-    let spoken_ns = connection.halves.iter().map(|half| half.last.time_ns).max().unwrap_or(0);
+    let spoken_ns = connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
     let [_, fin_ns] = connection.ending().fin_ns;
     let ended_ns = connection.ending().reset.map(|reset| reset.time_ns).or(fin_ns).unwrap_or(0);
     exchange.ledger.of(Owner::Server).min(ended_ns.saturating_sub(spoken_ns))
@@ -129,7 +129,7 @@ impl Tally {
         // given up before any of it came.
         let client_fin_ns = connection.ending().fin_ns[Side::Client as usize];
         let begun_ns = exchange.answered_ns + connection.path.rtt_ns(Side::Client);
-        let server_una = connection.halves[Side::Server as usize].una_seen();
+        let server_una = connection.senders[Side::Server as usize].una_seen();
         let came = server_una > exchange.began_at[Side::Server as usize];
         let heard = client_fin_ns.is_none_or(|at_ns| came && at_ns >= begun_ns);
         let broken_off = heard && is_cut_short(connection, exchange);

@@ -10,7 +10,7 @@ use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
 use crate::histogram::Histogram;
 use crate::report::Ledger;
-use crate::tcp::{Connection, Exchange, Plain, Sighting, Visited};
+use crate::tcp::{Connection, Exchange, Sighting, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -42,7 +42,7 @@ impl Group {
     }
 
     #[inline]
-    pub(super) fn add_plain(&mut self, plain: &Plain<'_>) {
+    pub(super) fn add_plain(&mut self, plain: &SimpleExchange<'_>) {
         self.exchanges += 1;
         self.ledger.add(Owner::Path, plain.path_ns);
         self.ledger.add(Owner::Server, plain.server_ns);
@@ -180,7 +180,7 @@ impl EndpointTally {
             self.flood.add(connection);
         }
         self.established += u64::from(connection.setup.established_ns().is_some());
-        self.ttl = self.ttl.max(connection.halves[Side::Server as usize].ttl());
+        self.ttl = self.ttl.max(connection.senders[Side::Server as usize].ttl());
         self.server_leg_known |= connection.path.is_settled(Side::Server);
         if connection.path.knows(Side::Server) {
             self.bound_server_leg(connection.path.rtt_ns(Side::Server));
@@ -191,18 +191,18 @@ impl EndpointTally {
         self.protocol = self.protocol.max(connection.protocol());
         self.name(connection.software(Side::Server));
         for side in Side::ALL {
-            let half = &connection.halves[side as usize];
-            if !half.is_troubled() && half.bulk.is_none() {
+            let sender = &connection.senders[side as usize];
+            if !sender.is_troubled() && sender.bulk.is_none() {
                 // Nothing of what follows was ever met.
                 continue;
             }
             let refuted = connection.nagle_refuted(side) > 0;
             self.nagle_refuted[side as usize] += u64::from(refuted);
-            let bulk = connection.halves[side as usize].bulk.as_ref();
+            let bulk = connection.senders[side as usize].bulk.as_ref();
             if let Some(rate) = bulk.and_then(|bulk| bulk.pipe.rate_known()) {
                 self.rates[side as usize].record(rate);
             }
-            let trouble = half.trouble();
+            let trouble = sender.trouble();
             for (sum, count) in self.repeats[side as usize].iter_mut().zip(trouble.repetitions()) {
                 *sum += count;
             }
@@ -211,16 +211,16 @@ impl EndpointTally {
             for (sum, count) in self.went_on[side as usize].iter_mut().zip(went_on) {
                 *sum += u64::from(count);
             }
-            self.noticed[side as usize].merge(&Noticed::of(half));
-            if half.stood_at_ceiling() {
+            self.noticed[side as usize].merge(&Noticed::of(sender));
+            if sender.stood_at_ceiling() {
                 self.ceilings[side as usize] += 1;
                 self.clocked[side as usize] += u64::from(bulk.is_some_and(|it| it.is_clocked()));
                 self.buffer_missed[side as usize] += u64::from(trouble.own_pauses);
             }
             let most = self.window_stands[side as usize].iter_mut();
-            most.zip(half.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
+            most.zip(sender.window_stands()).for_each(|(most, times)| *most = (*most).max(times));
             self.nagle_missed[side as usize] +=
-                u64::from(connection.halves[side as usize].trouble().nagle_missed);
+                u64::from(connection.senders[side as usize].trouble().nagle_missed);
         }
     }
 

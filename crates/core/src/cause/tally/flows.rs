@@ -3,7 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::Cause;
-use crate::tcp::{Chain, Connection, Exchange, ORIGIN, Standing};
+use crate::tcp::{Chain, Connection, Exchange, ORIGIN, QueueDelay};
 use crate::wire::Endpoint;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -40,11 +40,11 @@ pub struct Flow {
 impl Flow {
     /// What `sender` sent in `exchange`, if that was much.
     fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
-        let half = &connection.halves[sender as usize];
+        let half = &connection.senders[sender as usize];
         let bulk = half.bulk.as_ref()?;
         let bytes = exchange.sent_bytes(sender, half.nxt);
         let (position, begun_ns) = exchange.began(sender);
-        if bytes <= Standing::TRANSFER_BYTES || begun_ns == 0 {
+        if bytes <= QueueDelay::TRANSFER_BYTES || begun_ns == 0 {
             return None;
         }
         let rate = bulk.pipe.rate_known();
@@ -88,7 +88,7 @@ impl Flows {
     /// An exchange is over.
     #[inline]
     pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
-        if connection.halves.iter().any(|half| half.bulk.is_some()) {
+        if connection.senders.iter().any(|sender| sender.bulk.is_some()) {
             self.transfer(connection, exchange);
         }
     }

@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::cause::{Cause, Owner};
 use crate::report::Vantage;
-use crate::tcp::{Connection, Exchange, Outcome, Plain, Sighting, Standing, Visited};
+use crate::tcp::{Connection, Exchange, Outcome, QueueDelay, Sighting, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -56,7 +56,7 @@ pub struct Transfer {
     pub(in crate::cause) connection: FrameId,
     pub(in crate::cause) rtt_base_ns: u64,
     pub(in crate::cause) sender: Side,
-    pub(in crate::cause) standing: Standing,
+    pub(in crate::cause) queue_delay: QueueDelay,
 }
 
 /// What one shard saw of both.
@@ -71,7 +71,7 @@ pub struct Queues {
 impl Queues {
     /// Whether `plain` took long enough to be one of those that may have stood in a queue.
     #[inline]
-    pub fn tells_of(plain: &Plain<'_>) -> bool {
+    pub fn tells_of(plain: &SimpleExchange<'_>) -> bool {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
     }
 
@@ -123,8 +123,8 @@ impl Queues {
     #[cold]
     fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
         let small = |side: Side| {
-            let sent = connection.halves[side as usize].nxt;
-            sent.saturating_sub(exchange.began_at[side as usize]) <= Standing::TRANSFER_BYTES
+            let sent = connection.senders[side as usize].nxt;
+            sent.saturating_sub(exchange.began_at[side as usize]) <= QueueDelay::TRANSFER_BYTES
         };
         let rtt_base_ns = connection.path.base_rtt_ns();
         if !Side::ALL.into_iter().all(small) || rtt_base_ns == 0 {
@@ -170,14 +170,14 @@ impl Queues {
             *base_ns = connection.path.base_rtt_ns();
         }
         for sender in Side::ALL {
-            let Some(standing) = connection.standing(sender) else { continue };
+            let Some(queue_delay) = connection.queue_delay(sender) else { continue };
             self.transfers.push(Transfer {
                 client: connection.client(),
                 server: connection.server(),
                 connection: connection.first_frame,
                 rtt_base_ns: connection.path.base_rtt_ns(),
                 sender,
-                standing: standing.clone(),
+                queue_delay: queue_delay.clone(),
             });
             self.bound();
         }
@@ -192,7 +192,7 @@ impl Queues {
             self.bases.retain(|connection, _| kept.contains(connection));
         }
         if self.transfers.len() >= TRANSFERS_MAX + TRANSFERS_MAX / 4 {
-            let begun = |it: &Transfer| (it.standing.begun_ns(), it.connection, it.sender);
+            let begun = |it: &Transfer| (it.queue_delay.begun_ns(), it.connection, it.sender);
             self.transfers.sort_unstable_by_key(begun);
             self.transfers.truncate(TRANSFERS_MAX);
         }

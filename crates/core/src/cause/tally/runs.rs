@@ -134,7 +134,7 @@ impl Runs {
 
     /// The same of one that nothing but the path had a part in, and its server, by one silence at most.
     #[inline]
-    pub fn take_plain(&mut self, connection: &Connection, plain: &Plain<'_>) -> bool {
+    pub fn take_simple(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let server = connection.server();
         let place = place(&server, plain.kind);
         let Some(run) = &mut self.kinds[place] else { return false };
@@ -152,7 +152,7 @@ impl Runs {
         run.group.add_plain(plain);
         if worked {
             run.think.add_one(plain.wall_ns(), plain.server_ns);
-            run.waits.plain(connection, plain);
+            run.waits.simple_exchange(connection, plain);
         }
         true
     }

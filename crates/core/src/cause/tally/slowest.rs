@@ -3,7 +3,7 @@
 use crate::capture::FrameId;
 use crate::cause::Cause;
 use crate::report::SlowExchange;
-use crate::tcp::{Connection, Exchange, Plain, Visited};
+use crate::tcp::{Connection, Exchange, SimpleExchange, Visited};
 use std::cmp::Reverse;
 
 /// Exchanges kept.
@@ -46,7 +46,7 @@ impl Slowest {
 
     /// One is over that only its path and its server had a part in.
     #[inline]
-    pub fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) {
+    pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (wall_ns, (start_ns, frame)) = (plain.wall_ns(), plain.asked);
         self.offer((Reverse(wall_ns), start_ns, frame), || SlowExchange {
             client: connection.client(),

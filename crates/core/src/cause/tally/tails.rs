@@ -7,7 +7,7 @@ use super::WAIT_MIN_NS;
 use crate::cause::costs::COSTS;
 use crate::cause::{Cause, Owner};
 use crate::histogram::Histogram;
-use crate::tcp::{Exchange, Plain, Visited};
+use crate::tcp::{Exchange, SimpleExchange, Visited};
 
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ impl Tails {
     }
 
     /// Counts one that only the path and its server had a part in.
-    pub fn plain(&mut self, plain: &Plain<'_>) {
+    pub fn simple_exchange(&mut self, plain: &SimpleExchange<'_>) {
         self.add(plain.wall_ns(), |owner| match owner {
             Owner::Path => plain.path_ns,
             Owner::Server => plain.server_ns,

@@ -3,7 +3,7 @@
 use crate::app::Side;
 use crate::cause::Cause;
 use crate::report::Vantage;
-use crate::tcp::{Chain, Connection, Exchange, Path, Plain, Visited};
+use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 
 /// Kept per server, the earliest.
@@ -63,7 +63,7 @@ impl Waits {
 
     /// The same of one that only its server kept waiting.
     #[inline]
-    pub fn plain(&mut self, connection: &Connection, plain: &Plain<'_>) {
+    pub fn simple_exchange(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) {
         let (asked_ns, answered_ns) = (plain.asked.0, plain.answered.0);
         let times = [asked_ns, asked_ns, answered_ns, answered_ns];
         self.add(times, connection.client(), &connection.path);

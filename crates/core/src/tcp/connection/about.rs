@@ -20,7 +20,7 @@ impl Connection {
 
     /// Limits of the trace.
     pub fn faults(&self) -> TraceFaults {
-        self.rare(|rare| &rare.faults).copied().unwrap_or_default()
+        self.cold(|cold| &cold.faults).copied().unwrap_or_default()
     }
 
     /// Whether ACKs without data were sent on it and none of them was captured.
@@ -87,7 +87,7 @@ impl Connection {
     /// its attempt sends none (RFC 9293 §3.10.4), it rejects what is no answer to its SYN (§3.10.7.3).
     pub(super) fn repeats_syn(&self, segment: &Segment) -> bool {
         let by_client = |reset: Sighting| reset.from == Side::Client;
-        let [client, server] = &self.halves;
+        let [client, server] = &self.senders;
         segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN
             && self.ending().reset.is_some_and(by_client)
             && self.syn_sequence() == Some(segment.seq)
@@ -97,7 +97,7 @@ impl Connection {
 
     /// The number of its SYN, where that was captured.
     pub fn syn_sequence(&self) -> Option<u32> {
-        self.halves[Side::Client as usize].first_number()
+        self.senders[Side::Client as usize].first_number()
     }
 
     /// Whether an exchange has begun that may lack some of its response.
@@ -118,8 +118,8 @@ impl Connection {
     /// Whether both sides closed, and each knows it of the other: nothing that comes later is anything to
     /// anybody who waits.
     pub fn left_cleanly(&self) -> bool {
-        let both = |half: &Half| half.fin().is_some_and(|fin| half.una_seen() > fin);
-        self.ending().reset.is_none() && self.halves.iter().all(both)
+        let both = |sender: &Sender| sender.fin().is_some_and(|fin| sender.una_seen() > fin);
+        self.ending().reset.is_none() && self.senders.iter().all(both)
     }
 
     /// Whether both sides have closed and what one of them sent, its FIN included, is not acknowledged.
@@ -131,7 +131,7 @@ impl Connection {
     /// The numbers of both sides, those of `key.high` second.
     pub fn numbers(&self) -> [Numbers; 2] {
         let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
-        sides.map(|side| self.halves[side].numbers(!self.mid_stream))
+        sides.map(|side| self.senders[side].numbers(!self.mid_stream))
     }
 
     /// Whether `segment` is of another connection with the same addresses and ports, whose SYN was not captured:
@@ -164,16 +164,16 @@ impl Connection {
 
     /// Reads a word of each part that the next segment is going to need.
     pub fn glance(&self) -> u64 {
-        let halves = self.halves.iter().map(Half::glance).fold(0, |all, half| all ^ half);
+        let senders = self.senders.iter().map(Sender::glance).fold(0, |all, sender| all ^ sender);
         let parts = self.last.time_ns ^ self.totals.exchanges ^ self.timeline.glance();
-        halves ^ parts ^ self.path.base_rtt_ns() ^ self.over_ns().unwrap_or(0)
+        senders ^ parts ^ self.path.base_rtt_ns() ^ self.over_ns().unwrap_or(0)
     }
 
     /// Bytes of memory it holds, without what it shares with others and what only its end and
     /// faults of the trace take.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.halves.iter().map(Half::heap_bytes).sum::<usize>()
+            + self.senders.iter().map(Sender::heap_bytes).sum::<usize>()
             + self.streams.iter().map(Reassembly::heap_bytes).sum::<usize>()
             + self.timeline.heap_bytes()
             + self.framer.heap_bytes()

@@ -17,21 +17,21 @@ impl Connection {
         segment: &Segment,
         shared: &Shared,
     ) -> bool {
-        let may_be_plain = self.halves.iter().all(Half::is_calm)
+        let may_be_plain = self.senders.iter().all(Sender::is_calm)
             && segment.flags.0 & (TcpFlags::SYN | TcpFlags::RST) == 0
             && segment.sack_count == 0
             && segment.window > 0
-            && self.halves[side.peer() as usize].started()
+            && self.senders[side.peer() as usize].started()
             && (self.pure_acks || is_ack_alone(segment))
             && !self.is_unsettled()
-            && !shared.goes_long_way;
+            && !shared.disable_fast_path;
         may_be_plain && self.take_plain_ack(side, segment)
     }
 
     #[inline(never)]
     fn take_plain_ack(&mut self, side: Side, segment: &Segment) -> bool {
-        let tsval = self.halves[side as usize].stamp_echoed(segment);
-        let peer = &mut self.halves[side.peer() as usize];
+        let tsval = self.senders[side as usize].stamp_echoed(segment);
+        let peer = &mut self.senders[side.peer() as usize];
         let (before, una_ns) = (peer.una_seen(), peer.una_seen_ns());
         let Some((una, sample)) = peer.acked_plainly(segment, tsval) else { return false };
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
@@ -46,36 +46,36 @@ impl Connection {
     /// The same of any other.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
-        if !self.halves[peer].started() {
+        if !self.senders[peer].started() {
             if !self.mid_stream || !segment.closes_window() {
                 return;
             }
             // Who faces a closed window sends nothing that would show where its stream stands.
-            self.halves[peer].position(segment.ack);
+            self.senders[peer].position(segment.ack);
         }
-        if self.is_unsettled() && self.halves[peer].acked_again(segment) {
+        if self.is_unsettled() && self.senders[peer].acked_again(segment) {
             self.settle_counted(side, segment.time_ns);
         }
-        let dsacks = self.halves[peer].trouble().dsacks;
-        let (una, last_ns) = (self.halves[peer].una_seen(), self.halves[peer].last.time_ns);
-        let una_ns = self.halves[peer].una_seen_ns();
-        let near = if self.halves[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
+        let dsacks = self.senders[peer].trouble().dsacks;
+        let (una, last_ns) = (self.senders[peer].una_seen(), self.senders[peer].last.time_ns);
+        let una_ns = self.senders[peer].una_seen_ns();
+        let near = if self.senders[peer].bulk.is_some() { self.near(side) } else { Near::Neither };
         let sample = self.take_ack(side, segment, near);
-        let una_now = self.halves[peer].una_seen();
+        let una_now = self.senders[peer].una_seen();
         if let Some(rtt_ns) = sample.filter(|rtt_ns| self.is_timed(segment, *rtt_ns)) {
             self.sample_path(side, segment, rtt_ns, una_now.saturating_sub(una));
         }
         if !self.pure_acks && !is_ack_alone(segment) {
             let waited_ns = segment.time_ns.saturating_sub(last_ns + self.path.rtt_ns(side));
             let covered = una_now - una;
-            let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.halves[peer].smss();
+            let overdue = waited_ns > ACK_WITHIN_NS || covered > 3 * self.senders[peer].smss();
             if last_ns > 0 && covered > 0 && overdue {
                 self.faults_mut().missing_acks += 1;
             }
         }
-        let dsack = self.halves[peer].trouble().dsacks > dsacks;
+        let dsack = self.senders[peer].trouble().dsacks > dsacks;
         self.settle_suspended(side, segment, [dsack, una_now > una]);
-        let missing = self.halves[peer].skip_unseen();
+        let missing = self.senders[peer].skip_unseen();
         if let Some(missing) = missing {
             self.arrived_unseen(side.peer());
             self.miss(missing, side.peer(), segment, shared);
@@ -97,7 +97,7 @@ impl Connection {
         if !is_ack_alone(segment) || rtt_ns > RTO_INITIAL_NS {
             return;
         }
-        let sent = &self.halves[side.peer() as usize];
+        let sent = &self.senders[side.peer() as usize];
         // All that was under way had been sent with what was timed.
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
         let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
@@ -113,7 +113,7 @@ impl Connection {
     /// Whether more of the client's request is under way, as `segment` of its is, and still to come: where it has
     /// been answered, that may still cost the client the answer (RFC 9112 §9.6).
     fn uploads_on(&self, segment: &Segment) -> bool {
-        let client = &self.halves[Side::Client as usize];
+        let client = &self.senders[Side::Client as usize];
         let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
         sends && self.owes_request()
     }
@@ -132,7 +132,7 @@ impl Connection {
     /// Whether there is a router on the way to the other side, and none on that to `side`, by what systems
     /// begin to count down from.
     fn is_on_link(&self, side: Side) -> bool {
-        let [here, there] = [side, side.peer()].map(|end| self.halves[end as usize].ttl());
+        let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
@@ -149,12 +149,12 @@ impl Connection {
             // It had come amid the upload.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
         }
-        let server = &self.halves[Side::Server as usize];
+        let server = &self.senders[Side::Server as usize];
         let overtaken_ns = server.trouble().hole_filled_ns;
         let arrived_ns = segment.time_ns.saturating_sub(overtaken_ns);
         let timed = !beyond && server.times(is_ack_alone(segment));
         let (late_ns, ahead_ns) = self.queued_to_client(arrived_ns, una_ns, timed);
-        let bulk = self.halves[Side::Server as usize].bulk.as_mut();
+        let bulk = self.senders[Side::Server as usize].bulk.as_mut();
         let leg = Leg {
             late_ns,
             ahead_ns,
@@ -170,8 +170,8 @@ impl Connection {
     #[inline(never)]
     fn miss(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {
         self.faults_mut().missing_bytes += bytes;
-        self.halves.iter_mut().for_each(|half| half.since_mut().excuse_missing());
-        let position = self.halves[sender as usize].in_order();
+        self.senders.iter_mut().for_each(|half| half.since_mut().excuse_missing());
+        let position = self.senders[sender as usize].in_order();
         self.skip(sender, position, segment, shared);
     }
 }

@@ -15,7 +15,7 @@ impl Connection {
             && kind == Kind::New
             && self.timeline.all_asked()
             && says_ends
-            && self.halves[Side::Server as usize].seen()
+            && self.senders[Side::Server as usize].seen()
             && self.faults().missing_bytes == 0
     }
 
@@ -31,14 +31,14 @@ impl Connection {
             && self.framer.protocol() == Protocol::Http2
             && self.timeline.all_asked()
             && payload.len() == segment.payload_len as usize
-            && self.halves[side as usize].in_order() == start
+            && self.senders[side as usize].in_order() == start
             && self.framer.keeps_going(side, payload)
     }
 
     /// The server has spoken first, by what it acknowledges, and nothing of that has come.
     #[inline(never)]
     pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
-        let server = &self.halves[Side::Server as usize];
+        let server = &self.senders[Side::Server as usize];
         if self.timeline.has_spoken() || self.mid_stream || server.unseen_bytes() == 0 {
             return;
         }
@@ -55,8 +55,8 @@ impl Connection {
     }
 
     fn passed(&self, side: Side) -> Passed {
-        let half = &self.halves[side as usize];
-        Passed { sent: half.nxt, acked: half.una_seen() }
+        let sender = &self.senders[side as usize];
+        Passed { sent: sender.nxt, acked: sender.una_seen() }
     }
 
     /// The client says something that nobody can read, when it may have had all of an answer. Answers
@@ -66,7 +66,7 @@ impl Connection {
             return false;
         }
         let (passed, rtt_ns) = (self.passed(Side::Server), self.path.rtt_ns(Side::Server));
-        let last_ns = self.halves[Side::Server as usize].last.time_ns;
+        let last_ns = self.senders[Side::Server as usize].last.time_ns;
         self.timeline.speaks_amid(segment.time_ns, passed, last_ns, rtt_ns)
     }
 
@@ -105,7 +105,7 @@ impl Connection {
 
     #[inline(never)]
     fn held_for_ack(&mut self, segment: &Segment, since: &SinceDeparture) -> Option<Gap> {
-        let [client, server] = [&self.halves[0], &self.halves[1]];
+        let [client, server] = [&self.senders[0], &self.senders[1]];
         let ack = since.trigger.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
         let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
@@ -121,7 +121,7 @@ impl Connection {
         self.gap(Side::Client, (from_ns, segment.time_ns), true, since, &mut gap);
         gap.end_with(segment);
         let held = cause::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
-        let trouble = self.halves[Side::Client as usize].trouble_mut();
+        let trouble = self.senders[Side::Client as usize].trouble_mut();
         if !idle {
             trouble.nagle_holds += u32::from(held);
             return held.then_some(gap);

@@ -32,7 +32,7 @@ impl Connection {
             && !gap.window_limited()
             && gap.flight_before > 4 * gap.smss;
         if emptied {
-            self.rare_mut().blocked = Some(Box::new(Blocked { slice, gap: *gap }));
+            self.cold_mut().blocked = Some(Box::new(Blocked { slice, gap: *gap }));
         }
     }
 
@@ -41,11 +41,11 @@ impl Connection {
     /// and full ones right after it, these were not written before there was room for them.
     pub(super) fn settle_blocked(&mut self, side: Side, segment: &Segment) {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
-        let Some(blocked) = self.rare.as_mut().and_then(|it| it.blocked.take_if(of_side)) else {
+        let Some(blocked) = self.cold.as_mut().and_then(|it| it.blocked.take_if(of_side)) else {
             return;
         };
         let Blocked { slice, gap } = *blocked;
-        let half = &mut self.halves[side as usize];
+        let half = &mut self.senders[side as usize];
         let apart_ns = segment.time_ns.saturating_sub(half.last.time_ns);
         let goes_on = half.last.frame == gap.next.frame
             && u64::from(segment.payload_len) >= half.smss()
@@ -63,14 +63,14 @@ impl Connection {
         self.timeline.revise(side, gap.next.frame, slice, is);
     }
 
-    /// An ACK of what `side.peer()` sent passes with `segment`. Answers what [`Half::acked`] does; of a
+    /// An ACK of what `side.peer()` sent passes with `segment`. Answers what [`Sender::acked`] does; of a
     /// sender of bulk it is kept which words of its peer it acknowledged last.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
-        let tsval = self.halves[side as usize].stamp_echoed(segment);
-        let peer = &mut self.halves[side.peer() as usize];
+        let tsval = self.senders[side as usize].stamp_echoed(segment);
+        let peer = &mut self.senders[side.peer() as usize];
         let (sample, said_ns) = peer.acked(segment, near, tsval);
         if said_ns > 0
-            && let Some(bulk) = &mut self.halves[side as usize].bulk
+            && let Some(bulk) = &mut self.senders[side as usize].bulk
         {
             bulk.answered_ns = (segment.time_ns, said_ns);
         }
@@ -83,7 +83,7 @@ impl Connection {
         if STOP_PART * gap.len_ns() < gap.rtt_base_ns {
             return;
         }
-        let Some(bulk) = &mut self.halves[gap.sender as usize].bulk else { return };
+        let Some(bulk) = &mut self.senders[gap.sender as usize].bulk else { return };
         let (at_ns, said_ns) = bulk.answered_ns;
         let heard_ns = said_ns + gap.rtt_sender_ns;
         let at_once = heard_ns + gap.trigger_tolerance_ns() >= gap.end_ns;

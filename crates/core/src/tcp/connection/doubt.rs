@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cause::{busy, may_be_probe, may_be_timer, timed_out};
-use crate::tcp::half::SinceDeparture;
+use crate::tcp::sender::SinceDeparture;
 
 /// A silence, as it was judged.
 #[derive(Clone, Copy, Debug)]
@@ -53,21 +53,21 @@ impl Doubted {
 impl Connection {
     /// Takes the doubt that there is.
     pub(super) fn take_doubted(&mut self) -> Option<Doubted> {
-        self.rare.as_mut()?.doubted.take().map(|doubted| *doubted)
+        self.cold.as_mut()?.doubted.take().map(|doubted| *doubted)
     }
 
     /// Keeps `doubted`, if there is one.
     pub(super) fn give_back_doubt(&mut self, doubted: Option<Doubted>) {
         if let Some(doubted) = doubted {
-            self.rare_mut().doubted = Some(Box::new(doubted));
+            self.cold_mut().doubted = Some(Box::new(doubted));
         }
     }
 
     /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
     /// would not show otherwise: its packets have no identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
-        let half = &self.halves[side as usize];
-        continues && half.has_unsent() && half.number() == 0 && !self.path.ends_here(side)
+        let sender = &self.senders[side as usize];
+        continues && sender.has_unsent() && sender.number() == 0 && !self.path.ends_here(side)
     }
 
     /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
@@ -77,7 +77,7 @@ impl Connection {
         let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
         let known = self.setup.confirmed && !self.mid_stream;
         let arrives = self.beside_receiver(gap.sender);
-        let half = &mut self.halves[gap.sender as usize];
+        let half = &mut self.senders[gap.sender as usize];
         if arrives {
             gap.limit_paced = half.is_spaced_by_sender();
             return;
@@ -95,10 +95,10 @@ impl Connection {
         let by_timer = slices.iter().find(|slice| slice.cause == lost);
         let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
-            self.rare.iter_mut().for_each(|rare| rare.doubted = None);
+            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
             return;
         };
-        let half = &mut self.halves[gap.sender as usize];
+        let half = &mut self.senders[gap.sender as usize];
         let first_loss = !half.trouble().after_loss;
         if slice.cause == lost {
             half.lost_unseen(gap.missing_packets);
@@ -115,12 +115,12 @@ impl Connection {
         let seen =
             gap.missing_packets > 0 || gap.repetition_triggered() || self.path.ends_here(sender);
         if seen && !probes && count == 0 {
-            self.rare.iter_mut().for_each(|rare| rare.doubted = None);
+            self.cold.iter_mut().for_each(|cold| cold.doubted = None);
             return;
         }
         let unseen = gap.unseen;
         let doubted = Doubted { sender, frame, slice, first_loss, skips, probes, missing, unseen };
-        self.rare_mut().doubted = Some(Box::new(doubted));
+        self.cold_mut().doubted = Some(Box::new(doubted));
     }
 
     /// `side` goes on at `start` of its stream, perhaps after such a silence.
@@ -132,11 +132,11 @@ impl Connection {
         segment: &Segment,
         since: &SinceDeparture,
     ) {
-        let rare = self.rare.as_mut();
-        let doubted = rare.and_then(|rare| rare.doubted.take_if(|doubted| doubted.sender == side));
+        let cold = self.cold.as_mut();
+        let doubted = cold.and_then(|cold| cold.doubted.take_if(|doubted| doubted.sender == side));
         let Some(doubted) = doubted else { return };
         let whole = self.faults().missing_bytes == 0;
-        let half = &mut self.halves[side as usize];
+        let half = &mut self.senders[side as usize];
         if half.last.frame != doubted.frame || doubted.missing.0 > 0 {
             return;
         }
@@ -175,7 +175,7 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn settle_late(&mut self, side: Side, number: u16) {
-        let doubted = self.rare.as_mut().and_then(|rare| rare.doubted.as_mut());
+        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.as_mut());
         let Some(doubted) = doubted.filter(|it| it.sender == side) else { return };
         let (count, from) = doubted.missing;
         if is_among(number, from, count) {
@@ -188,7 +188,7 @@ impl Connection {
 
     /// The receiver of what `side` seemed to have lost has it: only the capture misses it.
     pub(super) fn arrived_unseen(&mut self, side: Side) {
-        let doubted = self.rare.as_ref().and_then(|rare| rare.doubted.as_deref());
+        let doubted = self.cold.as_ref().and_then(|cold| cold.doubted.as_deref());
         if doubted.is_some_and(|doubted| doubted.unseen) {
             self.find_again(side);
         }
@@ -200,11 +200,11 @@ impl Connection {
     fn find_again(&mut self, side: Side) {
         let lost = timed_out(0).cause;
         let of_side = |it: &mut Box<Doubted>| it.sender == side && it.slice.cause == lost;
-        let Some(doubted) = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side))
+        let Some(doubted) = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side))
         else {
             return;
         };
-        self.halves[side as usize].found_again(doubted.first_loss);
+        self.senders[side as usize].found_again(doubted.first_loss);
         let busy = busy(side, doubted.slice.ns);
         self.timeline.revise(side, doubted.frame, doubted.slice, busy);
     }
@@ -214,9 +214,9 @@ impl Connection {
     /// the sender's timer let go.
     pub(super) fn settle_skipped(&mut self, side: Side, segment: &Segment) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
-        let doubted = self.rare.as_mut().and_then(|rare| rare.doubted.take_if(of_side));
+        let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side));
         let Some(doubted) = doubted else { return };
-        let last = &self.halves[side as usize].last;
+        let last = &self.senders[side as usize].last;
         let waited = segment.time_ns.saturating_sub(last.time_ns) >= self.path.rtt_ns(side);
         let busy = busy(side, doubted.slice.ns);
         if last.frame == doubted.frame && waited && doubted.slice.cause == busy.cause {

@@ -3,9 +3,9 @@
 use super::*;
 use crate::cause::Class;
 use crate::tcp::exchange::Chain;
-use crate::tcp::half::RTO_MIN_NS;
 use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::row::Link;
+use crate::tcp::sender::RTO_MIN_NS;
 
 /// Causes that the end of an exchange may give another name, or another share of its time.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
@@ -37,7 +37,7 @@ pub struct Ending {
 
 impl Connection {
     pub(super) fn reset(&mut self, side: Side, segment: &Segment) {
-        let others = self.halves[side as usize].ttl();
+        let others = self.senders[side as usize].ttl();
         let ending = self.ending_mut();
         ending.reset = Some(Sighting::of(side, segment));
         ending.reset_ttls = [segment.ttl, others];
@@ -54,7 +54,7 @@ impl Connection {
             self.catch_up(segment.time_ns);
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
             // A client that has all its server sent, and may send no more, misses nothing.
-            let server = &self.halves[Side::Server as usize];
+            let server = &self.senders[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
@@ -68,7 +68,7 @@ impl Connection {
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
                 // Whoever had closed waits no more.
-                let left = self.gave_up_ns(Side::Server, self.halves[Side::Server as usize].nxt);
+                let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
                 let waited = side == Side::Client && self.waits_for_answer();
@@ -79,7 +79,7 @@ impl Connection {
                     Sighting::of(side, segment),
                 );
             }
-            let position = self.halves[Side::Server as usize].nxt;
+            let position = self.senders[Side::Server as usize].nxt;
             let rtt_client_ns = self.path.way_ns(Side::Client);
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(self.last_leg_ns(), outcome);
@@ -147,7 +147,7 @@ impl Connection {
     /// all of it and waited for more. In protocols that nobody can read, on a connection on which other messages
     /// were answered, that was a command without a reply.
     fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
-        let client = &self.halves[Side::Client as usize];
+        let client = &self.senders[Side::Client as usize];
         let rtt_ns = self.path.rtt_ns(Side::Server);
         let heard = closed_ns > client.last.time_ns + rtt_ns + PAUSE_MIN_NS;
         self.framer.protocol() == Protocol::Turns
@@ -161,7 +161,7 @@ impl Connection {
     /// which its client still waits.
     fn ends_response(&self, segment: &Segment) -> bool {
         let [client_ns, server_ns] = self.ending().fin_ns;
-        let server = &self.halves[Side::Server as usize];
+        let server = &self.senders[Side::Server as usize];
         client_ns.is_none()
             && server_ns == Some(segment.time_ns)
             && server.fin() == Some(server.nxt)
@@ -176,7 +176,7 @@ impl Connection {
 
     /// The server closes an idle connection: what it says with that answers nobody.
     fn forget_farewell(&mut self, fin_ns: u64) {
-        let [client, server] = &self.halves;
+        let [client, server] = &self.senders;
         let idle_ns = fin_ns.saturating_sub(client.last.time_ns + self.path.base_rtt_ns());
         // Behind an answer its end may follow at any time.
         let at_once = server.last.time_ns < client.last.time_ns
@@ -196,14 +196,15 @@ impl Connection {
     /// for what is sent again after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
-        let arrived = self.halves[sender as usize].una_seen() >= end;
+        let arrived = self.senders[sender as usize].una_seen() >= end;
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
 
     /// Whether data is on its way that was not acknowledged, or has to wait for a window.
     pub(super) fn unfinished(&self) -> bool {
-        let unacked = |half: &Half| half.una_seen() < half.nxt.min(half.fin().unwrap_or(u64::MAX));
-        self.halves.iter().any(|half| unacked(half) || half.met_closed_window())
+        let unacked =
+            |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
+        self.senders.iter().any(|sender| unacked(sender) || sender.met_closed_window())
     }
 
     /// Lets the ACKs take effect that have reached their senders by `now_ns`, where they may have
@@ -211,14 +212,14 @@ impl Connection {
     fn catch_up(&mut self, now_ns: u64) {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
-            let half = &mut self.halves[side as usize];
-            if half.trouble().zero_window_advertisements == 0 {
+            let sender = &mut self.senders[side as usize];
+            if sender.trouble().zero_window_advertisements == 0 {
                 continue;
             }
             let mut since = SinceDeparture::default();
-            half.take_since(&mut since);
-            half.advance(&mut since, now_ns, rtts_ns, None);
-            half.keep_since(since);
+            sender.take_since(&mut since);
+            sender.advance(&mut since, now_ns, rtts_ns, None);
+            sender.keep_since(since);
         }
     }
 
@@ -227,7 +228,7 @@ impl Connection {
         if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
             return;
         }
-        self.halves.iter_mut().for_each(Half::shrink);
+        self.senders.iter_mut().for_each(Sender::shrink);
         while let Some(exchange) = self.timeline.done.pop_front() {
             self.hand(exchange, shared, sink);
         }
@@ -279,7 +280,7 @@ impl Connection {
             self.totals.causes[chain.sender as usize] |= 1 << chain.cause as u64;
             let held = [Cause::NagleDelayedAck, Cause::SendBuffer, Cause::DelayedAck];
             if held.contains(&chain.cause) {
-                self.halves[chain.sender as usize].trouble_mut().held.add(chain);
+                self.senders[chain.sender as usize].trouble_mut().held.add(chain);
             }
         }
         let row = self.totals.row().with(Link {
@@ -296,7 +297,7 @@ impl Connection {
 
     /// Adds to what `side` lost in `exchange` how many segments that were, and what its bytes take anyhow.
     fn count_repairs(&mut self, side: Side, exchange: &mut Exchange) {
-        let half = &mut self.halves[side as usize];
+        let half = &mut self.senders[side as usize];
         if !half.is_troubled() {
             return;
         }
@@ -320,9 +321,9 @@ impl Connection {
 
     /// How fast the path of a short transfer is shows only by its last ACKs: see [`Exchange::owe_to_rate`].
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
-        let half = &mut self.halves[side as usize];
-        let bytes = exchange.sent_bytes(side, half.nxt);
-        half.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
+        let sender = &mut self.senders[side as usize];
+        let bytes = exchange.sent_bytes(side, sender.nxt);
+        sender.bulk.iter_mut().for_each(|bulk| _ = bulk.pipe.rate());
         exchange.owe_to_rate(side, &self.opening(side, exchange, bytes));
     }
 
@@ -334,11 +335,11 @@ impl Connection {
                 (Owner::Connect, Cause::AcceptQueueOverflow),
             );
         }
-        let one_way = self.halves.iter().any(|half| !half.seen());
+        let one_way = self.senders.iter().any(|sender| !sender.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
         // What comes first on a connection may be ignored by a listener whose queue is full, and not lost.
         let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
-        let proven = self.halves.iter().any(Half::timer_doubles)
+        let proven = self.senders.iter().any(Sender::timer_doubles)
             && timed_out_ns >= RTO_MIN_NS
             && (self.mid_stream || !is_first);
         if one_way && !proven {
@@ -367,7 +368,7 @@ impl Connection {
 
     /// A reader who is so far behind that he closes the window again and again makes it small in between.
     fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
-        if self.halves[side as usize].is_read_slowly() {
+        if self.senders[side as usize].is_read_slowly() {
             exchange.blame_reader(side);
         }
     }
@@ -397,7 +398,7 @@ impl Connection {
             .filter(|chain| chain.sender == side && of_loss(chain.cause))
             .max_by_key(|chain| chain.ns)
             .map(|chain| chain.cause);
-        let half = &mut self.halves[side as usize];
+        let half = &mut self.senders[side as usize];
         if most.is_some() {
             half.trouble_mut().loss_cause = most;
         }
@@ -405,8 +406,8 @@ impl Connection {
             exchange.rename(side, Cause::CongestionWindow, cause);
         }
         // Where the other side was not heard, nothing shows that shorter ones get through.
-        let answered = self.halves[side.peer() as usize].seen();
-        let half = &self.halves[side as usize];
+        let answered = self.senders[side.peer() as usize].seen();
+        let half = &self.senders[side as usize];
         // The segments of a handshake are small ones that got through.
         let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
         if answered && small_ones_pass && half.sizes_stop_short() {
@@ -427,26 +428,26 @@ impl Connection {
     /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too.
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
         let began = exchange.began_at[side as usize];
-        let bytes = self.halves[side as usize].nxt.saturating_sub(began);
+        let bytes = self.senders[side as usize].nxt.saturating_sub(began);
         exchange.uncover_opening(side, &self.opening(side, exchange, bytes));
     }
 
     /// What `side` had to send in `exchange`, and what its window was before.
     fn opening(&self, side: Side, exchange: &Exchange, bytes: u64) -> Opening {
-        let half = &self.halves[side as usize];
+        let sender = &self.senders[side as usize];
         let began = exchange.began_at[side as usize];
         Opening {
             bytes,
-            window: half.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
+            window: sender.burst_opened_by(began.saturating_sub(ORIGIN), bytes),
             rtt_ns: self.path.base_rtt_ns(),
-            rate: half.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
-            paced: half.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
+            rate: sender.bulk.as_ref().and_then(|bulk| bulk.pipe.rate_known()),
+            paced: sender.bulk.as_ref().is_some_and(|bulk| bulk.pacer.spaces()),
         }
     }
 
     /// The connection or the capture is over: ends what is under way and reports.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        self.be_as_is(shared);
+        self.leave_fast_path(shared);
         self.let_go_of_early(shared);
         self.resume_last();
         let rtt_client_ns = self.path.way_ns(Side::Client);
@@ -455,12 +456,12 @@ impl Connection {
         }
         if self.timeline.front().is_some() {
             self.catch_up(self.last.time_ns);
-            let waiting = Side::ALL.into_iter().find(|&side| self.halves[side as usize].closed());
+            let waiting = Side::ALL.into_iter().find(|&side| self.senders[side as usize].closed());
             if let Some(side) = waiting {
                 self.accrue_to(side, self.last.time_ns, self.last);
             }
             // A client that closes has waited until then.
-            let cut_short = self.halves[Side::Server as usize].in_recovery();
+            let cut_short = self.senders[Side::Server as usize].in_recovery();
             let one_way = self.is_one_way();
             let unanswered = !one_way
                 && self.timeline.front().is_some_and(|exchange| {
@@ -485,9 +486,9 @@ impl Connection {
             self.left_unanswered = unanswered
                 && !cut_short
                 && self.ending().fin[Side::Client as usize].is_none()
-                && self.halves[Side::Server as usize].started()
+                && self.senders[Side::Server as usize].started()
                 && outcome == Outcome::Unfinished;
-            let position = self.halves[Side::Server as usize].nxt;
+            let position = self.senders[Side::Server as usize].nxt;
             self.timeline.settle_pauses(self.left_ns(), rtt_client_ns, position);
             self.timeline.close(rtt_client_ns, outcome);
         }

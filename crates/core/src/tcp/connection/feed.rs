@@ -47,7 +47,7 @@ impl Connection {
             rtt_client_ns: self.path.way_ns(Side::Client),
             rtt_server_ns: self.path.way_ns(Side::Server),
             open_ended: self.timeline.open_ended,
-            positions: self.halves.each_ref().map(|half| half.nxt),
+            positions: self.senders.each_ref().map(|sender| sender.nxt),
             client_left: self.ended().is_some_and(|it| it.fin_ns[Side::Client as usize].is_some()),
         }
     }

@@ -27,28 +27,28 @@ impl Connection {
     /// Takes an ICMP error about a packet of this connection. What it quotes has to be under way:
     /// anybody can send the rest (RFC 5927 §4.1).
     pub fn icmp_error(&mut self, error: &IcmpError, shared: &mut Shared) {
-        self.be_as_is(shared);
+        self.leave_fast_path(shared);
         let about =
             if error.from_high == self.client_is_high { Side::Client } else { Side::Server };
-        let half = &self.halves[about as usize];
-        let Some(seq) = error.seq.filter(|&seq| half.is_under_way(seq)) else { return };
-        let about_syn = half.first_number() == Some(seq) && !self.mid_stream;
+        let sender = &self.senders[about as usize];
+        let Some(seq) = error.seq.filter(|&seq| sender.is_under_way(seq)) else { return };
+        let about_syn = sender.first_number() == Some(seq) && !self.mid_stream;
         let (frame, time_ns) = (error.frame, error.time_ns);
         let seen = Sighting { frame, time_ns, payload_bytes: 0, from: about.peer() };
         let (kind, reporter) = (error.kind, error.reporter);
         let first = Told { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
-        let told = self.rare_mut().told.get_or_insert_with(|| Box::new(first));
+        let told = self.cold_mut().told.get_or_insert_with(|| Box::new(first));
         told.count += 1;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             told.mtu = if told.mtu == 0 { mtu } else { told.mtu.min(mtu) };
             // It is repeated at once, in smaller segments (RFC 1191 §6.5).
-            let nxt = self.halves[about as usize].nxt;
-            let trouble = self.halves[about as usize].trouble_mut();
+            let nxt = self.senders[about as usize].nxt;
+            let trouble = self.senders[about as usize].trouble_mut();
             (trouble.told, trouble.told_end) = (true, nxt);
         }
         // RFC 1122 §4.2.3.9 has these end a connection; Linux does so while it is being set up.
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
-        let unanswered = !self.halves[about.peer() as usize].started();
+        let unanswered = !self.senders[about.peer() as usize].started();
         if final_word && about_syn && about == Side::Client && unanswered {
             self.refused_by(&seen);
         }
@@ -58,7 +58,7 @@ impl Connection {
     /// may pass, as a way that is missing, ends a connection attempt as well on Linux.)
     pub(super) fn settle_told(&mut self) {
         let Some(told) = self.told().copied() else { return };
-        let alone = self.setup.syns == 1 && !self.halves[Side::Server as usize].started();
+        let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
         if alone && told.about_syn && told.about == Side::Client {
             self.refused_by(&told.seen);
         }
@@ -72,7 +72,7 @@ impl Connection {
 
     /// What ICMP errors said, if there were any.
     pub fn told(&self) -> Option<&Told> {
-        self.rare(|rare| &rare.told)
+        self.cold(|cold| &cold.told)
     }
 
     /// Who says that data of `sender`, while the connection stands, does not get there.

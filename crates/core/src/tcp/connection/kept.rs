@@ -12,7 +12,7 @@ const KEPT_OF_ALL_MAX: usize = 512;
 impl Connection {
     /// Whether there was an exchange.
     pub(super) fn has_exchanged(&self) -> bool {
-        self.totals.exchanges > 0 || self.rare.as_ref().is_some_and(|rare| !rare.kept.is_empty())
+        self.totals.exchanges > 0 || self.cold.as_ref().is_some_and(|cold| !cold.kept.is_empty())
     }
 
     /// Whether an exchange that is over now waits for what shows the path.
@@ -36,7 +36,7 @@ impl Connection {
             return Some(exchange);
         }
         shared.kept += 1;
-        let kept = &mut self.rare_mut().kept;
+        let kept = &mut self.cold_mut().kept;
         kept.push(exchange);
         if kept.len() >= KEPT_MAX {
             self.tell_kept(shared, sink);
@@ -46,9 +46,9 @@ impl Connection {
 
     /// Tells what was kept, with what is known of the path now.
     pub(super) fn tell_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
-        let Some(rare) = self.rare.as_mut() else { return };
+        let Some(cold) = self.cold.as_mut() else { return };
         let ways_ns = Side::ALL.map(|side| self.path.way_ns(side));
-        for mut exchange in std::mem::take(&mut rare.kept) {
+        for mut exchange in std::mem::take(&mut cold.kept) {
             shared.kept = shared.kept.saturating_sub(1);
             if self.is_copy() {
                 shared.spare.keep(exchange);

@@ -30,26 +30,26 @@ impl Connection {
         }
         let [own, peer] = [side, side.peer()].map(|side| side as usize);
         if segment.facts.has(SegmentFlags::ECN_CE) {
-            self.halves[own].trouble_mut().ecn_marked += 1;
+            self.senders[own].trouble_mut().ecn_marked += 1;
         }
         // On a SYN it says that marks are understood (RFC 3168 §6.1.1).
         if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
-            self.halves[peer].trouble_mut().ecn_echoed += 1;
+            self.senders[peer].trouble_mut().ecn_echoed += 1;
         }
         // A sender that was told of a mark answers as to a loss, and says so once (RFC 3168 §6.1.2).
         if segment.flags.has(TcpFlags::CWR) && !segment.flags.has(TcpFlags::SYN) {
-            self.halves[own].reduce_window();
+            self.senders[own].reduce_window();
         }
     }
 
     /// Whether the capture's clock was set while the connection was open.
     pub(super) fn clock_was_set(&self) -> bool {
-        self.rare(|rare| &rare.faults).is_some_and(|faults| faults.clock_set)
+        self.cold(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
     }
 
     /// Whether no clock was set in the last `ns` before `segment`.
     pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
-        let set_ns = self.rare(|rare| &rare.faults).map_or(0, |faults| faults.clock_set_ns);
+        let set_ns = self.cold(|cold| &cold.faults).map_or(0, |faults| faults.clock_set_ns);
         segment.time_ns.saturating_sub(ns) > set_ns || set_ns == 0
     }
 
@@ -58,7 +58,7 @@ impl Connection {
     #[cold]
     pub(super) fn by_forward_clock(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
         let last_ns = self.last.time_ns;
-        let was = self.rare(|rare| &rare.faults).copied().unwrap_or_default();
+        let was = self.cold(|cold| &cold.faults).copied().unwrap_or_default();
         // Unless it was set forward again.
         let behind_ns = if segment.time_ns >= last_ns { 0 } else { was.behind_ns };
         let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
@@ -69,7 +69,7 @@ impl Connection {
             let faults = self.faults_mut();
             faults.behind_ns = behind_ns.saturating_add(if steps { back_ns } else { 0 });
             (faults.clock_set, faults.clock_odd, faults.clock_set_ns) = (true, clock_odd, time_ns);
-            self.halves.iter_mut().for_each(Half::clock_stepped);
+            self.senders.iter_mut().for_each(Sender::clock_stepped);
         }
         Segment { time_ns, ..*segment }
     }
@@ -77,7 +77,7 @@ impl Connection {
     /// Of data that was cut short, or put together, it is noted.
     pub(super) fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
-        let longer = u64::from(segment.payload_len) > self.halves[side as usize].captured_max();
+        let longer = u64::from(segment.payload_len) > self.senders[side as usize].captured_max();
         if truncated || longer {
             let faults = self.faults_mut();
             faults.truncated += u64::from(truncated);
@@ -89,26 +89,26 @@ impl Connection {
     /// had come there. If it stood in queues for longer by its timestamp, no queue is what it shows: the
     /// capture's clock was set forward, or its host stood still.
     pub(super) fn check_clock(&mut self, side: Side, now_ns: u64) {
-        let asked = &self.halves[side.peer() as usize];
+        let asked = &self.senders[side.peer() as usize];
         // Of a question that came again it may be the first that is answered.
         let once = asked.last.time_ns > 0 && !asked.is_troubled();
         let answers = once && asked.una_seen() >= asked.nxt;
         let under_way_ns = now_ns.saturating_sub(asked.last.time_ns);
-        if answers && self.halves[side as usize].queued_ns() > under_way_ns {
-            self.halves.iter_mut().for_each(Half::clock_stepped);
+        if answers && self.senders[side as usize].queued_ns() > under_way_ns {
+            self.senders.iter_mut().for_each(Sender::clock_stepped);
         }
     }
 
     /// An answer stood in queues by its timestamp, as far as is known.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
-        let queued_ns = self.halves[gap.sender as usize].queued_ns();
+        let queued_ns = self.senders[gap.sender as usize].queued_ns();
         if gap.turn == Turn::Continues || queued_ns < STEP_TOLD_NS {
             return;
         }
         let slice = slices.iter().find(|slice| slice.owner == Owner::Queueing);
         if let Some(&slice) = slice {
             let (sender, frame) = (gap.sender, gap.next.frame);
-            self.rare_mut().queued = Some(Box::new(Queued { sender, frame, slice, queued_ns }));
+            self.cold_mut().queued = Some(Box::new(Queued { sender, frame, slice, queued_ns }));
         }
     }
 
@@ -117,14 +117,14 @@ impl Connection {
     #[cold]
     pub(super) fn settle_queued(&mut self, side: Side) {
         let of_peer = |queued: &mut Box<Queued>| queued.sender != side;
-        let rare = self.rare.as_mut();
-        let Some(queued) = rare.and_then(|rare| rare.queued.take_if(of_peer)) else { return };
-        let also_ns = self.halves[side as usize].queued_ns();
+        let cold = self.cold.as_mut();
+        let Some(queued) = cold.and_then(|cold| cold.queued.take_if(of_peer)) else { return };
+        let also_ns = self.senders[side as usize].queued_ns();
         if also_ns.abs_diff(queued.queued_ns) > SAME_NS {
             return;
         }
         let unknown = Slice::plain(Owner::Unknown, queued.slice.ns);
         self.timeline.revise(queued.sender, queued.frame, queued.slice, unknown);
-        self.halves.iter_mut().for_each(Half::clock_stepped);
+        self.senders.iter_mut().for_each(Sender::clock_stepped);
     }
 }

@@ -9,7 +9,7 @@ impl Connection {
     /// to the side that echoes it. What is sent `alone` comes at once, unless it was kept back; data goes on with
     /// an ACK only where much is under way.
     pub(super) fn echo(&mut self, side: Side, segment: &Segment, alone: bool, goes_on: bool) {
-        let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
+        let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
         let reached = sent.awaited && segment.tsecr.wrapping_sub(sent.tsval) as i32 >= 0;
         let rtt_ns = segment.time_ns.saturating_sub(sent.time_ns);
@@ -26,13 +26,13 @@ impl Connection {
         }
         let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
         if (is_same || is_newest) && (alone || goes_on) && timed {
-            let clocked = self.halves[side as usize].bulk.is_some();
+            let clocked = self.senders[side as usize].bulk.is_some();
             let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, settles);
         }
         // One at a time: a stream's clock goes on before its echo is back. What is not newer than what came
         // back before may have been echoed before it was sent: some clocks tick twice a second.
-        let echoes = self.rare.get_or_insert_default().echoes.get_or_insert_default();
+        let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let own = &mut echoes[side as usize];
         let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
         let is_first = own.time_ns == 0;
@@ -56,7 +56,7 @@ impl Connection {
             Side::Server => {
                 !reset
                     && segment.flags.has(TcpFlags::ACK)
-                    && !self.halves[Side::Client as usize].may_have_sent(segment.ack)
+                    && !self.senders[Side::Client as usize].may_have_sent(segment.ack)
             }
             Side::Client => reset && self.setup.met_others() > 0,
         }
@@ -66,13 +66,13 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn begin_once_more(&mut self) {
-        self.halves.iter_mut().for_each(Half::begin_again);
+        self.senders.iter_mut().for_each(Sender::begin_again);
         self.streams = Default::default();
         self.framer.restart();
         self.timeline = Timeline::new();
         self.setup.reject_answer();
-        let rare = self.rare_mut();
-        (rare.ending, rare.faults) = (None, None);
+        let cold = self.cold_mut();
+        (cold.ending, cold.faults) = (None, None);
     }
 
     pub(super) fn set_up(&mut self, side: Side, segment: &Segment) {
@@ -97,19 +97,19 @@ impl Connection {
 
     /// Options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
     pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
-        let first = self.halves[side as usize].position(segment.seq) + 1;
-        self.halves[side as usize].begin_data(first);
+        let first = self.senders[side as usize].position(segment.seq) + 1;
+        self.senders[side as usize].begin_data(first);
         self.streams[side as usize].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
             // Options were cut: whether windows are scaled will not be known.
-            self.halves.iter_mut().for_each(|half| half.window_scale = None);
+            self.senders.iter_mut().for_each(|sender| sender.window_scale = None);
             self.options_cut = true;
             return;
         }
         if self.options_cut {
             return;
         }
-        let peer = &mut self.halves[side.peer() as usize];
+        let peer = &mut self.senders[side.peer() as usize];
         let timestamps = segment.facts.has(SegmentFlags::TIMESTAMPS);
         match segment.facts.has(SegmentFlags::MSS) {
             true => peer.announce_smss(segment.mss, timestamps),
@@ -122,7 +122,7 @@ impl Connection {
         self.setup.unscaled |= !offers;
         self.setup.note_sack(side, segment.facts.has(SegmentFlags::SACK_PERMITTED));
         if self.setup.unscaled {
-            self.halves.iter_mut().for_each(|half| half.window_scale = Some(0));
+            self.senders.iter_mut().for_each(|sender| sender.window_scale = Some(0));
         }
     }
 }

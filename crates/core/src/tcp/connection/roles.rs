@@ -27,22 +27,22 @@ impl Connection {
 
     fn swap_roles(&mut self) {
         self.client_is_high = !self.client_is_high;
-        self.halves.swap(0, 1);
+        self.senders.swap(0, 1);
         self.streams.swap(0, 1);
         self.path.swap();
         self.setup = Setup::default();
         self.timeline = Timeline::new();
         self.software = None;
         self.framer.begin_again(self.server().port);
-        let Some(rare) = &mut self.rare else { return };
-        if let Some(echoes) = &mut rare.echoes {
+        let Some(cold) = &mut self.cold else { return };
+        if let Some(echoes) = &mut cold.echoes {
             echoes.swap(0, 1);
         }
-        if let Some(ending) = &mut rare.ending {
+        if let Some(ending) = &mut cold.ending {
             ending.fin_ns.swap(0, 1);
             ending.fin.swap(0, 1);
         }
-        rare.kept.clear();
-        (rare.suspended, rare.contested, rare.doubted) = (None, None, None);
+        cold.kept.clear();
+        (cold.suspended, cold.contested, cold.doubted) = (None, None, None);
     }
 }

@@ -1,7 +1,7 @@
 //! Who was silent, and what the sender knew while it was: departures become [`Gap`]s.
 
 use super::*;
-use crate::tcp::half::PAUSE_NS;
+use crate::tcp::sender::PAUSE_NS;
 
 /// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
@@ -18,20 +18,20 @@ impl Connection {
     pub(super) fn queued_to_client(&mut self, ack_ns: u64, una_ns: u64, timed: bool) -> (u64, u64) {
         let (rtt_server_ns, rtt_client_ns) =
             (self.path.rtt_ns(Side::Server), self.path.rtt_ns(Side::Client));
-        let half = &mut self.halves[Side::Server as usize];
-        let last_ns = half.last.time_ns;
+        let sender = &mut self.senders[Side::Server as usize];
+        let last_ns = sender.last.time_ns;
         let late_ns = ack_ns.saturating_sub(last_ns + rtt_client_ns);
-        if half.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
+        if sender.bulk.is_none() && !(timed && late_ns > DELAYED_ACK_MAX_NS) {
             return (0, 0);
         }
-        half.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
+        sender.take_in(ack_ns, rtt_server_ns, rtt_client_ns);
         let unknown_ns = if timed { ack_ns } else { 0 };
-        let first_ns = half.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
+        let first_ns = sender.first_ack_ns().map_or(unknown_ns, |at_ns| at_ns - rtt_server_ns);
         let ahead_ns = first_ns.saturating_sub(last_ns + rtt_client_ns);
         if timed && late_ns > DELAYED_ACK_MAX_NS {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
         }
-        let Some(bulk) = &mut half.bulk else { return (0, 0) };
+        let Some(bulk) = &mut sender.bulk else { return (0, 0) };
         // The rate is only known to within a quarter of an octave; an ACK in the middle of the
         // flight that was as late says it better.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
@@ -45,7 +45,7 @@ impl Connection {
     #[inline]
     pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
         // An answer that an ACK overtook is an answer.
-        if kind == Kind::Reordered && self.halves[side as usize].goes_on_at(start) {
+        if kind == Kind::Reordered && self.senders[side as usize].goes_on_at(start) {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
@@ -63,7 +63,7 @@ impl Connection {
     /// waits for that.
     fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
-        let noticed_ns = self.halves[side as usize].noticed_ns(start);
+        let noticed_ns = self.senders[side as usize].noticed_ns(start);
         side == Side::Server
             && matches!(kind, Kind::Fill(_))
             && self.timeline.active == Some(Side::Server)
@@ -107,7 +107,7 @@ impl Connection {
         gap.way_ns = way_ns.unwrap_or(gap.way_ns);
         gap.end_with(segment);
         if gap.turn == Turn::Continues {
-            self.note_standing(side, to_ns);
+            self.note_queue_delay(side, to_ns);
         }
         gap.retransmission = match kind {
             Kind::Retransmission(recovery) | Kind::Fill(recovery) => Some(recovery),
@@ -117,7 +117,8 @@ impl Connection {
         if !self.setup.confirmed && side == Side::Client && gap.retransmission.is_some() {
             self.setup.ignore_data(segment.time_ns);
         }
-        if self.halves[side as usize].bulk.is_some() && self.halves[side as usize].infer_scale(gap)
+        if self.senders[side as usize].bulk.is_some()
+            && self.senders[side as usize].infer_scale(gap)
         {
             self.timeline.reveal_window(side);
         }
@@ -125,12 +126,12 @@ impl Connection {
         if gap.overtaken {
             // It was late, not in a queue: others that were sent after it were not.
             gap.busy_ns = 0;
-            gap.late_ns = self.halves[side as usize].overtaken_ns(start, to_ns);
+            gap.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
         }
         if gap.retransmission.is_some() {
-            let half = &self.halves[side as usize];
-            gap.original = half.original(start);
-            gap.tail = start + u64::from(segment.payload_len) >= half.nxt;
+            let sender = &self.senders[side as usize];
+            gap.original = sender.original(start);
+            gap.tail = start + u64::from(segment.payload_len) >= sender.nxt;
             if !gap.overtaken && self.beside_receiver(side) {
                 // The last original segment has arrived: what comes after it is the repair's.
                 gap.busy_ns = 0;
@@ -140,12 +141,12 @@ impl Connection {
             self.doubt_rate(gap, start);
         }
         let began = self.timeline.front().filter(|_| continues).map(|it| it.began(side));
-        let half = &mut self.halves[side as usize];
-        if half.bulk.is_some() {
-            half.follow_pace(gap, start, began.map(|(position, _)| position));
+        let sender = &mut self.senders[side as usize];
+        if sender.bulk.is_some() {
+            sender.follow_pace(gap, start, began.map(|(position, _)| position));
         }
         if continues {
-            half.follow_pieces(gap, start, began);
+            sender.follow_pieces(gap, start, began);
         }
         true
     }
@@ -170,7 +171,7 @@ impl Connection {
         let after_handshake =
             front.is_some_and(|exchange| exchange.handshake.is_some() && !exchange.request_seen);
         let speaker = if continues { side } else { side.peer() };
-        let asked = &mut self.halves[speaker as usize];
+        let asked = &mut self.senders[speaker as usize];
         let (last, last_small, apart_ns) =
             (asked.last_seen(), asked.last.small, asked.last.apart_ns());
         // Behind the vantage the question itself keeps the bottleneck busy, and others in a queue.
@@ -186,7 +187,7 @@ impl Connection {
         } else {
             (own_ns.min(behind_ns), behind_ns.saturating_sub(own_ns))
         };
-        let half = &self.halves[side as usize];
+        let half = &self.senders[side as usize];
         let opens_from = match self.timeline.front() {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],
             _ => ORIGIN,
@@ -200,7 +201,7 @@ impl Connection {
             bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
         // What its peer sent meanwhile it may have acknowledged.
-        let peer_ns = self.halves[side.peer() as usize].last.time_ns;
+        let peer_ns = self.senders[side.peer() as usize].last.time_ns;
         let may_be_ack = continues && peer_ns > start_ns;
         let missing_packets = since.missing_packets.saturating_sub(may_be_ack.into());
         let missing_packets = if self.pure_acks && !since.holed { missing_packets } else { 0 };
@@ -275,7 +276,7 @@ impl Connection {
     /// How often what `side` sends broke Nagle's rule. Where the capture has holes, the ACKs that it
     /// obeyed may be in them.
     pub fn nagle_refuted(&self, side: Side) -> u32 {
-        let refuted = self.halves[side as usize].trouble().nagle_refuted;
+        let refuted = self.senders[side as usize].trouble().nagle_refuted;
         if self.faults().missing_bytes > 0 { 0 } else { refuted }
     }
 
@@ -295,7 +296,7 @@ impl Connection {
     pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
         self.timeline.move_to(time_ns);
         self.timeline.active = Some(side);
-        if let Some(bulk) = &mut self.halves[side as usize].bulk {
+        if let Some(bulk) = &mut self.senders[side as usize].bulk {
             bulk.pipe.mark();
         }
     }
@@ -311,17 +312,17 @@ impl Connection {
     /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
     /// the vantage by how late ACKs of a flight of some size are.
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
-        let half = &self.halves[side as usize];
-        let behind_ns = half.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
+        let sender = &self.senders[side as usize];
+        let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
         // An ACK that waits for the next step of the sender's pace, or for who reads, stood in no queue.
-        let clocked = half.flight() > 4 * half.smss()
-            && !half.is_spaced_by_sender()
-            && !half.reader_is_behind();
-        half.queued_ns().max(if clocked { behind_ns } else { 0 })
+        let clocked = sender.flight() > 4 * sender.smss()
+            && !sender.is_spaced_by_sender()
+            && !sender.reader_is_behind();
+        sender.queued_ns().max(if clocked { behind_ns } else { 0 })
     }
 
     pub(super) fn own(&mut self, gap: &Gap, end: u64) {
-        let one_way = !self.halves[gap.sender.peer() as usize].seen();
+        let one_way = !self.senders[gap.sender.peer() as usize].seen();
         if one_way && gap.retransmission != Some(Recovery::Timer) {
             // The other direction was not captured: who waited for whom cannot be told.
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
@@ -331,7 +332,7 @@ impl Connection {
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_heard() {
             slices.leave_open(Cause::ServerThink);
         }
-        self.halves[gap.sender as usize].blame_restart(gap, &mut slices);
+        self.senders[gap.sender as usize].blame_restart(gap, &mut slices);
         if self.trace().is_some() {
             let waiting = self.timeline.waiting(gap);
             if let Some(trace) = self.trace_mut() {
@@ -352,28 +353,28 @@ impl Connection {
         let apart = gap.len_ns() > self.path.base_way_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
-            let position = self.halves[Side::Server as usize].nxt - gap.next_len;
+            let position = self.senders[Side::Server as usize].nxt - gap.next_len;
             let own_ns = own.map(|slice| slice.ns).sum();
             self.timeline.pause((own_ns, gap.len_ns()), gap.start_ns, position);
         }
-        let sent = self.halves[Side::Client as usize].nxt;
+        let sent = self.senders[Side::Client as usize].nxt;
         self.timeline.settle_rests(gap, &slices, sent);
         let repaired = gap.retransmission.map(|_| end);
         self.timeline.own(&slices, gap, repaired);
         if causes & 1 << Cause::ZeroWindow as u64 != 0 {
             let reader = |ns| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, ns);
-            for was in self.halves[gap.sender as usize].take_unread() {
+            for was in self.senders[gap.sender as usize].take_unread() {
                 self.timeline.revise(gap.sender, gap.next.frame, was, reader(was.ns));
             }
         } else {
-            self.halves[gap.sender as usize].note_unread(gap, &slices);
+            self.senders[gap.sender as usize].note_unread(gap, &slices);
         }
     }
 
     /// Whether the server is known to have some of what it is asked: it has acknowledged that. Before, it did
     /// not work on it.
     fn has_heard(&self) -> bool {
-        let client = &self.halves[Side::Client as usize];
+        let client = &self.senders[Side::Client as usize];
         let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
         client.una_seen() > began || client.nxt <= began
     }
@@ -383,14 +384,14 @@ impl Connection {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
         if gap.flight_before <= 2 * gap.smss && owned_by(Cause::DelayedAck) {
-            self.halves[gap.sender as usize].note_steps();
+            self.senders[gap.sender as usize].note_steps();
         }
         if owned_by(Cause::SendBuffer) {
             self.timeline.confirm_ceiling();
             self.note_grant(gap);
         }
         self.note_blocked(gap, slices);
-        let half = &mut self.halves[gap.sender as usize];
+        let half = &mut self.senders[gap.sender as usize];
         let own_pause = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
             && gap.len_ns() >= PAUSE_NS
@@ -412,11 +413,11 @@ impl Connection {
         }
         half.follow_waits(gap, owned_by(Cause::DelayedAck));
         if owned_by(Cause::ReceiveWindow) {
-            self.halves[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
+            self.senders[gap.sender as usize].level_window(gap.window_before.unwrap_or(0));
         }
         let of_flight = [Cause::SendBuffer, Cause::SlowStart, Cause::CongestionWindow];
         if of_flight.into_iter().any(owned_by) && !gap.spaced() {
-            let bulk = self.halves[gap.sender as usize].bulk.get_or_insert_default();
+            let bulk = self.senders[gap.sender as usize].bulk.get_or_insert_default();
             bulk.rounds.block(gap.flight_before, gap.drained);
             if let Shape::Ceiling { bytes, .. } = gap.shape
                 && owned_by(Cause::SendBuffer)
@@ -425,13 +426,13 @@ impl Connection {
                 bulk.stand_at(bytes, gap);
             }
         }
-        self.halves[gap.sender as usize].restart(gap, slices);
+        self.senders[gap.sender as usize].restart(gap, slices);
     }
 
     /// Gives the time up to an end without data (a RST, the last probe) to its owners.
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
         // What has all been sent, and is sent again, has not arrived.
-        let again = self.halves[Side::Server as usize].in_recovery();
+        let again = self.senders[Side::Server as usize].in_recovery();
         let open = self.timeline.front().is_some_and(|exchange| again || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
         if !open || over && !self.unfinished() {
@@ -439,27 +440,27 @@ impl Connection {
         }
         // Whoever has data unacknowledged (or unsent before a closed window) was held up.
         let side = match self.timeline.active {
-            Some(active) if self.halves[active as usize].closed() => active,
+            Some(active) if self.senders[active as usize].closed() => active,
             _ => side,
         };
         let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
         let mut since = SinceDeparture::default();
-        self.halves[side as usize].take_since(&mut since);
-        self.halves[side as usize].advance(&mut since, end_ns, rtts_ns, None);
+        self.senders[side as usize].take_since(&mut since);
+        self.senders[side as usize].advance(&mut since, end_ns, rtts_ns, None);
         let from_ns = self.timeline.cursor_ns;
         let continues = self.timeline.active == Some(side);
         let forgotten = side == Side::Server && self.ending().forgotten;
         let mut gap = Gap::default();
         self.gap(side, (from_ns, end_ns.max(from_ns)), continues, &since, &mut gap);
-        let half = &mut self.halves[side as usize];
-        half.keep_since(since);
-        let unseen = half.unseen_bytes().div_ceil(half.smss()).min(u64::from(u32::MAX)) as u32;
+        let sender = &mut self.senders[side as usize];
+        sender.keep_since(since);
+        let unseen = sender.unseen_bytes().div_ceil(sender.smss()).min(u64::from(u32::MAX)) as u32;
         gap.missing_packets = gap.missing_packets.max(unseen);
         gap.unseen |= unseen > 0;
         if forgotten {
             // A host that knows of no connection any more waits for nothing: what comes reaches nobody.
             gap.ack = None;
-        } else if continues && half.in_recovery() {
+        } else if continues && sender.in_recovery() {
             gap.retransmission = Some(Recovery::Timer);
         }
         gap.next = next;

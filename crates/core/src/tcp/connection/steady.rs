@@ -1,7 +1,7 @@
 //! The short way of a steady connection: a client with all of its answer asks again, and its server
 //! answers, in one small segment each, on a connection with which nothing was ever wrong. Most of what
 //! servers do is such. A segment that was expected so is only noted ([`Steady`]); what it does to the
-//! connection is done when something else comes ([`Connection::unfold`]), and what came before it then
+//! connection is done when something else comes ([`Connection::replay`]), and what came before it then
 //! need not be done any more, but for what is counted (header prediction: V. Jacobson, "4BSD TCP header
 //! prediction", 1990; RFC 7323 appendix D.2). It leaves what the long way leaves.
 
@@ -10,10 +10,10 @@ mod reading;
 use super::doubt::Doubted;
 use super::*;
 use crate::app::Label;
-use crate::tcp::half::Alone;
 use crate::tcp::row::Link;
+use crate::tcp::sender::LoneSegment;
 use crate::tcp::shared::Spare;
-use crate::tcp::tracker::Plain;
+use crate::tcp::tracker::SimpleExchange;
 
 /// The flags of the last segment of a message that has nothing special.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
@@ -41,11 +41,11 @@ enum Phase {
 pub(super) struct Steady {
     phase: Phase,
     /// The answer before the last request.
-    before: Alone,
+    before: LoneSegment,
     /// That request; where there was none yet, its predecessor's end.
-    asked: Alone,
+    asked: LoneSegment,
     /// Its answer.
-    answer: Alone,
+    answer: LoneSegment,
     /// The doubt about the answer before the last request, where there is one.
     doubted: Option<Doubted>,
     /// What was asked.
@@ -65,7 +65,7 @@ impl Steady {
     }
 
     /// The last answer.
-    fn last_answer(&self) -> &Alone {
+    fn last_answer(&self) -> &LoneSegment {
         if self.phase == Phase::Answered { &self.answer } else { &self.before }
     }
 }
@@ -77,31 +77,31 @@ impl Connection {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let knows_path = Side::ALL.into_iter().all(|side| self.path.knows(side));
         let of_answer = |doubted: &Doubted| doubted.is_about(segment);
-        let calm = self.rare.as_ref().is_none_or(|rare| rare.is_quiet_but(of_answer))
+        let calm = self.cold.as_ref().is_none_or(|cold| cold.is_quiet_but(of_answer))
             && self.setup.confirmed
             && is_set_up
             && self.knows_roles
             && (self.pure_acks || self.path.base_rtt_ns() <= NEAR_NS)
             // Without a handshake, a request that is acknowledged by its answer does not tell the path.
             && (knows_path || self.mid_stream && !self.awaits_path())
-            && !shared.goes_long_way
+            && !shared.disable_fast_path
             && is_plain(segment)
             && !self.framer.is_open_ended();
-        let [client, server] = &self.halves;
+        let [client, server] = &self.senders;
         let settled = calm
             && self.timeline.is_answered_up_to(server.nxt)
             && server.has_sent_alone(segment)
             && client.is_cleared_by(segment)
-            && self.halves.iter().zip(&self.streams).all(|(half, it)| it.is_next(half.nxt));
+            && self.senders.iter().zip(&self.streams).all(|(sender, it)| it.is_next(sender.nxt));
         if settled {
             self.steady = Some(Box::new(Steady {
                 phase: Phase::Found,
-                before: Alone::of(segment, server.nxt),
-                asked: Alone { end: client.nxt, ..Alone::default() },
-                answer: Alone::default(),
+                before: LoneSegment::of(segment, server.nxt),
+                asked: LoneSegment { end: client.nxt, ..LoneSegment::default() },
+                answer: LoneSegment::default(),
                 doubted: self.take_doubted(),
                 kind: Label::default(),
-                edges: self.halves.each_ref().map(Half::right_edge),
+                edges: self.senders.each_ref().map(Sender::right_edge),
                 next: [segment.ack, segment.seq.wrapping_add(segment.payload_len)],
                 noted: [false; 2],
             }));
@@ -126,7 +126,7 @@ impl Connection {
             && from_client != is_asked
             && if is_asked { self.is_answer(segment) } else { self.is_request(segment) };
         if !expected {
-            self.be_as_is(shared);
+            self.leave_fast_path(shared);
             return false;
         }
         if is_asked {
@@ -139,13 +139,13 @@ impl Connection {
 
     /// Whether `segment`, of the side that is to speak, is what was expected of any in answer to `last`.
     #[inline(always)]
-    fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &Alone) -> bool {
+    fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &LoneSegment) -> bool {
         let Some(steady) = &self.steady else { return false };
         let (own, peer) = (side as usize, side.peer() as usize);
         segment.seq == steady.next[own]
             && segment.ack == steady.next[peer]
             && segment.time_ns >= last.time_ns + self.path.rtt_ns(side)
-            && self.halves[own].goes_on_with(segment, start, (last, steady.edges[own]))
+            && self.senders[own].goes_on_with(segment, start, (last, steady.edges[own]))
     }
 
     /// The client acknowledges the whole answer and asks again.
@@ -162,13 +162,13 @@ impl Connection {
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
         self.is_next(Side::Server, segment, steady.before.end, &steady.asked)
-            && !self.halves[Side::Server as usize].has_queued(segment)
+            && !self.senders[Side::Server as usize].has_queued(segment)
     }
 
     /// `segment` of `side` has passed, and was expected.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
-        self.halves[side as usize].pass(segment);
+        self.senders[side as usize].pass(segment);
         self.last = Sighting::of(side, segment);
         if self.mid_stream && segment.facts.has(SegmentFlags::TIMESTAMPS) {
             self.echo(side, segment, false, false);
@@ -188,12 +188,12 @@ impl Connection {
         let (arrived, doubted) = if was_told {
             (None, self.doubt_answer())
         } else {
-            self.unfold(true, &mut shared.spare, &mut shared.answered);
+            self.replay(true, &mut shared.spare, &mut shared.answered);
             (self.timeline.retire_only(self.path.way_ns(Side::Client)), self.take_doubted())
         };
         let Some(steady) = &mut self.steady else { return };
         steady.doubted = doubted;
-        let [client, server] = &mut self.halves;
+        let [client, server] = &mut self.senders;
         let answer = *steady.last_answer();
         let start = steady.asked.end;
         let [client_edge, server_edge] = &mut steady.edges;
@@ -209,10 +209,10 @@ impl Connection {
             (steady.before, steady.noted) = (answer, [false; 2]);
         }
         *client_edge = client.right_edge_after(*client_edge, start, &answer);
-        steady.asked = Alone::of(segment, start + u64::from(segment.payload_len));
+        steady.asked = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Asked;
         steady.next[Side::Client as usize] = segment.seq.wrapping_add(segment.payload_len);
-        self.halves[Side::Client as usize].observe(segment);
+        self.senders[Side::Client as usize].observe(segment);
         self.pass(Side::Client, segment);
         let Some(steady) = &mut self.steady else { return };
         match self.framer.whole(Side::Client, payload, 0, &shared.known) {
@@ -221,7 +221,7 @@ impl Connection {
         }
         if let Some(arrived) = arrived {
             if self.steady.is_some() {
-                self.unfold(true, &mut shared.spare, &mut shared.answered);
+                self.replay(true, &mut shared.spare, &mut shared.answered);
             }
             self.hand(arrived, shared, sink);
             if self.steady.is_some() {
@@ -236,7 +236,7 @@ impl Connection {
     fn answer_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let Some(steady) = &mut self.steady else { return };
         let start = steady.before.end;
-        steady.answer = Alone::of(segment, start + u64::from(segment.payload_len));
+        steady.answer = LoneSegment::of(segment, start + u64::from(segment.payload_len));
         steady.phase = Phase::Answered;
         steady.next[Side::Server as usize] = segment.seq.wrapping_add(segment.payload_len);
         self.pass(Side::Server, segment);
@@ -268,7 +268,7 @@ impl Connection {
             round_trip_ns: self.path.base_rtt_ns(),
             rtt_client_ns,
         };
-        let plain = Plain {
+        let plain = SimpleExchange {
             kind: &steady.kind,
             asked: (steady.asked.time_ns, steady.asked.frame),
             answered: (steady.answer.time_ns, steady.answer.frame),
@@ -280,7 +280,7 @@ impl Connection {
         if self.is_copy() || !shared.window.overlaps(plain.asked.0, plain.answered.0) {
             return true;
         }
-        if !sink.plain(self, &plain) {
+        if !sink.simple_exchange(self, &plain) {
             return false;
         }
         let (path_ns, server_ns, row) = (plain.path_ns, plain.server_ns, plain.row);
@@ -307,9 +307,9 @@ impl Connection {
 
     /// Does what was only noted; the connection is steady no more.
     #[inline]
-    pub(super) fn be_as_is(&mut self, shared: &mut Shared) {
+    pub(super) fn leave_fast_path(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
-            self.unfold(true, &mut shared.spare, &mut shared.answered);
+            self.replay(true, &mut shared.spare, &mut shared.answered);
             self.steady = None;
         }
     }
@@ -317,7 +317,7 @@ impl Connection {
     /// Does what was only noted, as far as it is not done. `read`: the last message was told from its
     /// bytes.
     #[inline(never)]
-    fn unfold(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
+    fn replay(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
         if steady.phase == Phase::Found {
             let doubted = steady.doubted.take();
@@ -327,7 +327,7 @@ impl Connection {
         let noted = std::mem::replace(&mut steady.noted, [is_answered, true]);
         let Steady { before, asked, answer, doubted, kind, edges, .. } = **steady;
         self.give_back_doubt(doubted.filter(|_| !is_answered));
-        let [client, server] = &mut self.halves;
+        let [client, server] = &mut self.senders;
         client.stand_at(&asked, edges[Side::Client as usize], noted[Side::Client as usize]);
         client.hear(&before);
         server.stand_at(&before, edges[Side::Server as usize], noted[Side::Server as usize]);
@@ -345,9 +345,9 @@ impl Connection {
         }
         if is_answered {
             let segment = answer.segment();
-            self.halves[Side::Client as usize].take_clearing(&segment);
+            self.senders[Side::Client as usize].take_clearing(&segment);
             let gap = self.expected_silence(&segment, gap);
-            self.halves[Side::Server as usize].depart_alone(&segment);
+            self.senders[Side::Server as usize].depart_alone(&segment);
             self.timeline.wait(gap, spare);
             if cause::may_be_timer(gap) {
                 self.doubt(gap, &cause::judge(gap));
@@ -368,7 +368,7 @@ impl Connection {
             Some(front) if front.idle_ns >= IDLE_NS => front.began_at[Side::Server as usize],
             _ => ORIGIN,
         };
-        let [client, server] = &mut self.halves;
+        let [client, server] = &mut self.senders;
         let cleared = server.clear(rtt_server_ns, rtt_client_ns);
         gap.sender = Side::Server;
         gap.turn = Turn::Answers;

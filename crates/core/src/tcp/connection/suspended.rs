@@ -30,7 +30,7 @@ impl Connection {
     /// repetition is the first to acknowledge more, it is the ACKs that were lost: `advances`.
     #[inline]
     pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, says: [bool; 2]) {
-        if self.is_unsettled() || self.halves[side.peer() as usize].is_troubled() {
+        if self.is_unsettled() || self.senders[side.peer() as usize].is_troubled() {
             self.settle_held(side, segment, says);
         }
     }
@@ -38,11 +38,11 @@ impl Connection {
     #[inline(never)]
     fn settle_held(&mut self, side: Side, segment: &Segment, [dsack, advances]: [bool; 2]) {
         let rtt_ns = self.path.rtt_ns(side);
-        self.halves[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
-        let Some(rare) = &mut self.rare else { return };
+        self.senders[side.peer() as usize].settle_repeated(segment, rtt_ns, dsack);
+        let Some(cold) = &mut self.cold else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
-        let contested = rare.contested.take_if(of_peer);
-        let suspended = rare.suspended.take_if(of_peer);
+        let contested = cold.contested.take_if(of_peer);
+        let suspended = cold.suspended.take_if(of_peer);
         let tells = |held: &Suspended| {
             let answer_ns = segment.time_ns.saturating_sub(held.gap.end_ns);
             let at_once = answer_ns <= 2 * rtt_ns + ANSWER_NS;
@@ -50,20 +50,20 @@ impl Connection {
         };
         if let Some(held) = suspended.as_deref().filter(|held| tells(held)) {
             let (last, earlier) = (held.clone(), contested.map(|held| *held));
-            self.rare_mut().told_late = Some(Box::new(ToldLate { last, earlier }));
+            self.cold_mut().told_late = Some(Box::new(ToldLate { last, earlier }));
             return;
         }
         if let Some(held) = contested {
             match self.was_needed(&held, segment, dsack) {
                 Some(false) => self.take_back(&held.gap),
                 Some(true) => {}
-                None => self.rare_mut().contested = Some(held),
+                None => self.cold_mut().contested = Some(held),
             }
         }
         if let Some(held) = suspended {
             let needed = self.was_needed(&held, segment, dsack);
             if needed != Some(false) {
-                self.rare_mut().suspended = Some(held);
+                self.cold_mut().suspended = Some(held);
             }
             if needed == Some(true) {
                 self.count_acks(side);
@@ -75,13 +75,13 @@ impl Connection {
     /// `side` has acknowledged what its peer had repeated once by timer, and has neither timestamps nor D-SACK to
     /// say which sending that was.
     fn count_acks(&mut self, side: Side) {
-        let Some(rare) = &mut self.rare else { return };
-        let half = &self.halves[side.peer() as usize];
-        let all_acked = half.una_seen() >= half.nxt;
+        let Some(cold) = &mut self.cold else { return };
+        let sender = &self.senders[side.peer() as usize];
+        let all_acked = sender.una_seen() >= sender.nxt;
         let once = |held: &Suspended| {
             held.gap.original.is_some() && !held.gap.in_recovery && held.stamp.is_unstamped()
         };
-        rare.counted = rare.suspended.clone().filter(|held| all_acked && once(held));
+        cold.counted = cold.suspended.clone().filter(|held| all_acked && once(held));
     }
 
     /// `side` acknowledges once more what it has acknowledged: it has got one more segment that it had before
@@ -90,14 +90,14 @@ impl Connection {
     #[cold]
     #[inline(never)]
     pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
-        let first_ns = self.halves[side.peer() as usize].una_seen_ns();
+        let first_ns = self.senders[side.peer() as usize].una_seen_ns();
         if acked_ns < first_ns.saturating_add(ANSWER_NS) {
             return;
         }
-        let Some(rare) = &mut self.rare else { return };
+        let Some(cold) = &mut self.cold else { return };
         let of_peer = |held: &mut Box<Suspended>| held.gap.sender != side;
-        if let Some(held) = rare.counted.take_if(of_peer) {
-            self.halves[side.peer() as usize].trouble_mut().dsacks += 1;
+        if let Some(held) = cold.counted.take_if(of_peer) {
+            self.senders[side.peer() as usize].trouble_mut().dsacks += 1;
             self.take_back(&held.gap);
         }
     }
@@ -107,15 +107,15 @@ impl Connection {
     /// the repetition is settled.
     #[inline(never)]
     pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
-        if let Some(rare) = &mut self.rare {
-            rare.counted.take_if(|held| held.gap.sender == side);
+        if let Some(cold) = &mut self.cold {
+            cold.counted.take_if(|held| held.gap.sender == side);
         }
-        let Some(held) = self.rare(|rare| &rare.suspended) else { return false };
+        let Some(held) = self.cold(|cold| &cold.suspended) else { return false };
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
                 // It was still on its way when its peer went on: the first one had arrived.
-                self.rare_mut().suspended = None;
+                self.cold_mut().suspended = None;
             }
             return false;
         }
@@ -123,7 +123,7 @@ impl Connection {
             return true;
         }
         let held = Box::new(held.clone());
-        self.rare_mut().contested = Some(held);
+        self.cold_mut().contested = Some(held);
         self.resume();
         false
     }
@@ -132,7 +132,7 @@ impl Connection {
     /// that. Otherwise it had nothing more to send, and nobody waited.
     #[inline(never)]
     pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
-        let Some(told) = self.rare.as_mut().and_then(|rare| rare.told_late.take()) else { return };
+        let Some(told) = self.cold.as_mut().and_then(|cold| cold.told_late.take()) else { return };
         let gap = &told.last.gap;
         let tolerance_ns = gap.trigger_tolerance_ns();
         let goes_on = gap.sender == side
@@ -141,7 +141,7 @@ impl Connection {
                 ack.effect_ns >= gap.end_ns && now_ns.saturating_sub(ack.effect_ns) <= tolerance_ns
             });
         if goes_on {
-            self.rare_mut().suspended = Some(Box::new(told.last));
+            self.cold_mut().suspended = Some(Box::new(told.last));
             self.resume();
         } else if let Some(earlier) = told.earlier {
             self.take_back(&earlier.gap);
@@ -152,7 +152,7 @@ impl Connection {
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
         let of_first = held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns);
-        let acked = self.halves[sender as usize].una_seen() >= held.end;
+        let acked = self.senders[sender as usize].una_seen() >= held.end;
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
@@ -160,20 +160,20 @@ impl Connection {
     /// other, the capture ends before its answer: the first sending may have been late only.
     pub(super) fn resume_last(&mut self) {
         let last = self.last.frame;
-        let Some(rare) = &mut self.rare else { return };
-        if rare.contested.is_none() {
-            rare.suspended.take_if(|held| held.gap.next.frame == last && !held.gap.in_recovery);
+        let Some(cold) = &mut self.cold else { return };
+        if cold.contested.is_none() {
+            cold.suspended.take_if(|held| held.gap.next.frame == last && !held.gap.in_recovery);
         }
         self.resume();
     }
 
     /// What was repeated by timer was needed, or at least nothing says otherwise.
     pub(super) fn resume(&mut self) {
-        let held = self.rare.as_mut().and_then(|rare| rare.suspended.take());
+        let held = self.cold.as_mut().and_then(|cold| cold.suspended.take());
         let Some(held) = held else { return };
         let Suspended { mut gap, end, .. } = *held;
         if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
-            && !self.halves[gap.sender.peer() as usize].seen()
+            && !self.senders[gap.sender.peer() as usize].seen()
         {
             // It has left, for all that one direction shows.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));

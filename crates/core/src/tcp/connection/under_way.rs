@@ -8,14 +8,14 @@ impl Connection {
     /// Whether what `side` sends may go on with a message whose beginning was not captured.
     #[inline]
     pub(super) fn may_be_under_way(&self, side: Side) -> bool {
-        self.mid_stream && !self.timeline.has_spoken() && self.halves[side as usize].started()
+        self.mid_stream && !self.timeline.has_spoken() && self.senders[side as usize].started()
     }
 
     /// A full segment of a server that nobody is seen to have asked is a part of an answer; a single
     /// small one may have come unasked.
     pub(super) fn goes_on(&self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
-            && u64::from(segment.payload_len) >= self.halves[side as usize].smss()
+            && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
             && self.may_be_under_way(side)
     }
 
@@ -26,7 +26,7 @@ impl Connection {
         !self.timeline.accrues()
             && !ends
             && self.may_be_under_way(side)
-            && self.halves[side as usize].timer_doubles()
+            && self.senders[side as usize].timer_doubles()
     }
 
     /// `side` is in the middle of a message, and somebody waits for the rest of it.

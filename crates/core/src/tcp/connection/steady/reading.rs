@@ -77,7 +77,7 @@ impl Connection {
                     steady.kind = reading.kind;
                 }
                 if self.framer.is_open_ended() {
-                    self.unfold(true, spare, answered);
+                    self.replay(true, spare, answered);
                     self.steady = None;
                 }
                 return;
@@ -99,7 +99,7 @@ impl Connection {
         reading: &Reading,
         (spare, gap): (&mut Spare, &mut Gap),
     ) {
-        self.unfold(false, spare, gap);
+        self.replay(false, spare, gap);
         self.steady = None;
         let &Reading { start, begun, ref kind, ended } = reading;
         let (first, last) = match side {

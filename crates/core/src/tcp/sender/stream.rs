@@ -25,7 +25,7 @@ pub fn tail_probe_ns(rtt_ns: u64) -> u64 {
     RTO_MIN_NS + 2 * rtt_ns
 }
 
-impl Half {
+impl Sender {
     /// Tells what the data of `segment` is to the stream, without changing it.
     #[inline]
     pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {

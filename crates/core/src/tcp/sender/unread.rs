@@ -5,7 +5,7 @@ use super::*;
 use crate::cause::{Cause, Slice, Slices};
 use crate::tcp::gap::{Gap, Turn};
 
-impl Half {
+impl Sender {
     /// Keeps what a silence was put down to while the window's right edge stands still: until it
     /// moves, the receiving application may have read nothing.
     pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {

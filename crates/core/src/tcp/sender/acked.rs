@@ -1,9 +1,9 @@
 //! The short way of an ACK that says nothing but how far its sender has come, to one with which nothing was
-//! ever wrong. It does what the long way does ([`Half::acked`]), without asking what else it may be.
+//! ever wrong. It does what the long way does ([`Sender::acked`]), without asking what else it may be.
 
 use super::*;
 
-impl Half {
+impl Sender {
     /// Takes such an ACK. Answers the position that it acknowledges and the round-trip sample that it
     /// gave, ns; `None` if it is none such, and nothing was done.
     #[inline]

@@ -8,7 +8,7 @@ use crate::capture::FrameId;
 
 /// A segment that was alone under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::tcp) struct Alone {
+pub(in crate::tcp) struct LoneSegment {
     /// When it passed the vantage, ns.
     pub time_ns: u64,
     /// The frame.
@@ -21,7 +21,7 @@ pub(in crate::tcp) struct Alone {
     pub window: u16,
 }
 
-impl Alone {
+impl LoneSegment {
     /// `segment`, which ends at that position.
     #[inline]
     pub fn of(segment: &Segment, end: u64) -> Self {
@@ -54,7 +54,7 @@ pub(in crate::tcp) struct Cleared {
     pub window: Option<u64>,
 }
 
-impl Half {
+impl Sender {
     /// Whether nothing about it needs more than a glance.
     fn is_plain(&self) -> bool {
         let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
@@ -97,14 +97,16 @@ impl Half {
         &self,
         segment: &Segment,
         start: u64,
-        (last, right_edge): (&Alone, Option<u64>),
+        (last, right_edge): (&LoneSegment, Option<u64>),
     ) -> bool {
         let len = segment.payload_len;
         let has_room = match (self.window_scale, right_edge) {
             (Some(scale), Some(edge)) => {
                 let offered = scaled(last.window, scale);
-                let half = u16::try_from(offered / 2).unwrap_or(u16::MAX);
-                edge >= start + u64::from(len) && offered >= self.smss() && half <= self.half_window
+                let sender = u16::try_from(offered / 2).unwrap_or(u16::MAX);
+                edge >= start + u64::from(len)
+                    && offered >= self.smss()
+                    && sender <= self.half_window
             }
             (None, None) => true,
             _ => false,
@@ -121,7 +123,7 @@ impl Half {
         &self,
         right_edge: Option<u64>,
         una: u64,
-        last: &Alone,
+        last: &LoneSegment,
     ) -> Option<u64> {
         let scale = self.window_scale.unwrap_or(0);
         right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
@@ -163,8 +165,13 @@ impl Half {
 
     /// It has sent `alone`, with nothing else under way, and knew a window up to `right_edge`. `noted`: how long
     /// that took to be acknowledged is known.
-    pub(in crate::tcp) fn stand_at(&mut self, alone: &Alone, right_edge: Option<u64>, noted: bool) {
-        let &Alone { time_ns, frame, end, len, .. } = alone;
+    pub(in crate::tcp) fn stand_at(
+        &mut self,
+        alone: &LoneSegment,
+        right_edge: Option<u64>,
+        noted: bool,
+    ) {
+        let &LoneSegment { time_ns, frame, end, len, .. } = alone;
         self.unique_bytes += end - self.nxt;
         self.nxt = end;
         (self.una, self.una_seen) = (alone.start() as u32, alone.start() as u32);
@@ -178,7 +185,7 @@ impl Half {
     }
 
     /// What its receiver sent before that was `before`.
-    pub(in crate::tcp) fn hear(&mut self, before: &Alone) {
+    pub(in crate::tcp) fn hear(&mut self, before: &LoneSegment) {
         self.una_seen_ns = before.time_ns;
         self.acked_window = before.window;
     }

@@ -19,13 +19,13 @@ struct Sample {
 
 /// How long what one sender sends stands in queues, from when that began to matter on.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct QueueDelay {
     samples: Vec<Sample>,
     /// Least time between two samples, ns.
     every_ns: u64,
 }
 
-impl Standing {
+impl QueueDelay {
     /// More than an initial window of ten segments (RFC 6928) is a transfer, that may fill a queue; less
     /// is a small message, that may have to stand in it.
     pub const TRANSFER_BYTES: u64 = 14_600;
@@ -94,20 +94,21 @@ mod tests {
 
     #[test]
     fn a_queue_is_known_between_two_packets_and_drains_behind_the_last() {
-        let mut standing = Standing::default();
-        standing.note(1_000 * MS, 100 * MS);
-        standing.note(1_100 * MS, 200 * MS);
-        let queues = [900, 1_000, 1_050, 1_100, 1_150, 1_400].map(|ms| standing.queue_ns(ms * MS));
+        let mut queue_delay = QueueDelay::default();
+        queue_delay.note(1_000 * MS, 100 * MS);
+        queue_delay.note(1_100 * MS, 200 * MS);
+        let queues =
+            [900, 1_000, 1_050, 1_100, 1_150, 1_400].map(|ms| queue_delay.queue_ns(ms * MS));
         assert_eq!(queues, [0, 100, 150, 200, 150, 0].map(|ms| ms * MS));
     }
 
     #[test]
     fn a_long_transfer_takes_no_more_room_than_a_short_one() {
-        let mut standing = Standing::default();
+        let mut queue_delay = QueueDelay::default();
         for step in 1..100_000 {
-            standing.note(step * MS, 100 * MS + step);
+            queue_delay.note(step * MS, 100 * MS + step);
         }
-        assert!(standing.samples.len() < SAMPLES_MAX && standing.begun_ns() == MS);
-        assert!(standing.queue_ns(50_000 * MS).abs_diff(100 * MS + 50_000) < 2_000);
+        assert!(queue_delay.samples.len() < SAMPLES_MAX && queue_delay.begun_ns() == MS);
+        assert!(queue_delay.queue_ns(50_000 * MS).abs_diff(100 * MS + 50_000) < 2_000);
     }
 }

@@ -6,7 +6,7 @@ use crate::tcp::ceiling::Rounds;
 use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
 
-use super::Half;
+use super::Sender;
 use super::pacer::Pacer;
 use super::pieces::Pieces;
 use super::scale::Unscaled;
@@ -76,7 +76,7 @@ pub struct Bulk {
     pub(super) unread: Vec<Slice>,
 }
 
-impl Half {
+impl Sender {
     /// How long the pipe was busy between two times with what was sent; for how much of that a
     /// question stood in it whose ACK was so late; and how long one that began at a position and time
     /// has kept it busy itself, ns.

@@ -45,7 +45,7 @@ impl Waits {
     }
 }
 
-impl Half {
+impl Sender {
     /// Takes in a silence of its sender that is explained: `waited` for a late ACK.
     pub fn follow_waits(&mut self, gap: &Gap, waited: bool) {
         if waited {

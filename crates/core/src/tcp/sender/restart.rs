@@ -15,7 +15,7 @@ pub const IDLE_NS: u64 = 200_000_000;
 /// so much or more in four of five transfers in the lab.
 const BUFFER_SHORT: u64 = 16;
 
-impl Half {
+impl Sender {
     /// The congestion window that a connection or a restart begins with, bytes.
     pub fn initial_window(&self) -> u64 {
         INITIAL_WINDOW_SEGMENTS * self.smss()

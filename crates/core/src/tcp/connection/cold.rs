@@ -20,7 +20,7 @@ type Echoes = [Echo; 2];
 
 /// What an open connection seldom has: one pointer to all of it, in place of one to each.
 #[derive(Clone, Default)]
-pub(super) struct Rare {
+pub(super) struct ColdState {
     /// How it ended, once it begins to.
     pub ending: Option<Ending>,
     /// The last timestamp of each side's packets whose echo tells something; only where the handshake was not
@@ -46,7 +46,7 @@ pub(super) struct Rare {
     /// What ICMP errors said of it.
     pub told: Option<Box<Told>>,
     /// The queues that its transfers fill, by who sends.
-    pub standing: Option<Box<[Standing; 2]>>,
+    pub queue_delay: Option<Box<[QueueDelay; 2]>>,
     /// Limits of the trace, where it has any.
     pub faults: Option<Box<TraceFaults>>,
     /// Exchanges that are told once more is known of the path.
@@ -56,7 +56,7 @@ pub(super) struct Rare {
     pub is_copy: bool,
 }
 
-impl Rare {
+impl ColdState {
     /// Whether there is nothing that the next segment might change.
     pub fn is_quiet(&self) -> bool {
         self.is_quiet_but(|_| false)
@@ -76,7 +76,7 @@ impl Rare {
             blocked,
             trace,
             told,
-            standing,
+            queue_delay,
             faults,
             kept,
             is_copy: _,
@@ -84,7 +84,7 @@ impl Rare {
         let held = suspended.is_some() || contested.is_some() || counted.is_some();
         let repeated = held || told_late.is_some() || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
-        let other = doubted || queued.is_some() || blocked.is_some() || standing.is_some();
+        let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
         let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
         !(repeated || other || told)
     }
@@ -102,7 +102,7 @@ impl Rare {
 /// Room for it of connections that are over: nearly every one ends.
 #[derive(Default)]
 pub(in crate::tcp) struct SpareRares(
-    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<Rare>>,
+    #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<ColdState>>,
 );
 
 impl Clone for SpareRares {
@@ -144,82 +144,82 @@ pub struct TraceFaults {
 impl Connection {
     /// A part of what it seldom has.
     #[inline]
-    pub(super) fn rare<T>(&self, part: impl Fn(&Rare) -> &Option<Box<T>>) -> Option<&T> {
-        self.rare.as_ref().and_then(|rare| part(rare).as_deref())
+    pub(super) fn cold<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
+        self.cold.as_ref().and_then(|cold| part(cold).as_deref())
     }
 
     /// Whether it is told with other addresses, and not with these.
     #[inline]
     pub(super) fn is_copy(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.is_copy)
+        self.cold.as_ref().is_some_and(|cold| cold.is_copy)
     }
 
     /// From now on nothing is told of it; answers whether that is new.
     pub fn leave_out(&mut self) -> bool {
-        !std::mem::replace(&mut self.rare_mut().is_copy, true)
+        !std::mem::replace(&mut self.cold_mut().is_copy, true)
     }
 
     /// How it ended, once it begins to.
     #[inline]
     pub(super) fn ended(&self) -> Option<&Ending> {
-        self.rare.as_ref()?.ending.as_ref()
+        self.cold.as_ref()?.ending.as_ref()
     }
 
     /// Whether there is a silence of which what follows may tell more.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.is_unsettled())
+        self.cold.as_ref().is_some_and(|cold| cold.is_unsettled())
     }
 
     /// The same, to be changed.
     #[cold]
     #[inline(never)]
-    pub(super) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(super) fn cold_mut(&mut self) -> &mut ColdState {
+        self.cold.get_or_insert_default()
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn ending_mut(&mut self) -> &mut Ending {
-        self.rare_mut().ending.get_or_insert_default()
+        self.cold_mut().ending.get_or_insert_default()
     }
 
     /// It begins to end: gives it room for how, if it has none.
     #[inline]
     pub(super) fn lend_rare(&mut self, spare: &mut SpareRares) {
-        if self.rare.is_none() {
-            self.rare = spare.0.pop();
+        if self.cold.is_none() {
+            self.cold = spare.0.pop();
         }
     }
 
     /// It is over, and told of: its room for what is rare is kept for another, if there was little in it
     /// but how it ended.
     pub(in crate::tcp) fn give_back(&mut self, spare: &mut SpareRares) {
-        let Some(mut rare) = self.rare.take() else { return };
-        (rare.ending, rare.echoes, rare.is_copy) = (None, None, false);
-        if rare.is_quiet() && spare.0.len() < SPARE_MAX {
-            spare.0.push(rare);
+        let Some(mut cold) = self.cold.take() else { return };
+        (cold.ending, cold.echoes, cold.is_copy) = (None, None, false);
+        if cold.is_quiet() && spare.0.len() < SPARE_MAX {
+            spare.0.push(cold);
         }
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn faults_mut(&mut self) -> &mut TraceFaults {
-        self.rare_mut().faults.get_or_insert_default()
+        self.cold_mut().faults.get_or_insert_default()
     }
 
     /// Notes from here on what drawing it needs.
     pub fn note_trace(&mut self) {
-        self.rare_mut().trace = Some(Box::default());
+        self.cold_mut().trace = Some(Box::default());
     }
 
     /// What was noted, where [`note_trace`](Self::note_trace) asked for it.
     pub fn trace(&self) -> Option<&Trace> {
-        self.rare(|rare| &rare.trace)
+        self.cold(|cold| &cold.trace)
     }
 
     /// The same, to be added to.
     pub fn trace_mut(&mut self) -> Option<&mut Trace> {
-        self.rare.as_mut()?.trace.as_deref_mut()
+        self.cold.as_mut()?.trace.as_deref_mut()
     }
 }

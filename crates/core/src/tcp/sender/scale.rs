@@ -37,7 +37,7 @@ pub(super) struct Unscaled {
     settled: bool,
 }
 
-impl Half {
+impl Sender {
     /// A window was offered whose scale is not known.
     pub(super) fn offer_field(&mut self, field: u16) {
         self.marks.take_back(Marks::HAS_WINDOW);
@@ -128,7 +128,7 @@ mod tests {
     /// The scale that shows when a sender has 939 bytes in flight before each of four silences that an ACK ends, while
     /// its peer's windows vary.
     fn shown(turn: Turn, drained: bool) -> Option<u8> {
-        let mut half = Half { bulk: Some(Box::default()), ..Half::default() };
+        let mut half = Sender { bulk: Some(Box::default()), ..Sender::default() };
         for field_before in [470, 560, 470, 560] {
             let bulk = half.bulk.as_mut().expect("a sender of bulk");
             bulk.unscaled.field_before = field_before;

@@ -20,7 +20,7 @@ pub const fn smss_of(mss: u16, timestamps: bool) -> u16 {
     mss.saturating_sub(if timestamps { TIMESTAMPS_BYTES } else { 0 })
 }
 
-impl Half {
+impl Sender {
     /// Announced maximum segment sizes; both sides' timestamps are in use or not.
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
         self.smss_announced = smss_of(mss, timestamps).max(1);
@@ -50,9 +50,9 @@ impl Half {
     /// A window of `bytes` was offered: half of the greatest is as good as a full segment (RFC 9293
     /// §3.8.6.2.1), and Linux sends none that is longer.
     pub(super) fn note_window(&mut self, bytes: u64) {
-        let half = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
-        if half > self.half_window {
-            self.half_window = half;
+        let sender = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
+        if sender > self.half_window {
+            self.half_window = sender;
             self.settle_smss();
         }
     }

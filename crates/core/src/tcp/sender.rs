@@ -28,7 +28,7 @@ pub(super) use pieces::PAUSE_NS;
 pub(super) use restart::IDLE_NS;
 pub use restart::INITIAL_WINDOW_SEGMENTS;
 pub use since::SinceDeparture;
-pub(super) use steady::Alone;
+pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
 pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
@@ -93,7 +93,7 @@ pub enum Kind {
 /// are two for every open connection: what few need is in boxes, and of positions near `nxt` the
 /// lower half is kept.
 #[derive(Clone, Debug, Default)]
-pub struct Half {
+pub struct Sender {
     /// Whose it is.
     side: Side,
     marks: Marks,
@@ -109,7 +109,7 @@ pub struct Half {
     smss_seen: u16,
     /// What follows from both; 0 before either is known.
     smss: u16,
-    /// Half of the greatest window that its receiver has offered, as far as it matters.
+    /// Sender of the greatest window that its receiver has offered, as far as it matters.
     half_window: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
@@ -158,7 +158,7 @@ pub struct Half {
     fin: u32,
 }
 
-impl Half {
+impl Sender {
     /// The direction of what `side` sends.
     pub fn of(side: Side) -> Self {
         Self { side, ..Self::default() }
@@ -419,33 +419,33 @@ mod tests {
 
     #[test]
     fn what_a_fin_takes_of_the_stream_is_no_hole() {
-        let mut half = Half::default();
-        let start = half.position(100);
-        half.finish(start);
-        half.announce(&Segment { seq: 101, ..Segment::default() });
-        assert!(half.nxt == start + 1 && !half.is_troubled());
-        half.announce(&Segment { seq: 103, ..Segment::default() });
-        assert!(half.nxt == start + 3 && half.is_troubled());
+        let mut sender = Sender::default();
+        let start = sender.position(100);
+        sender.finish(start);
+        sender.announce(&Segment { seq: 101, ..Segment::default() });
+        assert!(sender.nxt == start + 1 && !sender.is_troubled());
+        sender.announce(&Segment { seq: 103, ..Segment::default() });
+        assert!(sender.nxt == start + 3 && sender.is_troubled());
     }
 
     /// One that is sent for hours in one direction of which no ACK is captured.
     #[test]
     fn positions_stay_right_far_beyond_what_32_bits_hold() {
         const LEN: u32 = 1 << 20;
-        let mut half = Half::default();
+        let mut sender = Sender::default();
         let flags = TcpFlags(TcpFlags::ACK);
         for number in 0..10_000_u32 {
             let seq = number.wrapping_mul(LEN);
             let time_ns = 1_000_000 * u64::from(number + 1);
             let segment = Segment { seq, payload_len: LEN, time_ns, flags, ..Segment::default() };
-            let start = half.position(seq);
+            let start = sender.position(seq);
             assert_eq!(start, ORIGIN + u64::from(number) * u64::from(LEN));
-            half.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
-            assert!(half.una() <= start && half.flight() <= WINDOW_MAX_BYTES);
+            sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
+            assert!(sender.una() <= start && sender.flight() <= WINDOW_MAX_BYTES);
         }
         let ack = 10_000_u32.wrapping_mul(LEN);
         let segment = Segment { ack, time_ns: 20_000_000_000, flags, ..Segment::default() };
-        half.acked(&segment, Near::Neither, 0);
-        assert_eq!(half.una_seen(), half.nxt);
+        sender.acked(&segment, Near::Neither, 0);
+        assert_eq!(sender.una_seen(), sender.nxt);
     }
 }

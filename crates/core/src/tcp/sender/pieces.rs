@@ -107,7 +107,7 @@ impl Pieces {
     }
 }
 
-impl Half {
+impl Sender {
     /// The silence `gap` ends at `start`, in a message that `began` at this place of the stream, at this
     /// time.
     pub fn follow_pieces(&mut self, gap: &mut Gap, start: u64, began: Option<(u64, u64)>) {

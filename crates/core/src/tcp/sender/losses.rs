@@ -60,7 +60,7 @@ impl Stamp {
     }
 }
 
-impl Half {
+impl Sender {
     /// The last departure as it passed.
     pub fn last_seen(&self) -> Sighting {
         let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;

@@ -12,7 +12,7 @@ use super::{Cause, Owner};
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::report::{Fact, Ledger, Vantage};
-use crate::tcp::Standing;
+use crate::tcp::QueueDelay;
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
@@ -43,7 +43,7 @@ impl Wait {
 /// What the slow exchanges of one connection have in common, with nothing else in the capture that
 /// would fill a queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Alone {
+struct UnexplainedDelay {
     exchanges: u64,
     /// What they lost to a queue, if it was one, ns.
     ns: u64,
@@ -54,7 +54,7 @@ struct Alone {
 /// A queue stands for more than a request or two.
 const ALONE_MIN: u64 = 3;
 
-impl Alone {
+impl UnexplainedDelay {
     fn add(&mut self, small: &Small, wait: &Wait) {
         self.exchanges += 1;
         self.ns += small.told_ns + wait.ns();
@@ -83,7 +83,7 @@ pub(super) fn settle(tally: &mut Tally) {
         wait.map(|wait| (small, wait))
     });
     let waits: Vec<_> = waits.collect();
-    let mut alone: HashMap<FrameId, Alone> = HashMap::new();
+    let mut alone: HashMap<FrameId, UnexplainedDelay> = HashMap::new();
     for (small, wait) in waits.iter().filter(|(_, wait)| wait.behind.is_none()) {
         alone.entry(small.connection).or_default().add(small, wait);
     }
@@ -91,7 +91,7 @@ pub(super) fn settle(tally: &mut Tally) {
     let mut known: HashSet<_> = queues.smalls.iter().filter(told).map(|it| it.connection).collect();
     for (small, wait) in &waits {
         let of_connection = alone.get(&small.connection);
-        if wait.behind.is_none() && !of_connection.is_some_and(Alone::is_queue) {
+        if wait.behind.is_none() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
             continue;
         }
         let place = tally.place(small.server);
@@ -116,7 +116,7 @@ impl Small {
         // Of each direction the queue that stood when the message passed the vantage.
         let longest = |sender: Side, at_ns: u64| {
             let stood = beside().filter(|it| it.sender == sender).map(|it| {
-                let queue_ns = it.standing.queue_ns(at_ns);
+                let queue_ns = it.queue_delay.queue_ns(at_ns);
                 let before_ns = it.rtt_base_ns - path_ns;
                 (if queue_ns > 0 { queue_ns + before_ns } else { 0 }, Reverse(it.client.port))
             });
@@ -126,13 +126,13 @@ impl Small {
         let up = longest(Side::Client, self.first.time_ns);
         let down = longest(Side::Server, self.last.time_ns);
         let queue_ns = up.0 + down.0;
-        let wait = if Standing::begins(queue_ns, path_ns) {
+        let wait = if QueueDelay::begins(queue_ns, path_ns) {
             let (_, sender, port) = up.max(down);
             Some(self.behind(path_ns, queue_ns, (sender, port)))
         } else {
             self.alone(own_ns)
         };
-        wait.filter(|wait| Standing::begins(wait.ns() + self.told_ns, wait.base_ns))
+        wait.filter(|wait| QueueDelay::begins(wait.ns() + self.told_ns, wait.base_ns))
     }
 
     /// What it booked as its path beyond `base_ns`: of the set-up, and of the rest.

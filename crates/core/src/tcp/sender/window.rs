@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Half {
+impl Sender {
     /// Right edge of the offered window as the sender knows.
     #[inline]
     pub(in crate::tcp) fn right_edge(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl Half {
+impl Sender {
     /// Position of its FIN, if one was sent.
     pub fn fin(&self) -> Option<u64> {
         self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))

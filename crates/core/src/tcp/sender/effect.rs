@@ -27,7 +27,7 @@ fn is_dsack(segment: &Segment) -> bool {
     (first.right.wrapping_sub(segment.ack) as i32) <= 0 || within
 }
 
-impl Half {
+impl Sender {
     /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
     /// to what is known `since` the last departure. What leaves then `echoes` a timestamp, if it is known
     /// what leaves.

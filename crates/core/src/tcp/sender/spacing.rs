@@ -69,7 +69,7 @@ impl Spacing {
     }
 }
 
-impl Half {
+impl Sender {
     /// Whether it is known, beside the receiver, that the sender made the distances between its packets.
     pub fn is_spaced_by_sender(&self) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
@@ -107,7 +107,7 @@ impl Half {
 }
 
 impl Bulk {
-    /// See [`Half::is_spaced_by_sender`].
+    /// See [`Sender::is_spaced_by_sender`].
     pub(super) fn is_spaced_by_sender(&self) -> bool {
         self.spacing.is_senders() && self.pipe.knows_at_once()
     }
@@ -120,19 +120,19 @@ mod tests {
     /// Whether a sender whose packets arrive so far apart, again and again, each stamped with a count
     /// of ticks by when it arrives, ns, is known to space them itself.
     fn is_spaced(apart_ns: &[u64], tsval: impl Fn(u64) -> u32) -> bool {
-        let mut half = Half { bulk: Some(Box::default()), ..Half::default() };
+        let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
         let mut time_ns = 1_000_000_000;
         for (number, apart_ns) in apart_ns.iter().cycle().take(200).enumerate() {
             time_ns += apart_ns;
             let (facts, seq) = (SegmentFlags(SegmentFlags::TIMESTAMPS), 1_448 * number as u32);
             let (payload_len, tsval) = (1_448, tsval(time_ns));
             let segment = Segment { seq, payload_len, time_ns, tsval, facts, ..Segment::default() };
-            half.packet(&segment, 0);
-            let start = half.position(seq);
-            half.space(&segment, 40_000_000);
-            half.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
+            sender.packet(&segment, 0);
+            let start = sender.position(seq);
+            sender.space(&segment, 40_000_000);
+            sender.depart(&segment, (start, Kind::New), &SinceDeparture::default(), false);
         }
-        half.is_spaced_by_sender()
+        sender.is_spaced_by_sender()
     }
 
     const PAIRS: [u64; 2] = [1_480_000, 120_000];

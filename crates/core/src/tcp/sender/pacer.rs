@@ -133,7 +133,7 @@ impl Pacer {
     }
 }
 
-impl Half {
+impl Sender {
     /// The silence `gap` ends at `position`, in a message that `began` at this place of the stream.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
         let (held, nxt) = (self.may_hold(gap, position), self.nxt);

@@ -1,0 +1,41 @@
+//! What a transfer shows of the queue that it keeps filled.
+
+use super::*;
+
+impl Connection {
+    /// `side` goes on with its message at `now_ns`: notes how long what it sends stands in queues, if
+    /// that is a transfer. A packet's timestamp tells of the queue before the vantage, when it came
+    /// here; the ACK of another of that behind it, and that other was sent earlier.
+    pub(super) fn note_queue_delay(&mut self, side: Side, now_ns: u64) {
+        let sender = &self.senders[side as usize];
+        let ahead_ns = sender.queued_ns();
+        let (acked_ns, rtt_ns) = sender.clocked_ns().unwrap_or_default();
+        let behind_ns = rtt_ns.saturating_sub(self.path.rtt_ns(side.peer()));
+        let queue_ns = ahead_ns + behind_ns;
+        let known = self.queue_delay(side).is_some();
+        if !known && !QueueDelay::begins(queue_ns, self.path.base_rtt_ns()) {
+            return;
+        }
+        let began = self.timeline.front().map_or(u64::MAX, |it| it.began_at[side as usize]);
+        if sender.nxt.saturating_sub(began) < QueueDelay::TRANSFER_BYTES {
+            return;
+        }
+        let at_ns = if behind_ns > ahead_ns { acked_ns.saturating_sub(rtt_ns) } else { now_ns };
+        let queue_delay = self.cold_mut().queue_delay.get_or_insert_default();
+        queue_delay[side as usize].note(at_ns, queue_ns);
+    }
+
+    /// The queue that transfers of `sender` filled, if they did.
+    pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
+        let queue_delay = &self.cold(|cold| &cold.queue_delay)?[sender as usize];
+        (!queue_delay.is_empty()).then_some(queue_delay)
+    }
+
+    /// Bytes of memory that keeps.
+    pub(super) fn standing_bytes(&self) -> usize {
+        let queue_delay = self.cold(|cold| &cold.queue_delay);
+        queue_delay.map_or(0, |both| {
+            size_of_val(both) + both.iter().map(QueueDelay::heap_bytes).sum::<usize>()
+        })
+    }
+}
