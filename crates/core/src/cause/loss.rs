@@ -121,7 +121,7 @@ pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
 /// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet
 /// was too big for (RFC 1191): that is a round trip to learn the path, and nothing was lost by chance.
 fn found(gap: &Gap, ns: u64) -> Slice {
-    if gap.told {
+    if gap.pmtu_reported {
         return Slice::plain(Owner::Path, ns);
     }
     Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
@@ -172,7 +172,7 @@ pub(super) fn prove_timeout(scene: &Scene<'_>, proof: &mut Proof) {
     let gap = scene.gap();
     see_repair(scene, proof);
     if let Some(told) = scene.connection.rejects(gap.sender) {
-        set_up::see_told(told, proof);
+        set_up::see_icmp(told, proof);
     }
     // As the frames shown have it.
     let sent = gap.original.unwrap_or(gap.last);

@@ -22,7 +22,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
     if passed_bytes > 0 {
         proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
     }
-    if let Some(told) = scene.connection.told().filter(|told| told.mtu > 0) {
+    if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
         proof.see("icmp", told.seen);
         proof.fact("mtu", Fact::Bytes(told.mtu.into()));
     }

@@ -106,7 +106,7 @@ impl Notes {
             let causes = connection.totals.causes[side as usize];
             causes & 1 << Cause::RetransmissionTimeout as u64 != 0
         };
-        let told = connection.told().filter(|told| !told.about_syn);
+        let told = connection.icmp_report().filter(|told| !told.about_syn);
         let told =
             told.filter(|told| connection.rejects(told.about).is_none() || !timed_out(told.about));
         self.icmp_errors += told.map_or(0, |told| told.count);

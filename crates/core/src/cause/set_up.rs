@@ -5,7 +5,7 @@ use super::Cause;
 use super::scene::{Proof, Scene, Shown};
 use crate::app::Side;
 use crate::report::Fact;
-use crate::tcp::{Setup, Told};
+use crate::tcp::{IcmpReport, Setup};
 use crate::wire::IcmpErrorKind;
 
 /// Attempts that met an older connection.
@@ -60,13 +60,13 @@ pub(super) fn prove_overflow(scene: &Scene<'_>, proof: &mut Proof) {
 
 /// What ICMP errors said of the SYN.
 fn see_error(scene: &Scene<'_>, proof: &mut Proof) {
-    if let Some(told) = scene.connection.told().filter(|told| told.about_syn) {
-        see_told(told, proof);
+    if let Some(told) = scene.connection.icmp_report().filter(|told| told.about_syn) {
+        see_icmp(told, proof);
     }
 }
 
 /// Who says what by ICMP.
-pub(super) fn see_told(told: &Told, proof: &mut Proof) {
+pub(super) fn see_icmp(told: &IcmpReport, proof: &mut Proof) {
     proof.see("icmp", told.seen);
     proof.fact("reporter", Fact::Text(told.reporter.ip().to_string()));
     proof.fact("says", Fact::Text(says(told.kind).into()));
@@ -91,7 +91,7 @@ pub(super) fn prove_refused(scene: &Scene<'_>, proof: &mut Proof) {
         proof.see("syn", syn);
         if let Some(reset) = scene.connection.ending().reset {
             let by_error =
-                scene.connection.told().is_some_and(|told| told.seen.frame == reset.frame);
+                scene.connection.icmp_report().is_some_and(|told| told.seen.frame == reset.frame);
             if by_error {
                 see_error(scene, proof);
             } else {

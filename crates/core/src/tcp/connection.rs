@@ -45,7 +45,7 @@ use cold::ColdState;
 pub(super) use cold::SpareRares;
 pub use cold::TraceFaults;
 pub use ending::Ending;
-pub use icmp::Told;
+pub use icmp::IcmpReport;
 use std::sync::Arc;
 use steady::Steady;
 use suspended::{Suspended, ToldLate};

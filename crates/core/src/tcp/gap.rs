@@ -143,7 +143,7 @@ pub struct Gap {
     pub retransmission: Option<Recovery>,
     /// A router has told the sender of a packet too big, and what was under way then has not all
     /// arrived: what it repeats is what did not fit.
-    pub told: bool,
+    pub pmtu_reported: bool,
     /// The departure that ended it had been overtaken by others.
     pub overtaken: bool,
     /// How long after the first of those it came, ns.

@@ -39,7 +39,7 @@ mod tracker;
 mod visit;
 
 pub use ceiling::Shape;
-pub use connection::{Connection, Told};
+pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
 pub use exchange::{Chain, Exchange, Outcome, set_up_late_ns};
 pub use gap::{AckTrigger, Gap, Recovery, Turn};

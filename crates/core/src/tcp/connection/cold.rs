@@ -44,7 +44,7 @@ pub(super) struct ColdState {
     /// What is noted where somebody wants it drawn.
     pub trace: Option<Box<Trace>>,
     /// What ICMP errors said of it.
-    pub told: Option<Box<Told>>,
+    pub icmp_report: Option<Box<IcmpReport>>,
     /// The queues that its transfers fill, by who sends.
     pub queue_delay: Option<Box<[QueueDelay; 2]>>,
     /// Limits of the trace, where it has any.
@@ -75,7 +75,7 @@ impl ColdState {
             queued,
             blocked,
             trace,
-            told,
+            icmp_report,
             queue_delay,
             faults,
             kept,
@@ -85,8 +85,9 @@ impl ColdState {
         let repeated = held || told_late.is_some() || !kept.is_empty();
         let doubted = doubted.as_deref().is_some_and(|doubted| !known(doubted));
         let other = doubted || queued.is_some() || blocked.is_some() || queue_delay.is_some();
-        let told = trace.is_some() || told.is_some() || faults.is_some() || ending.is_some();
-        !(repeated || other || told)
+        let other_state =
+            trace.is_some() || icmp_report.is_some() || faults.is_some() || ending.is_some();
+        !(repeated || other || other_state)
     }
 
     /// Whether there is a silence that is not settled.

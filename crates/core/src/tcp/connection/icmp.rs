@@ -6,7 +6,7 @@ use crate::wire::{IcmpError, IcmpErrorKind};
 
 /// What ICMP errors said of the packets of one connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct IcmpReport {
     /// The first of them: what it says.
     pub kind: IcmpErrorKind,
     /// Who said so; port 0.
@@ -17,7 +17,7 @@ pub struct Told {
     pub about: Side,
     /// It was about a SYN.
     pub about_syn: bool,
-    /// The least MTU that was told of, bytes; 0 if none was.
+    /// Smallest MTU reported, bytes; 0 if none was.
     pub mtu: u32,
     /// How many errors.
     pub count: u64,
@@ -36,15 +36,15 @@ impl Connection {
         let (frame, time_ns) = (error.frame, error.time_ns);
         let seen = Sighting { frame, time_ns, payload_bytes: 0, from: about.peer() };
         let (kind, reporter) = (error.kind, error.reporter);
-        let first = Told { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
-        let told = self.cold_mut().told.get_or_insert_with(|| Box::new(first));
-        told.count += 1;
+        let first = IcmpReport { kind, reporter, seen, about, about_syn, mtu: 0, count: 0 };
+        let report = self.cold_mut().icmp_report.get_or_insert_with(|| Box::new(first));
+        report.count += 1;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
-            told.mtu = if told.mtu == 0 { mtu } else { told.mtu.min(mtu) };
+            report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
             // It is repeated at once, in smaller segments (RFC 1191 §6.5).
             let nxt = self.senders[about as usize].nxt;
             let trouble = self.senders[about as usize].trouble_mut();
-            (trouble.told, trouble.told_end) = (true, nxt);
+            (trouble.pmtu_reported, trouble.pmtu_reported_end) = (true, nxt);
         }
         // RFC 1122 §4.2.3.9 has these end a connection; Linux does so while it is being set up.
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
@@ -57,10 +57,10 @@ impl Connection {
     /// Nothing more comes: a SYN that was not sent again after an ICMP error was refused by it. (What
     /// may pass, as a way that is missing, ends a connection attempt as well on Linux.)
     pub(super) fn settle_told(&mut self) {
-        let Some(told) = self.told().copied() else { return };
+        let Some(report) = self.icmp_report().copied() else { return };
         let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
-        if alone && told.about_syn && told.about == Side::Client {
-            self.refused_by(&told.seen);
+        if alone && report.about_syn && report.about == Side::Client {
+            self.refused_by(&report.seen);
         }
     }
 
@@ -71,22 +71,23 @@ impl Connection {
     }
 
     /// What ICMP errors said, if there were any.
-    pub fn told(&self) -> Option<&Told> {
-        self.cold(|cold| &cold.told)
+    pub fn icmp_report(&self) -> Option<&IcmpReport> {
+        self.cold(|cold| &cold.icmp_report)
     }
 
     /// Who says that data of `sender`, while the connection stands, does not get there.
-    pub fn rejects(&self, sender: Side) -> Option<&Told> {
-        let rejected = |told: &&Told| {
-            let fits = matches!(told.kind, IcmpErrorKind::PacketTooBig { .. });
-            !told.about_syn && told.about == sender && !fits
+    pub fn rejects(&self, sender: Side) -> Option<&IcmpReport> {
+        let rejected = |report: &&IcmpReport| {
+            let fits = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
+            !report.about_syn && report.about == sender && !fits
         };
-        self.told().filter(rejected)
+        self.icmp_report().filter(rejected)
     }
 
     /// Who, other than its server, says that its SYN does not get there.
     pub fn obstacle(&self) -> Option<Endpoint> {
-        let told = self.told().filter(|told| told.about_syn && told.about == Side::Client)?;
-        (told.reporter.address != self.server().address).then_some(told.reporter)
+        let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
+        let report = self.icmp_report().filter(of_syn)?;
+        (report.reporter.address != self.server().address).then_some(report.reporter)
     }
 }

@@ -211,7 +211,7 @@ impl Sender {
         let trouble = self.trouble_mut();
         trouble.duplicate_acks_now = duplicate_acks;
         trouble.duplicate_ack = None;
-        trouble.told &= una < trouble.told_end;
+        trouble.pmtu_reported &= una < trouble.pmtu_reported_end;
         if una >= trouble.recovery_end {
             trouble.recovery = None;
         }

@@ -147,7 +147,8 @@ impl Sender {
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
         let all_acked = self.una_seen() >= self.nxt;
         let trouble = self.trouble();
-        let reported = trouble.duplicate_acks_now > 0 || self.in_recovery() || trouble.told;
+        let reported =
+            trouble.duplicate_acks_now > 0 || self.in_recovery() || trouble.pmtu_reported;
         let rtt_ns = self.rtt_recent_ns();
         let probe_ns = (2 * rtt_ns).clamp(REPAIR_MIN_NS, RTO_MIN_NS);
         match segment.seg_len() {
@@ -179,7 +180,7 @@ impl Sender {
         gap.window_met = gap.window_before.is_some_and(|bytes| self.window_met(bytes));
         gap.duplicate_ack = trouble.duplicate_ack;
         gap.duplicate_effect_ns = trouble.duplicate_effect_ns;
-        gap.told = trouble.told;
+        gap.pmtu_reported = trouble.pmtu_reported;
         gap.in_recovery = self.in_recovery();
         gap.after_loss = trouble.after_loss;
         gap.nagle_holds = trouble.nagle_holds;
@@ -358,7 +359,7 @@ impl Sender {
     ) -> bool {
         let first = self.original(start);
         end <= self.una_seen()
-            || !self.trouble().told
+            || !self.trouble().pmtu_reported
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 

@@ -130,7 +130,7 @@ impl Sender {
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
         let trouble = self.trouble();
         let reported = trouble.duplicate_acks_now > 0
-            || trouble.told
+            || trouble.pmtu_reported
             || self.loss_reported(now_ns, rtts.sender_ns);
         match trouble.recovery {
             Some(recovery) if self.una() < trouble.recovery_end => {

@@ -128,9 +128,9 @@ pub struct Trouble {
     pub ecn_echoed: u64,
     /// An ICMP error told its sender of a packet too big, and what was under way then is not all
     /// acknowledged.
-    pub told: bool,
+    pub pmtu_reported: bool,
     /// Where that ends.
-    pub told_end: u64,
+    pub pmtu_reported_end: u64,
     /// Highest position that needs repair; the sender is in recovery below it.
     pub recovery_end: u64,
     /// How the recovery began.
@@ -243,8 +243,8 @@ impl Trouble {
         duplicate_effect_ns: 0,
         ecn_marked: 0,
         ecn_echoed: 0,
-        told: false,
-        told_end: 0,
+        pmtu_reported: false,
+        pmtu_reported_end: 0,
         recovery_end: 0,
         recovery: None,
         repeated: None,
