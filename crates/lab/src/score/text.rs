@@ -31,7 +31,7 @@ pub fn render(score: &Score) -> String {
         );
     }
     if let Some(unknown) = score.unknown_share {
-        let _ = writeln!(text, "{:.2} % of the time is given to nobody", unknown * 100.0);
+        let _ = writeln!(text, "{:.2} % of the time is unexplained", unknown * 100.0);
     }
     let hidden: u64 = score.totals.iter().take(2).map(|line| line.hidden).sum();
     if hidden > 0 {
