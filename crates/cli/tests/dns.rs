@@ -60,6 +60,21 @@ impl Place {
         let only = ["--json", "--no-load", "--no-path", experiments];
         command.args(["doctor", url]).args(only).output().expect("it runs")
     }
+
+    /// Answers HTTP requests at port 80 of this address, to the end of the process.
+    fn serve_http(&self, here: IpAddr) {
+        let bound = self.netns.inside(|| TcpListener::bind((here, 80))).expect("the namespace");
+        let listener = bound.expect("a port");
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let mut bytes = [0; 4096];
+                while matches!(stream.read(&mut bytes), Ok(1..)) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+                }
+            }
+        });
+    }
 }
 
 impl Drop for Place {
@@ -186,17 +201,7 @@ fn a_walk_that_waits_for_a_dead_name_server_names_it() {
     let here = IpAddr::from([127, 0, 0, 1]);
     let servers = vec![Behaviour::dead(), Behaviour::healthy(NAME, here)];
     let Some(place) = Place::new("slow", servers, "") else { return };
-    let bound = place.netns.inside(|| TcpListener::bind((here, 80))).expect("the namespace");
-    let listener = bound.expect("a port");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut bytes = [0; 4096];
-            while matches!(stream.read(&mut bytes), Ok(1..)) {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-            }
-        }
-    });
+    place.serve_http(here);
     let out = place.doctor(&format!("http://{NAME}/"), "--experiment=quickack");
     let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
     let finding = &report["findings"][0];
@@ -208,6 +213,29 @@ fn a_walk_that_waits_for_a_dead_name_server_names_it() {
     let made = report["experiments"].as_array().expect("experiments");
     let resolver = made.iter().find(|it| it["experiment"] == "resolver").expect("one");
     assert_eq!((&resolver["verdict"], seconds(&resolver["effect_ns"])), (&"supports".into(), 1));
+}
+
+#[test]
+fn a_walk_names_a_first_name_server_that_fails_at_once_though_the_look_up_is_quick() {
+    let here = IpAddr::from([127, 0, 0, 1]);
+    let healthy = || Behaviour::healthy(NAME, here);
+    let failing = Behaviour { fails: true, ..healthy() };
+    for (test, servers, causes) in [
+        ("failing_first", vec![failing.clone(), healthy()], &["dns_failure"][..]),
+        ("failing_second", vec![healthy(), failing], &[]),
+        ("two_healthy", vec![healthy(), healthy()], &[]),
+    ] {
+        let Some(place) = Place::new(test, servers, "") else { return };
+        place.serve_http(here);
+        let out = place.doctor(&format!("http://{NAME}/"), "--no-experiments");
+        let (status, report) = read(&out, include_str!("../../../docs/report.schema.json"));
+        let findings = report["findings"].as_array().expect("findings");
+        let found: Vec<_> = findings.iter().map(|it| it["cause"].as_str().expect("it")).collect();
+        assert_eq!(found, causes, "{test}: {report}");
+        assert_eq!(status, Some(i32::from(!causes.is_empty())), "{test}");
+        let name_ns = report["doctor"]["layers"]["name_ns"].as_u64().expect("a time");
+        assert!(name_ns < 1_000_000_000, "{test}: nothing is waited for");
+    }
 }
 
 #[test]

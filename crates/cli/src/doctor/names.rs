@@ -1,15 +1,15 @@
-//! The target's addresses; where the look-up took long or came to nothing, its name servers, each
-//! asked on its own.
+//! Resolves the target's name. Where the look-up was slow or failed, or the first name server fails,
+//! each name server is asked separately.
 
 use super::error::DoctorError;
 use super::steps::Steps;
 use crate::dns::unsent;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tcpwhy_core::cause::{Cause, Class, arrange};
 use tcpwhy_core::report::{Fact, Finding, Report, StateEvidence};
 use tcpwhy_probe::Target;
-use tcpwhy_probe::dns::{self, Config, Ended, Judged};
+use tcpwhy_probe::dns::{self, Config, Ended, Hosts, Judged, record_type};
 
 /// A look-up that takes longer is looked into, ns: the floor of a cost.
 pub const SLOW_NS: u64 = 20_000_000;
@@ -56,12 +56,31 @@ pub fn resolve(target: &Target, steps: &mut Steps) -> Result<Resolved, DoctorErr
     Ok(Resolved::Found { addresses, lookup_ns, findings })
 }
 
-/// What is wrong with the servers that a slow look-up asked.
+/// Returns the faults of the name servers after a look-up that was slow, or that succeeded although
+/// the first name server fails.
 fn examine(host: &str, lookup_ns: u64, steps: &mut Steps) -> Vec<Finding> {
-    if lookup_ns < SLOW_NS {
+    if lookup_ns < SLOW_NS && !first_server_fails(host) {
         return Vec::new();
     }
     ask(host, steps).map_or_else(Vec::new, |asked| asked.findings)
+}
+
+/// Returns whether the first of several name servers answers with a failure, such as SERVFAIL. Then
+/// the resolver asks the next one at once (`send_dg` of glibc's res_send.c), so that a look-up on a
+/// short path is quick all the same. One question is enough: a failure that came within a quick
+/// look-up comes as quickly again, and a server that is silent for longer was not waited for.
+fn first_server_fails(host: &str) -> bool {
+    let Ok(config) = Config::system() else { return false };
+    let &[first, _, ..] = config.servers.as_slice() else { return false };
+    if !Hosts::system().addresses(host).is_empty() {
+        return false;
+    }
+    let (Some(name), Some(wanted)) = (config.candidates(host).into_iter().next(), record_type("A"))
+    else {
+        return false;
+    };
+    let query = dns::ask(first, &name, wanted, Duration::from_nanos(SLOW_NS));
+    query.is_heard() && !query.is_usable()
 }
 
 /// What is wrong with the servers of a name without an address; nothing where they say that there
@@ -98,7 +117,7 @@ fn ask(host: &str, steps: &mut Steps) -> Option<Asked> {
             return None;
         }
     };
-    let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(dns::record_type).collect();
+    let types: Vec<_> = ["A", "AAAA"].into_iter().filter_map(record_type).collect();
     let mut survey = dns::survey(host, &types, &config, 1);
     let expected = dns::expect(host, &types, &config, &survey.first());
     let mut judged = dns::judge(&config, &survey, &expected);

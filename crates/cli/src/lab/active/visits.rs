@@ -75,7 +75,7 @@ const fn upload(case: &'static str, cause: Cause, upload_bytes: usize) -> Active
     Active { words: UPLOADS, upload_bytes, ..active(case, cause, "server") }
 }
 
-pub const ACTIVE: [Active; 33] = [
+pub const ACTIVE: [Active; 34] = [
     Active { path: "/file.bin", ..active("nginx_nodelay_off", Cause::NagleDelayedAck, "server") },
     active("nagle_server", Cause::NagleDelayedAck, "server"),
     active("nagle_python", Cause::NagleDelayedAck, "server"),
@@ -107,6 +107,7 @@ pub const ACTIVE: [Active; 33] = [
     named("dns_slow", Cause::DnsSlow),
     named("dns_uncached", Cause::DnsSlow),
     named("dns_dead_first", Cause::DnsTimeout),
+    named("dns_servfail", Cause::DnsFailure),
     active("loss_syn", Cause::SynRetransmit, "network"),
     active("loss_syn_ack", Cause::SynRetransmit, "network"),
     with_root("loss_tail", Cause::RetransmissionTimeout, "network"),
