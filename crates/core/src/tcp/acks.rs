@@ -1,4 +1,4 @@
-//! ACKs on their way to the sender: seen at the vantage, not yet known where they matter.
+//! ACKs between the vantage and the sender: captured, but not yet in effect at the sender.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -10,24 +10,24 @@ use std::num::NonZeroU32;
 /// A window as it was offered (RFC 9293 §3.8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// Its right edge: what was acknowledged plus the scaled window.
+    /// Right edge: acknowledgment number plus scaled window.
     Edge(u64),
-    /// The header's field, where its scale is not known.
+    /// Window field of the header, if its scale is unknown.
     Field(u16),
 }
 
-/// The most that a window may be scaled by (RFC 7323 §2.3).
+/// Greatest window scale (RFC 7323 §2.3).
 pub const SCALE_MAX: u8 = 14;
 
-/// The window in a header of a receiver that scales it so, bytes.
+/// Window of a header, scaled by `scale`, bytes.
 #[inline]
 pub fn scaled(window: u16, scale: u8) -> u64 {
     u64::from(window) << scale.min(SCALE_MAX)
 }
 
 impl Offer {
-    /// The `window` of a header that acknowledges up to `una`, of a receiver that scales it so, as far as that
-    /// is known.
+    /// The offer of a segment with this `window` field that acknowledges up to `una`, from a
+    /// receiver with this window scale, if known.
     #[inline]
     pub fn of(una: u64, window: u16, scale: Option<u8>) -> Self {
         match scale {
@@ -44,48 +44,49 @@ pub struct Ack {
     pub seen_ns: u64,
     /// The frame.
     pub frame: FrameId,
-    /// The position it acknowledges (SND.UNA to be).
+    /// Position that it acknowledges (SND.UNA once it arrives).
     pub una: u64,
-    /// The window that it offers.
+    /// Window that it offers.
     pub offer: Offer,
-    /// Its own payload, bytes; 0 for one that carries no data.
+    /// Its own payload, bytes.
     pub payload_bytes: u32,
-    /// Carried SACK blocks above `una`, or was a duplicate ACK.
+    /// It carried SACK blocks above `una`, or was a duplicate ACK.
     pub duplicate: bool,
-    /// Its distance from the one before is the sender's doing: it says nothing of the path's rate.
+    /// Its distance from the previous ACK was set by the sender, not by the path, and is no sample
+    /// of the path's rate.
     pub paced: bool,
-    /// The timestamp that what is sent after its arrival echoes (RFC 7323 §4.3), or a later one; 0
-    /// where it may echo an earlier one as well.
+    /// Segments sent after its arrival echo this timestamp (RFC 7323 §4.3) or a later one; 0 if
+    /// they may echo an earlier one.
     pub tsval: u32,
 }
 
-/// Whether this timestamp is the other one or later, on a clock that wraps (RFC 7323 §5.2).
+/// Returns whether `tsval` equals `other` or is later, on a clock that wraps (RFC 7323 §5.2).
 fn is_since(tsval: u32, other: u32) -> bool {
     tsval.wrapping_sub(other) as i32 >= 0
 }
 
 impl Ack {
-    /// Whether who echoes this timestamp tells that it had come to him.
+    /// Returns whether a segment that echoes `tsecr` shows that this ACK had arrived.
     pub fn is_echoed_by(&self, tsecr: u32) -> bool {
         self.tsval != 0 && is_since(tsecr, self.tsval)
     }
 
-    /// The frame, which `from` sent.
+    /// Its frame, sent by `from`.
     pub fn sighting(&self, from: Side) -> Sighting {
         let Self { frame, seen_ns: time_ns, payload_bytes, .. } = *self;
         Sighting { frame, time_ns, payload_bytes, from }
     }
 }
 
-/// An [`Ack`] as it is kept: most connections have one or two.
+/// An [`Ack`] in compact form; most connections have one or two pending.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     seen_ns: u64,
     frame: FrameId,
     /// Lower half of `una`.
     una: u32,
-    /// One more than what the right edge is beyond `una`, or than the field above [`UNSCALED`]; and
-    /// in high bits [`DUPLICATE`] and [`PACED`].
+    /// Distance of the right edge from `una`, or the field above [`UNSCALED`], plus one; the high
+    /// bits are [`DUPLICATE`] and [`PACED`].
     window: NonZeroU32,
     payload_bytes: u32,
     tsval: u32,
@@ -94,8 +95,8 @@ struct Kept {
 const PACED: u32 = 1 << 31;
 const DUPLICATE: u32 = 1 << 30;
 const WINDOW: u32 = DUPLICATE - 1;
-/// From here on it is a header's field whose scale is not known. No window is wider (RFC 7323 §2.3)
-/// but one of the widest fields with the largest scale, and nothing so wide holds up a sender.
+/// From this value on, a window field of unknown scale. No window is wider (RFC 7323 §2.3), except
+/// the widest fields with the largest scale, and no sender is limited by such a window.
 const UNSCALED: u32 = WINDOW - 1 - u16::MAX as u32;
 
 impl Kept {
@@ -117,7 +118,7 @@ impl Kept {
         }
     }
 
-    /// The ACK again; its position is within 2 GiB of `near`.
+    /// The ACK in full; its position is within 2 GiB of `near`.
     fn ack(&self, near: u64) -> Ack {
         let una = widen(self.una, near);
         let word = self.window.get();
@@ -138,7 +139,8 @@ impl Kept {
     }
 }
 
-/// Most ACKs kept; beyond it the two oldest are merged, which loses timing, not state.
+/// Most ACKs kept. Beyond it the oldest is dropped, which loses its timing only: ACKs are
+/// cumulative.
 const PENDING_MAX: usize = 512;
 
 /// ACKs in the order they passed the vantage, waiting for their arrival at the sender.
@@ -146,7 +148,7 @@ const PENDING_MAX: usize = 512;
 pub struct PendingAcks(Queue<Kept>);
 
 impl PendingAcks {
-    /// An ACK passed the vantage.
+    /// Adds an ACK that passed the vantage.
     #[inline]
     pub fn push(&mut self, ack: &Ack) {
         if self.0.len() >= PENDING_MAX {
@@ -155,7 +157,8 @@ impl PendingAcks {
         self.0.push_back(Kept::new(ack));
     }
 
-    /// Whether `ack` says what the last one on its way says, and no more: it has no effect of its own.
+    /// Returns whether `ack` offers and acknowledges the same as the last pending one, and so has
+    /// no effect of its own.
     #[inline]
     pub fn repeats(&self, ack: &Ack) -> bool {
         let alike = |last: &Kept| {
@@ -165,8 +168,8 @@ impl PendingAcks {
         self.0.back().is_some_and(alike) && !ack.duplicate && !ack.paced
     }
 
-    /// The oldest ACK if it passed the vantage at or before `seen_ns`; its position is within
-    /// 2 GiB of `near`.
+    /// Removes the oldest ACK and returns it, if it passed the vantage at or before `seen_ns`; its
+    /// position is within 2 GiB of `near`.
     #[inline]
     pub fn pop_until(&mut self, seen_ns: u64, near: u64) -> Option<Ack> {
         if self.0.front()?.seen_ns > seen_ns {
@@ -175,33 +178,33 @@ impl PendingAcks {
         self.0.pop_front().map(|kept| kept.ack(near))
     }
 
-    /// Whether what echoes this timestamp left its sender before the oldest ACK came there, wherever
-    /// that stands.
+    /// Returns whether a segment that echoes `tsecr` left the sender before the oldest pending ACK
+    /// arrived there, wherever the vantage is.
     #[inline]
     pub fn is_unheard(&self, tsecr: u32) -> bool {
         self.0.front().is_some_and(|kept| kept.tsval != 0 && !is_since(tsecr, kept.tsval))
     }
 
-    /// Whether there is none, and no room for more than one.
+    /// Returns whether no ACK is pending, and no memory allocated for more than one.
     #[inline]
     pub fn is_unused(&self) -> bool {
         self.0.is_unused()
     }
 
-    /// The only one there is; its position is within 2 GiB of `near`.
+    /// The pending ACK, if there is exactly one; its position is within 2 GiB of `near`.
     #[inline]
     pub fn only(&self, near: u64) -> Option<Ack> {
         self.0.only().map(|kept| kept.ack(near))
     }
 
-    /// Whether an ACK of `position` is on its way to the sender: it passed the vantage by
-    /// `seen_ns`, and only the estimate of the round trip says that it has not arrived.
+    /// Returns whether an ACK of `position` that passed the vantage by `seen_ns` is pending, so
+    /// that only the estimate of the round trip says that it has not arrived.
     pub fn covers(&self, position: u64, seen_ns: u64) -> bool {
         let reaches = |kept: &Kept| widen(kept.una, position) >= position;
         self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reaches(kept))
     }
 
-    /// When the first ACK on its way to the sender passed that offers a window up to `edge`, ns.
+    /// Time at which the first pending ACK that offers a window up to `edge` passed, ns.
     pub fn offers_at(&self, edge: u64) -> Option<u64> {
         let offers = |kept: &&Kept| match kept.ack(edge).offer {
             Offer::Edge(offered) => offered >= edge,
@@ -210,8 +213,8 @@ impl PendingAcks {
         self.0.iter().find(offers).map(|kept| kept.seen_ns)
     }
 
-    /// Whether an ACK that reports a loss passed the vantage by `seen_ns` and is not known to have
-    /// arrived.
+    /// Returns whether an ACK that reports a loss passed the vantage by `seen_ns` and is still
+    /// pending.
     pub fn reports_loss(&self, seen_ns: u64) -> bool {
         let reports = |kept: &Kept| kept.window.get() & DUPLICATE != 0;
         self.0.iter().any(|kept| kept.seen_ns <= seen_ns && reports(kept))

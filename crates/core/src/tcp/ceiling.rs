@@ -1,17 +1,19 @@
-//! The height of the flight, round by round: growing (a congestion window that opens), or a
-//! ceiling (a buffer).
+//! Height of the flight in each round: growing (an opening congestion window) or at a ceiling (a
+//! buffer).
 
-/// What the last rounds of a sender looked like that was waiting for ACKs with window to spare.
+/// Shape of a sender's last rounds in which it waited for ACKs although the offered window had
+/// room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Too few rounds to tell, or the flight still grows.
+    /// Too few rounds to decide, or the flight still grows.
     #[default]
     Opening,
-    /// The flight has stood at the same height for some rounds.
+    /// The flight has reached the same height in several rounds.
     Ceiling {
-        /// That height, bytes.
+        /// Height, bytes.
         bytes: u64,
-        /// The sender had nothing more buffered each time: no congestion window held it back.
+        /// The sender had nothing more buffered each time, so that no congestion window held it
+        /// back.
         drained: bool,
     },
 }
@@ -19,53 +21,55 @@ pub enum Shape {
 /// Rounds at one height that make a ceiling.
 const LEVEL_ROUNDS: u32 = 3;
 
-/// The same where the sender each time had nothing more buffered, though there was more to come: a
-/// window that opens holds back what is buffered. One such round may be a write that fitted.
+/// The same if the sender had nothing more buffered each time, though more data followed: an
+/// opening window holds back data that is buffered. A single such round may be a write that
+/// fitted.
 const DRAINED_ROUNDS: u32 = 2;
 
-/// Rounds that stay below the greatest and make a ceiling of it.
+/// Rounds without a new greatest peak after which that peak is a ceiling.
 const SPENT_ROUNDS: u32 = 7;
 
-/// Rounds below it that are taken for pauses.
+/// Most consecutive rounds below the reference that count as pauses.
 const LOW_ROUNDS: u32 = 3;
 
-/// Follows the peak flight of each round (RFC 5681's FlightSize, a round ends when what was
-/// sent at its beginning is acknowledged).
+/// Follows the peak flight of each round (RFC 5681, FlightSize). A round ends when the data sent
+/// at its beginning is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
     /// Position whose ACK ends the round.
     round_end: u64,
-    /// Greatest flight in this round.
+    /// Greatest flight in this round, bytes.
     peak: u64,
-    /// The sender was held back by ACKs in this round.
+    /// The sender waited for ACKs in this round.
     blocked: bool,
-    /// Peak of the last blocked round.
+    /// Peak of the last blocked round, bytes.
     previous: u64,
-    /// Height that the rounds are compared with.
+    /// Height with which rounds are compared, bytes.
     reference: u64,
     /// Consecutive blocked rounds at `reference`.
     level_rounds: u32,
-    /// Consecutive blocked rounds after which the sender had nothing more buffered.
+    /// Consecutive blocked rounds in which the sender had nothing more buffered.
     drained_rounds: u32,
-    /// The sender had nothing more buffered when it was held back last.
+    /// The sender had nothing more buffered the last time it waited.
     drained: bool,
-    /// Rounds since it last grew after which the sender turned out to have had nothing more buffered.
+    /// Rounds since the last growth in which the sender, as seen later, had nothing more buffered.
     emptied_rounds: u32,
     /// Consecutive rounds that grew.
     growths: u32,
-    /// Greatest peak, and blocked rounds that did not exceed it.
+    /// Greatest peak, bytes, and the number of blocked rounds that did not exceed it.
     greatest: u64,
     spent_rounds: u32,
-    /// Consecutive blocked rounds far below it.
+    /// Consecutive blocked rounds far below the reference.
     low_rounds: u32,
-    /// Of them those at the height of the one before.
+    /// Those of them at the height of the round before.
     low_level_rounds: u32,
-    /// Rounds in all, and round trips spent opening.
+    /// Number of rounds.
     pub rounds: u32,
 }
 
 impl Rounds {
-    /// A departure left `flight` bytes outstanding up to `nxt`, with `una` acknowledged.
+    /// Records a departure that left `flight` bytes outstanding up to `nxt`, with `una`
+    /// acknowledged.
     pub fn depart(&mut self, una: u64, nxt: u64, flight: u64, mss: u64) {
         if una >= self.round_end {
             self.close(mss);
@@ -76,33 +80,33 @@ impl Rounds {
         self.peak = self.peak.max(flight);
     }
 
-    /// The sender waited for an ACK in this round, with `flight` bytes outstanding and perhaps
-    /// nothing more buffered.
+    /// Records that the sender waited for an ACK in this round, with `flight` bytes outstanding;
+    /// `drained`: with nothing more buffered.
     pub fn block(&mut self, flight: u64, drained: bool) {
         self.blocked = true;
         self.drained = drained;
         self.peak = self.peak.max(flight);
     }
 
-    /// The last of these times the sender's application could write nothing more until the ACK came.
-    /// Answers the height of the rounds, bytes.
+    /// Records that in the last such wait the application could not write more until the ACK came.
+    /// Returns the height of the rounds, bytes.
     pub fn emptied(&mut self) -> u64 {
         self.emptied_rounds += 1;
         self.reference.max(self.greatest)
     }
 
-    /// A message begins: the window may have been closed by idleness (RFC 5681 §4.1).
+    /// A message begins: idleness may have closed the congestion window (RFC 5681 §4.1).
     pub fn restart(&mut self) {
         self.spent_rounds = 0;
     }
 
-    /// A loss: what follows is the congestion window's doing.
+    /// A loss: from here on the congestion window limits the flight.
     pub fn reset(&mut self) {
         *self = Self { round_end: self.round_end, rounds: self.rounds, ..Self::default() };
     }
 
-    /// What the rounds show, with the one that the sender is held back in with `flight` bytes
-    /// outstanding, if the ACK of `una` ends it.
+    /// Shape of the rounds, with the current one included if the ACK of `una` ends it; the sender
+    /// waits in it with `flight` bytes outstanding.
     pub fn shape_with(&self, flight: u64, drained: bool, una: u64, mss: u64) -> Shape {
         let mut rounds = *self;
         if una >= rounds.round_end {
@@ -113,7 +117,7 @@ impl Rounds {
     }
 
     fn shape(&self) -> Shape {
-        // A window that opens grows by half or more each round.
+        // An opening window grows by half or more each round.
         let drained = self.drained_rounds >= DRAINED_ROUNDS;
         let empty = drained || self.emptied_rounds >= DRAINED_ROUNDS;
         let level = self.level_rounds >= LEVEL_ROUNDS || self.level_rounds > 0 && empty;
@@ -124,8 +128,8 @@ impl Rounds {
         }
     }
 
-    /// Small buffers give uneven rounds, but none that goes beyond the greatest; a window that
-    /// opens does so every round, be it from a new beginning.
+    /// Small buffers give uneven rounds, but none above the greatest; an opening window exceeds it
+    /// every round, even after a restart.
     fn follow_greatest(&mut self, tolerance: u64) {
         let exceeds = self.peak > self.greatest + tolerance;
         self.greatest = self.greatest.max(self.peak);
@@ -156,7 +160,7 @@ impl Rounds {
             self.reference = self.peak;
             self.level_rounds = 0;
         } else {
-            // A low round is the end of a message or a pause; several are a new height.
+            // A low round is the end of a message or a pause; several of them are a new height.
             let again = self.low_rounds > 0 && stands;
             self.low_rounds += 1;
             self.low_level_rounds += u32::from(again);

@@ -1,23 +1,24 @@
-//! A sender's timestamp clock (RFC 7323 §5.4) against the capture's: how much longer than the
-//! fastest packet each one was under way.
+//! A sender's timestamp clock (RFC 7323 §5.4) compared with the capture's clock: how much longer
+//! than the fastest packet each packet was under way.
 
-/// One tick of the timestamps of today's systems, ns. Older ones tick every 4, 10, 100 or 500 ms, and
-/// RFC 7323 §5.4 allows anything up to a second.
+/// One tick of the timestamp clock on current systems, ns. Older ones tick every 4, 10, 100 or 500
+/// ms; RFC 7323 §5.4 allows up to one second.
 pub const TICK_NS: u64 = 1_000_000;
 
-/// After this the ticks tell how fast the clock runs, ns.
+/// Time after which the ticks show the rate of the clock, ns.
 pub const PROOF_NS: u64 = 100_000_000;
 
-/// Steps in which the drift of clocks is followed: a power of two of ns, for every packet is asked.
+/// Binary logarithm of the step in which drift is followed, ns: a power of two, because it is
+/// computed for every packet.
 const STEP_BITS: u32 = 20;
 
-/// Both clocks may drift apart by 200 parts in a million: in one step by this much, ns.
+/// Drift allowed per step, ns: 200 parts per million.
 const DRIFT_NS: i64 = (1 << STEP_BITS) / 5_000;
 
-/// Ticks after which a clock that does not run in milliseconds shows.
+/// Ticks after which a clock faster than milliseconds is recognised.
 const PROOF_TICKS: u32 = 200;
 
-/// Compares timestamps with capture times.
+/// Compares a sender's timestamps with capture times.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderClock {
     state: State,
@@ -25,9 +26,9 @@ pub struct SenderClock {
     first_ns: u64,
     /// Least difference between capture time and sender's time, ns.
     least_ns: i64,
-    /// When it was seen: so many steps after the first packet.
+    /// When the least difference was seen, in steps after the first packet.
     least_at: u32,
-    /// Up to [`u32::MAX`].
+    /// Difference of the last packet beyond the least, ns; at most [`u32::MAX`].
     queued_ns: u32,
 }
 
@@ -35,16 +36,16 @@ pub struct SenderClock {
 enum State {
     #[default]
     Unseen,
-    /// Whether it runs in milliseconds is not known yet.
+    /// Not yet known whether it runs in milliseconds.
     Unproven,
-    /// It does, or nearly: what is missing to that are queues.
+    /// It runs in milliseconds, or slower by no more than queues explain.
     Runs,
-    /// It does not run in milliseconds.
+    /// It does not run in milliseconds, or the capture's clock was set.
     Wrong,
 }
 
 impl SenderClock {
-    /// A packet with timestamp `tsval` passed the vantage.
+    /// Records that a packet with timestamp `tsval` passed the vantage.
     #[inline]
     pub fn observe(&mut self, tsval: u32, time_ns: u64) {
         if self.state == State::Unseen {
@@ -76,31 +77,33 @@ impl SenderClock {
         }
     }
 
-    /// How long by the sender's clock lay between two of its timestamps, to within a tick, ns; `None`
-    /// where it is known to run in other ticks, or by another measure.
+    /// Time between two timestamps by the sender's clock, to within a tick, ns; `None` if the
+    /// clock is known to run at another rate.
     pub fn between_ns(&self, from: u32, to: u32) -> Option<u64> {
         let ticks = (to.wrapping_sub(from) as i32).max(0) as u64;
         self.agrees().then_some(ticks * TICK_NS)
     }
 
-    /// Whether neither it nor the capture's clock is known to run by another measure.
+    /// Returns whether neither clock is known to be unusable: the sender's by its rate, the
+    /// capture's because it was set.
     pub fn agrees(&self) -> bool {
         self.state != State::Wrong
     }
 
-    /// Whether packets sent so far apart have different timestamps.
+    /// Returns whether packets sent `apart_ns` apart have different timestamps.
     pub fn tells_apart(&self, apart_ns: u64) -> bool {
         self.state == State::Runs && apart_ns >= 2 * TICK_NS
     }
 
-    /// The capture's clock was set: differences from before mean nothing, and later ones may as well.
+    /// Stops using the timestamps: the capture's clock was set, so that earlier differences mean
+    /// nothing.
     pub fn distrust(&mut self) {
         self.state = State::Wrong;
         self.queued_ns = 0;
     }
 
-    /// How much longer than the fastest the last packet was under way, ns, beyond what the
-    /// clock's tick leaves open.
+    /// How much longer than the fastest packet the last one was under way, ns, less one tick of
+    /// uncertainty.
     pub fn queued_ns(&self) -> u64 {
         u64::from(self.queued_ns.saturating_sub(TICK_NS as u32))
     }

@@ -1,34 +1,34 @@
-//! Payload that came before its turn, of all the streams of a shard: kept within a common bound.
+//! Out-of-order payload of all streams of a shard, kept within a common bound.
 
 use std::collections::BTreeMap;
 
-/// Most that is kept of the streams of all shards together, bytes: 64 MiB.
+/// Most payload kept for all shards together, bytes: 64 MiB.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// Of these for name look-ups over TCP.
+/// The part of it that DNS over TCP may take, bytes.
 const NAMES_BYTES_MAX: usize = 2 << 20;
 
-/// What a piece costs beside its bytes: its place in the map and its own allocation.
+/// Cost of a piece besides its bytes: its map entry and its allocation, bytes.
 const PIECE_COST_BYTES: usize = 64;
 
-/// Which piece of [`EarlyBytes`] is meant. Pieces are numbered in the order in which they were begun.
+/// Identifies one piece of [`EarlyBytes`]; pieces are numbered in the order of their creation.
 pub type Piece = u64;
 
-/// Pieces of streams that wait until a hole before them is filled. Beyond the bound the oldest are given
-/// up: their streams go on as if these bytes had not been captured.
+/// Pieces of streams that wait until the hole before them is filled. Beyond the bound the oldest
+/// are discarded; their streams continue as if these bytes had not been captured.
 #[derive(Clone, Debug)]
 pub struct EarlyBytes {
     pieces: BTreeMap<Piece, Vec<u8>>,
     next: Piece,
-    /// What all of them cost, bytes.
+    /// Memory that all pieces take, bytes.
     cost_bytes: usize,
     limit_bytes: usize,
-    /// Bytes that were given up.
+    /// Bytes that were discarded.
     pub given_up_bytes: u64,
 }
 
 impl Default for EarlyBytes {
-    /// The bound of a stand-alone user.
+    /// Bound for a user outside the shards: that of DNS over TCP.
     fn default() -> Self {
         Self::limited_to(NAMES_BYTES_MAX)
     }
@@ -40,12 +40,12 @@ impl EarlyBytes {
         Self { pieces, next: 0, cost_bytes: 0, limit_bytes, given_up_bytes: 0 }
     }
 
-    /// For one of so many users of the same size that keep payload of connections at the same time.
+    /// Bound for one of `users` users that share the memory equally.
     pub fn of_users(users: usize) -> Self {
         Self::limited_to((ALL_BYTES_MAX - NAMES_BYTES_MAX) / users.max(1))
     }
 
-    /// Keeps `bytes`.
+    /// Stores `bytes` as a new piece.
     pub fn keep(&mut self, bytes: &[u8]) -> Piece {
         self.next += 1;
         let kept = bytes.to_vec();
@@ -55,7 +55,7 @@ impl EarlyBytes {
         self.next
     }
 
-    /// Keeps `bytes` behind those of `piece`; false if that was given up.
+    /// Appends `bytes` to `piece`; returns `false` if that was discarded.
     pub fn append(&mut self, piece: Piece, bytes: &[u8]) -> bool {
         let Some(kept) = self.pieces.get_mut(&piece) else { return false };
         self.cost_bytes -= cost_bytes(kept);
@@ -65,7 +65,7 @@ impl EarlyBytes {
         self.pieces.contains_key(&piece)
     }
 
-    /// Takes the bytes of `piece` out; there are none where it was given up.
+    /// Removes `piece` and returns its bytes; empty if it was discarded.
     pub fn take(&mut self, piece: Piece) -> Vec<u8> {
         let Some(bytes) = self.pieces.remove(&piece) else { return Vec::new() };
         self.cost_bytes -= cost_bytes(&bytes);
@@ -81,13 +81,13 @@ impl EarlyBytes {
         }
     }
 
-    /// Bytes of memory, the spare room of the pieces included.
+    /// Memory in use, with the spare capacity of the pieces, bytes.
     pub fn heap_bytes(&self) -> usize {
         self.cost_bytes
     }
 }
 
-/// What keeping a piece takes, its spare room included.
+/// Memory that one piece takes, with its spare capacity, bytes.
 fn cost_bytes(piece: &Vec<u8>) -> usize {
     piece.capacity() + PIECE_COST_BYTES
 }

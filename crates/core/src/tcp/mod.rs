@@ -1,5 +1,5 @@
-//! Segments to exchanges: follows every connection and says who was silent, for how long, and
-//! what ended the silence.
+//! Segments to exchanges: follows every connection and records which side was silent, for how
+//! long, and what ended the silence.
 //!
 //! Read first: RFC 9293 (TCP), RFC 7323 (window scale, timestamps), RFC 2018 and 2883 (SACK),
 //! RFC 6298 (RTO), RFC 5681 (congestion control), RFC 8985 (RACK-TLP).

@@ -1,36 +1,37 @@
-//! The round trips between the vantage and both ends, and where the vantage therefore is.
+//! Round trips between the vantage and both ends, and the place of the vantage that follows from
+//! them.
 
 use crate::app::Side;
 use crate::report::Vantage;
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///
-/// The handshake gives the first samples (SYN to SYN-ACK is the server's side, SYN-ACK to ACK
-/// the client's), data to ACK keeps refining them. A minimum, because everything that adds to a
-/// sample (queues, delayed ACKs) only makes it longer. Where the handshake was not captured, some samples
-/// are no more than an upper bound, and no time is put down to the path because of these.
+/// The handshake gives the first samples: SYN to SYN-ACK for the server's leg, SYN-ACK to ACK for
+/// the client's. Data and its ACKs refine them. The minimum is used because everything that adds
+/// to a sample (queues, delayed ACKs) makes it longer. If the handshake was not captured, some
+/// samples are only an upper bound, and no time is attributed to the path because of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
     /// By side.
     legs: [Way; 2],
 }
 
-/// What is known of the way between the vantage and one end, in one word: there are two of them in every
-/// connection.
+/// What is known of one leg of the path, in one word: every connection has two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Way(u64);
 
 impl Way {
-    /// The lowest bits are one more than the least sample, ns; 0 where there is none.
+    /// The lowest bits hold the least sample plus one, ns; 0 if there is none.
     const LEAST: u64 = (1 << 40) - 1;
-    /// The next are the least of the others, in [`Way::UNIT_NS`] and up to what fits; 0 where there is none.
+    /// The next bits hold the least of the other samples, in [`Way::UNIT_NS`], saturating; 0 if
+    /// there is none.
     const NEXT_SHIFT: u32 = 40;
     const NEXT_MAX: u64 = u16::MAX as u64;
     const UNIT_NS: u64 = 4_000;
-    /// Then how many others there were, up to three.
+    /// Then the number of other samples, up to three.
     const OTHERS_SHIFT: u32 = 56;
     const OTHERS_MAX: u64 = 3;
-    /// A sample shows what the path takes, and not only what it takes at most.
+    /// Set if a sample shows the round trip itself, and not only an upper bound of it.
     const SETTLED: u64 = 1 << 63;
 
     #[inline]
@@ -51,7 +52,7 @@ impl Way {
         self.0 & Self::SETTLED != 0
     }
 
-    /// Takes a sample that nothing speaks against.
+    /// Takes a sample that is certain.
     #[inline]
     fn take(&mut self, rtt_ns: u64) {
         self.0 |= Self::SETTLED;
@@ -60,7 +61,7 @@ impl Way {
         }
     }
 
-    /// Takes one of which others may speak.
+    /// Takes a sample that other samples may contradict.
     fn weigh(&mut self, rtt_ns: u64) {
         let least = self.least();
         if least == 0 {
@@ -81,37 +82,40 @@ impl Way {
     }
 }
 
-/// No path is longer: a sample beyond it is a clock that stepped or a missing packet.
+/// Longest credible round trip, ns: a longer sample comes from a clock that was set or a missing
+/// packet.
 const RTT_MAX_NS: u64 = 60_000_000_000;
 
-/// Below this a leg is as good as none: the vantage is on that host.
+/// Below this round trip the vantage is on the host itself, ns.
 const NEAR_NS: u64 = 60_000;
 
-/// A host answers what was captured on it sooner, even a busy one, once in a while. Where it takes longer,
-/// a link lies between, which may lose what has passed, however long the rest of the path is.
+/// Longest time that a host, even a busy one, takes to answer what was captured on it, ns. Beyond
+/// it a link lies between, which may lose packets that have passed the vantage, however long the
+/// rest of the path is.
 const HOST_NS: u64 = 1_000_000;
 
-/// An ACK that comes sooner was not kept back: the shortest timer for that is 40 ms (Linux:
-/// `TCP_DELACK_MIN`), less a tick of 4 ms.
+/// An ACK that comes sooner than this was not delayed, ns: the shortest delayed-ACK timer is 40 ms
+/// (Linux: `TCP_DELACK_MIN`), less a tick of 4 ms.
 pub(super) const PROMPT_NS: u64 = 36_000_000;
 
-/// What systems begin to count down from (RFC 1700: 64; Windows 128, many routers 255).
+/// Initial TTLs (RFC 1700: 64; Windows: 128; many routers: 255).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
-/// Whether a packet that has so long to live has met no router.
+/// Returns whether a packet with this TTL has passed no router.
 pub(crate) fn is_initial_ttl(ttl: u8) -> bool {
     INITIAL_TTLS.contains(&ttl)
 }
 
 impl Path {
-    /// Takes a round-trip sample between the vantage and `side`.
+    /// Adds a round-trip sample between the vantage and `side`.
     pub fn sample(&mut self, side: Side, rtt_ns: u64) {
         if rtt_ns <= RTT_MAX_NS {
             self.legs[side as usize].take(rtt_ns);
         }
     }
 
-    /// The same where no handshake was captured. It `settles` what the path takes, or the path takes no longer.
+    /// Adds a sample on a connection whose handshake was not captured. If `settles`, it shows the
+    /// round trip itself, otherwise an upper bound.
     pub fn sample_without_handshake(&mut self, side: Side, rtt_ns: u64, settles: bool) {
         if rtt_ns <= RTT_MAX_NS {
             let leg = &mut self.legs[side as usize];
@@ -120,12 +124,12 @@ impl Path {
         }
     }
 
-    /// Client and server are the other way round.
+    /// Swaps client and server.
     pub fn swap(&mut self) {
         self.legs.swap(0, 1);
     }
 
-    /// Minimum round trip between the vantage and `side`, ns; 0 where there is no sample.
+    /// Minimum round trip between the vantage and `side`, ns; 0 if there is no sample.
     #[inline]
     pub fn rtt_ns(&self, side: Side) -> u64 {
         let leg = self.legs[side as usize];
@@ -133,24 +137,23 @@ impl Path {
         if leg.others() < Way::OTHERS_MAX {
             return least_ns;
         }
-        // A host does not answer at once only once: that sample is wrong, where all others tell of a link, and
-        // the least of these was not kept back either.
+        // A host that answers at once does so more than once: a single sample near zero is wrong
+        // if all others show a link, the least of which was not delayed either.
         let is_wrong = least_ns < NEAR_NS && (4 * NEAR_NS..PROMPT_NS).contains(&leg.next_ns());
         if is_wrong { leg.next_ns() } else { least_ns }
     }
 
-    /// Minimum round trip between the vantage and `side`, ns, as far as it is known that the path takes it; 0
-    /// where no more is known than that it is no longer than some time.
+    /// Minimum round trip between the vantage and `side`, ns; 0 if only an upper bound is known.
     pub fn way_ns(&self, side: Side) -> u64 {
         if self.is_settled(side) { self.rtt_ns(side) } else { 0 }
     }
 
-    /// Whether it is known what the path to `side` takes.
+    /// Returns whether the round trip to `side` is known, and not only an upper bound.
     pub fn is_settled(&self, side: Side) -> bool {
         self.legs[side as usize].is_settled()
     }
 
-    /// Whether there is a sample for `side`.
+    /// Returns whether there is a sample for `side`.
     pub fn knows(&self, side: Side) -> bool {
         self.legs[side as usize].least() > 0
     }
@@ -160,13 +163,14 @@ impl Path {
         self.rtt_ns(Side::Client) + self.rtt_ns(Side::Server)
     }
 
-    /// The same between client and server; 0 where it is not known of both ends.
+    /// Minimum round trip between client and server, ns; 0 if only an upper bound is known for
+    /// either leg.
     pub fn base_way_ns(&self) -> u64 {
         let settled = self.legs.iter().all(|leg| leg.is_settled());
         if settled { self.base_rtt_ns() } else { 0 }
     }
 
-    /// Whether the vantage is at `side`: what passes it arrives there.
+    /// Returns whether the vantage is at `side`, so that what passes it has arrived there.
     pub fn ends_here(&self, side: Side) -> bool {
         let near_ns = self.rtt_ns(side);
         let peer = side.peer();
@@ -175,7 +179,7 @@ impl Path {
         self.knows(side) && (near_ns <= NEAR_NS || nearer)
     }
 
-    /// Where the capture was taken, as far as this connection shows.
+    /// Place of the vantage, as far as this connection shows.
     pub fn vantage(&self) -> Vantage {
         if !Side::ALL.into_iter().all(|side| self.knows(side)) {
             return Vantage::Unknown;
@@ -222,7 +226,8 @@ mod tests {
         };
         let samples_ns = [1_200_000, 1_248_000, 4_000, 1_232_000, 1_216_000];
         assert_eq!(path(&samples_ns), (1_200_000, Vantage::Middle));
-        // Twice is no accident, and ACKs that may have been kept back say nothing against one that was not.
+        // Two such samples are no accident, and ACKs that may have been delayed do not contradict
+        // one that was not.
         assert_eq!(path(&[1_200_000, 4_000, 1_300_000, 5_000]).1, Vantage::Server);
         assert_eq!(path(&[40_100_000, 4_000, 40_200_000, 40_000_000]).1, Vantage::Server);
     }

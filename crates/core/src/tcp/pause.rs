@@ -1,20 +1,21 @@
-//! Pauses of a server in what may be its answer, where the protocol does not say how far that goes:
-//! did its client wait for what came after? A feed, a heartbeat, an event come unasked.
+//! Pauses of a server in a response whose end the protocol does not announce: whether the client
+//! waited for the data that followed. Feeds, heartbeats and events are sent unasked.
 
 use crate::report::Shares;
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::sent::Sighting;
 
-/// A shorter pause is the server's work, whoever waits.
+/// Shortest pause that is examined, ns; a shorter one is work of the server in any case.
 pub const PAUSE_MIN_NS: u64 = 20_000_000;
 
-/// What fits a first window (RFC 6928) is a message. More is a transfer, and somebody waits for it.
+/// Most bytes of a message, an initial window (RFC 6928); more is a transfer, for which the client
+/// waits.
 pub const MESSAGE_MAX_BYTES: u64 = 14_600;
 
-/// So many pauses in a row that nobody went on after are a stream.
+/// Number of pauses in one response that make it a stream, if the client did not react after it.
 const STREAM_PAUSES: u32 = 2;
 
-/// An exchange as it stood.
+/// Copy of the state of an exchange, to return to.
 #[derive(Clone, Debug)]
 pub struct Saved {
     ledger: Shares,
@@ -23,43 +24,43 @@ pub struct Saved {
     last: Sighting,
 }
 
-/// The pauses in one answer.
+/// The pauses in one response.
 #[derive(Clone, Debug)]
 pub struct Pauses {
     before_first: Saved,
     before_last: Saved,
-    /// When the last one began, ns.
+    /// Begin of the last pause, ns.
     pub last_since_ns: u64,
-    /// Where the server's stream stood at the first.
+    /// Position of the server's stream at the first pause.
     position: u64,
     count: u32,
     longest_ns: u64,
 }
 
-/// What a connection has shown of the way its server answers.
+/// How the server of a connection answers, as far as seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manner {
-    /// It has answered without a pause, or sent what nobody waited for.
+    /// It has answered without a pause, or sent messages that no client waited for.
     whole: bool,
-    /// Answers in several parts, after which its client went on at once.
+    /// Responses in several parts after which the client went on at once.
     in_parts: u8,
-    /// Answers with pauses after which it did not.
+    /// Responses with pauses after which the client did not go on at once.
     apart: u8,
-    /// Messages that nobody waited for.
+    /// Messages that no client waited for.
     pub unasked: u32,
-    /// It was asked for something without a rest of the client in between.
+    /// A request has followed a response without a rest of the client in between.
     pub asked_at_once: bool,
 }
 
 impl Manner {
-    /// An answer stood still for a reason that is not its application's: it has several parts.
+    /// Counts a response in several parts, interrupted for a reason that is not the application's.
     pub fn held(&mut self) {
         self.in_parts = self.in_parts.saturating_add(1);
     }
 }
 
 impl Saved {
-    /// As it stands.
+    /// Copies the state of `exchange`.
     pub fn of(exchange: &Exchange) -> Self {
         Self {
             ledger: exchange.ledger.clone(),
@@ -69,7 +70,7 @@ impl Saved {
         }
     }
 
-    /// Makes it so again.
+    /// Sets `exchange` back to this state.
     pub fn restore(self, exchange: &mut Exchange) {
         exchange.ledger = self.ledger;
         exchange.chains = self.chains;
@@ -79,8 +80,8 @@ impl Saved {
 }
 
 impl Exchange {
-    /// Its server has been silent for `own_ns` of its own since `since_ns`, and goes on from
-    /// `position` of its stream.
+    /// Records that the server was silent for `own_ns` through its own doing, beginning at
+    /// `since_ns`, and continues at `position` of its stream.
     pub(super) fn pause(&mut self, own_ns: u64, since_ns: u64, position: u64) {
         let saved = Saved::of(self);
         match &mut self.pauses {
@@ -103,7 +104,7 @@ impl Exchange {
         }
     }
 
-    /// What came after its last pause does not belong to it.
+    /// Removes from the exchange what came after its last pause.
     pub(super) fn end_before_pause(&mut self) {
         let Some(mut pauses) = self.pauses.take() else { return };
         pauses.before_last.clone().restore(self);
@@ -113,10 +114,11 @@ impl Exchange {
         }
     }
 
-    /// Its client went on at `next_ns` (`None`: never), `rtt_client_ns` away, when its server's
-    /// stream stood at `position`. Who waits goes on as soon as it has all: after a fraction of
-    /// what it has waited. What nobody waited for is taken out again where the server has shown
-    /// that it does not answer in parts.
+    /// Decides about the pauses once the client goes on at `next_ns` (`None`: never), when the
+    /// server's stream is at `position`; `rtt_client_ns` is the round trip to the client. A client
+    /// that waits goes on as soon as it has the whole response: after a fraction of the time that
+    /// it waited. Data that no client waited for is removed from the exchange if the server is
+    /// known not to answer in parts.
     pub(super) fn settle_pauses(
         &mut self,
         next_ns: Option<u64>,

@@ -1,26 +1,27 @@
-//! The bottleneck: how fast it is, and until when what was sent keeps it busy.
+//! The bottleneck of the path: its rate, and the time for which sent data keeps it busy.
 
-/// Bytes passed on, by how fast that was.
+/// Delivered bytes by delivery rate.
 ///
-/// What is fastest among them is the rate: stretched ACKs only lower a sample. But ACK compression raises
-/// a few, so a quarter of the bytes may exceed it; and what is late by as much as a host takes makes one
-/// distance shorter and the next longer, so that only those that are alike tell it together.
+/// The rate is the fastest class with enough bytes, since stretched ACKs only lower a sample. But
+/// ACK compression raises a few samples, so a quarter of the bytes may exceed the rate. Delays
+/// within a host lengthen one distance and shorten the next, so that neighbouring classes are
+/// averaged.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// By rate, in quarters of an octave of bytes/s from 2^10 up.
+    /// Bytes by rate, in quarters of an octave of bytes/s from 2^10 up.
     bytes_by_rate: [u32; CLASSES],
-    /// In how long those were passed on, ns: one part in 2^24 is more than is asked of it.
+    /// Time in which those were delivered, ns; the precision of 1 in 2^24 suffices.
     ns_by_rate: [f32; CLASSES],
-    /// In all.
+    /// Bytes in all classes.
     total_bytes: u64,
-    /// The last estimate, bytes per second; 0 if it has to be made again.
+    /// The last estimate, bytes per second; 0 if it has to be computed again.
     rate: u64,
 }
 
 const CLASSES: usize = 112;
 const LOWEST_EXPONENT: f64 = 10.0;
 
-/// Fewer sampled bytes than this say nothing about a rate.
+/// Least number of sampled bytes that give a rate.
 const ENOUGH_BYTES: u64 = 8_000;
 
 impl Default for Rates {
@@ -31,7 +32,7 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Takes a sample: `bytes` were passed on in `ns`.
+    /// Adds a sample: `bytes` were delivered in `ns`.
     pub fn sample(&mut self, bytes: u64, ns: u64) {
         let rate = bytes as f64 * 1e9 / ns.max(1) as f64;
         let class = ((rate.log2() - LOWEST_EXPONENT) * 4.0).clamp(0.0, (CLASSES - 1) as f64);
@@ -45,7 +46,7 @@ impl Rates {
         self.rate = 0;
     }
 
-    /// There is no room for more of one class: what was earlier counts less.
+    /// Halves all counts, so that they do not overflow; earlier samples then weigh less.
     #[cold]
     fn halve(&mut self) {
         self.bytes_by_rate.iter_mut().for_each(|bytes| *bytes /= 2);
@@ -57,7 +58,7 @@ impl Rates {
         self.total_bytes >= ENOUGH_BYTES
     }
 
-    /// Bytes per second; `None` before there is evidence of a rate.
+    /// Rate in bytes per second; `None` if there are too few samples.
     pub fn rate(&mut self) -> Option<u64> {
         if !self.is_enough() {
             return None;
@@ -76,7 +77,7 @@ impl Rates {
         (self.rate > 0).then_some(self.rate)
     }
 
-    /// How fast that class and those next to it were together, bytes per second.
+    /// Mean rate of `class` and its neighbours, bytes per second.
     fn rate_around(&self, class: usize) -> u64 {
         let around = class.saturating_sub(1)..(class + 2).min(CLASSES);
         let bytes: u64 = self.bytes_by_rate[around.clone()].iter().map(|&it| u64::from(it)).sum();
@@ -94,54 +95,53 @@ impl Rates {
 #[derive(Clone, Debug, Default)]
 pub struct Pipe {
     rates: Rates,
-    /// The same of what a sender that paces itself sent at once: says something where there is no
-    /// other evidence.
+    /// Samples from data that a pacing sender sent at once; used if there are no others.
     at_once: Option<Box<Rates>>,
     /// The last estimate, bytes per second; 0 if there was none.
     rate: u64,
-    /// Until when the pipe is busy with what has been sent, ns on the vantage's clock.
+    /// Time until which the pipe is busy with data sent so far, ns on the vantage's clock.
     busy_until_ns: u64,
-    /// What was sent from then on, before there was evidence of a rate.
+    /// Bytes sent from `busy_until_ns` on, before a rate was known.
     unrated_bytes: u64,
-    /// How long it has run dry since the last [`Pipe::mark`], ns.
+    /// Time for which the pipe was empty since the last [`Pipe::mark`], ns.
     dry_ns: u64,
 }
 
 impl Pipe {
-    /// Takes a sample: `bytes` were delivered in `ns`.
+    /// Adds a sample: `bytes` were delivered in `ns`.
     pub fn sample(&mut self, bytes: u64, ns: u64) {
         self.rates.sample(bytes, ns);
     }
 
-    /// Takes a sample: `bytes` that followed others at once arrived within `ns`, after a longer pause
-    /// than that.
+    /// Adds a sample: `bytes` that were sent directly behind others arrived within `ns`, after a
+    /// pause longer than that.
     pub fn sample_at_once(&mut self, bytes: u64, ns: u64) {
         self.at_once.get_or_insert_default().sample(bytes, ns);
     }
 
-    /// Whether there were enough of these.
+    /// Returns whether there are enough samples of data sent at once.
     pub fn knows_at_once(&self) -> bool {
         self.at_once.as_ref().is_some_and(|rates| rates.is_enough())
     }
 
-    /// The distances between ACKs so far were not the path's.
+    /// Discards the samples: the ACK spacing so far was not the path's.
     pub fn forget(&mut self) {
         self.rates = Rates::default();
     }
 
-    /// Bottleneck rate, bytes per second; `None` before there is evidence of one.
+    /// Bottleneck rate, bytes per second; `None` if there are too few samples.
     pub fn rate(&mut self) -> Option<u64> {
         let rate = self.rates.rate().or_else(|| self.at_once.as_mut()?.rate());
         self.rate = rate.unwrap_or(0);
         rate
     }
 
-    /// Bottleneck rate as estimated last, bytes per second.
+    /// The last estimate of the bottleneck rate, bytes per second.
     pub fn rate_known(&self) -> Option<u64> {
         (self.rate > 0).then_some(self.rate)
     }
 
-    /// `bytes` were sent at `now_ns`, with `flight_bytes` in flight after it.
+    /// Adds `bytes` that were sent at `now_ns`, with `flight_bytes` in flight afterwards.
     pub fn fill(&mut self, now_ns: u64, bytes: u64, flight_bytes: u64) {
         let Some(rate) = self.rate() else {
             if self.unrated_bytes == 0 || flight_bytes <= bytes {
@@ -157,18 +157,19 @@ impl Pipe {
         self.busy_until_ns = queued.min(now_ns + serialise_ns(flight_bytes, rate));
     }
 
-    /// What was sent before there was a rate fills the pipe all the same.
+    /// Adds bytes sent before the first rate estimate to the busy time.
     fn rate_the_unrated(&mut self, rate: u64) {
         self.busy_until_ns += serialise_ns(std::mem::take(&mut self.unrated_bytes), rate);
     }
 
-    /// What was sent last begins what [`Self::busy_ns`] will be asked for.
+    /// Starts a new interval for [`Self::busy_ns`] at the last departure.
     pub fn mark(&mut self) {
         self.dry_ns = 0;
     }
 
-    /// How much of `start_ns..end_ns` the pipe was busy with what had been sent, ns; nothing
-    /// that counts was sent between. It may have run dry before a needless repetition.
+    /// Part of `start_ns..end_ns` in which the pipe was busy with data already sent, ns; nothing
+    /// that counts was sent in between. The pipe may have been empty before a needless
+    /// retransmission.
     pub fn busy_ns(&mut self, start_ns: u64, end_ns: u64) -> u64 {
         if self.unrated_bytes > 0
             && let Some(rate) = self.rate()
@@ -205,7 +206,7 @@ mod tests {
     fn hosts_that_are_late_now_and_then_do_not_make_a_link_faster() {
         let mut pipe = Pipe::default();
         for late_ns in [0, 60_000, 20_000, 80_000, 0, 40_000].repeat(20) {
-            // As much as one is late, the next comes sooner.
+            // A late sample makes the next one early by the same time.
             pipe.sample(2896, 231_680 + late_ns);
             pipe.sample(2896, 231_680 - late_ns);
         }

@@ -1,23 +1,24 @@
-//! The queue that a sender of bulk keeps filled, over time: who else sends the same way stands in it
-//! as well.
+//! Queueing delay that a bulk sender causes, over time: packets of other connections on the same
+//! path wait in the same queue.
 
-/// A queue shorter than this is what keeps a link busy, ns.
+/// Least queueing delay that is recorded, ns: a shorter queue is what keeps a link busy.
 const STANDS_NS: u64 = 50_000_000;
 
-/// Samples kept of one sender; more are thinned out.
+/// Most samples kept of one sender; beyond it every second one is dropped.
 const SAMPLES_MAX: usize = 128;
 
-/// How long a bulk transfer may show nothing of its queue before nobody knows how it stands, ns.
+/// Longest interval between two samples across which the delay is interpolated, ns.
 const APART_MAX_NS: u64 = 1_000_000_000;
 
-/// How much longer than on an empty path a packet was under way that passed the vantage then.
+/// Queueing delay of a packet that passed the vantage at `at_ns`: its time under way beyond that
+/// on an empty path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at_ns: u64,
     queue_ns: u64,
 }
 
-/// How long what one sender sends stands in queues, from when that began to matter on.
+/// Queueing delay of one sender's packets over time, from the first that is worth recording.
 #[derive(Clone, Debug, Default)]
 pub struct QueueDelay {
     samples: Vec<Sample>,
@@ -26,16 +27,17 @@ pub struct QueueDelay {
 }
 
 impl QueueDelay {
-    /// More than an initial window of ten segments (RFC 6928) is a transfer, that may fill a queue; less
-    /// is a small message, that may have to stand in it.
+    /// More than an initial window of ten segments (RFC 6928) is a transfer, which can fill a
+    /// queue; less is a small message, which may have to wait in one.
     pub const TRANSFER_BYTES: u64 = 14_600;
 
-    /// Whether a queue of `queue_ns` on a path of `rtt_base_ns` is worth keeping an eye on.
+    /// Returns whether a queueing delay of `queue_ns` on a path of `rtt_base_ns` is worth
+    /// recording.
     pub fn begins(queue_ns: u64, rtt_base_ns: u64) -> bool {
         queue_ns >= STANDS_NS.max(2 * rtt_base_ns)
     }
 
-    /// A packet that passed the vantage at `at_ns` stood in queues for `queue_ns`.
+    /// Records that a packet which passed the vantage at `at_ns` was queued for `queue_ns`.
     pub fn note(&mut self, at_ns: u64, queue_ns: u64) {
         let known_ns = self.samples.last().map(|last| last.at_ns + self.every_ns);
         if known_ns.is_some_and(|known_ns| at_ns <= known_ns) {
@@ -53,18 +55,18 @@ impl QueueDelay {
         }
     }
 
-    /// Whether it never stood.
+    /// Returns whether no queueing delay was recorded.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// When it was first seen to stand, ns.
+    /// Time of the first sample, ns; 0 if there is none.
     pub fn begun_ns(&self) -> u64 {
         self.samples.first().map_or(0, |sample| sample.at_ns)
     }
 
-    /// How long who passed the vantage at `at_ns` stood in it, ns: between what was seen before and
-    /// after; behind the last of it, it drains.
+    /// Queueing delay of a packet that passed the vantage at `at_ns`, ns: interpolated between two
+    /// samples. After the last one the queue drains.
     pub fn queue_ns(&self, at_ns: u64) -> u64 {
         let next = self.samples.partition_point(|sample| sample.at_ns <= at_ns);
         let Some(before) = next.checked_sub(1).map(|index| self.samples[index]) else { return 0 };

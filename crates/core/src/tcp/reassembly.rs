@@ -1,24 +1,26 @@
-//! Bytes in order for the framer: what came too early waits, what never came is skipped.
+//! Puts a stream in order for the framer: early segments wait, and data that never arrives is
+//! skipped.
 
 use super::early::{EarlyBytes, Piece};
 use crate::app::Side;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-/// Most payload bytes kept per direction while a hole is open; what comes beyond is handed to
-/// the framer as missing.
+/// Most payload kept per direction while a hole is open, bytes; the framer gets anything beyond it
+/// as missing.
 const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Most stretches kept: each ends at a hole, or where bytes are missing. More are put together.
+/// Most stretches kept; each ends at a hole or where bytes are missing. Beyond it stretches are
+/// merged.
 const WAITING_MAX: usize = 256;
 
-/// A stretch of the stream that came before its turn: segments that followed each other without a hole.
+/// An out-of-order stretch of the stream: segments without a hole between them.
 #[derive(Clone, Debug)]
 struct Early {
     start: u64,
     len: u32,
-    /// So many bytes of its beginning are kept; the rest was not captured, or found no room.
+    /// Number of bytes kept, from its beginning; the rest was not captured or exceeded the limits.
     kept: u32,
-    /// Where they are, unless they were given up.
+    /// The piece that holds them, unless it was discarded.
     piece: Option<Piece>,
 }
 
@@ -32,8 +34,8 @@ impl Early {
         self.start + u64::from(self.len)
     }
 
-    /// Whether `len` bytes of the stream at `start`, of which `kept` are kept, can be put behind it. Bytes
-    /// can where all of its own are kept.
+    /// Returns whether `len` bytes at `start`, of which `kept` are kept, can be appended. Bytes
+    /// can be appended only if all of its own are kept.
     fn goes_on(&self, start: u64, len: u32, kept: u32) -> bool {
         let fits = self.len.checked_add(len).is_some();
         self.end() == start && fits && (self.kept == self.len || kept == 0)
@@ -45,7 +47,8 @@ impl Early {
         self.kept += if is_kept { bytes.len() as u32 } else { 0 };
     }
 
-    /// Takes in what lies behind it, and what lies between. Bytes are kept of a beginning only.
+    /// Merges `next`, which lies behind it, and the hole between them. Bytes are kept of a
+    /// beginning only.
     fn take_in(&mut self, next: &Self, room: &mut EarlyBytes) {
         let bytes = next.piece.map(|piece| room.take(piece)).unwrap_or_default();
         if self.goes_on(next.start, next.len, bytes.len() as u32) {
@@ -61,24 +64,24 @@ impl Early {
 pub struct Reassembly {
     /// Position up to which the framer was given everything.
     next: Option<NonZeroU64>,
-    /// What waits, where anything does.
+    /// Out-of-order data, if there is any.
     waiting: Option<Box<Waiting>>,
 }
 
-/// What came before its turn, in the order of the stream.
+/// Out-of-order stretches in the order of the stream.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     early: VecDeque<Early>,
-    /// Kept of all of them.
+    /// Bytes kept in all stretches.
     bytes: usize,
 }
 
-/// A consumer of bytes in order: who sent them, the captured ones, how many more were not
-/// captured, and the position after them.
+/// Receives bytes in order: the side that sent them, the captured bytes, the number of bytes after
+/// these that were not captured, and the position behind them all.
 pub type Consumer<'a> = &'a mut dyn FnMut(Side, &[u8], u32, u64);
 
 impl Reassembly {
-    /// The stream begins at `position`.
+    /// Sets the position at which the stream begins, unless it is known.
     pub fn start(&mut self, position: u64) {
         if self.next.is_none() {
             self.next = NonZeroU64::new(position);
@@ -89,19 +92,19 @@ impl Reassembly {
         self.next.map_or(position, NonZeroU64::get)
     }
 
-    /// Whether what begins at `start` comes next, and nothing waits.
+    /// Returns whether `start` is the next position and nothing waits.
     #[inline]
     pub fn is_next(&self, start: u64) -> bool {
         self.waiting.is_none() && self.next.map(NonZeroU64::get) == Some(start)
     }
 
-    /// The framer was given everything up to `end`.
+    /// Records that the framer was given everything up to `end`.
     #[inline]
     pub fn pass(&mut self, end: u64) {
         self.next = NonZeroU64::new(end);
     }
 
-    /// Takes `len` bytes of stream at `start`, of which `bytes` were captured.
+    /// Takes `len` bytes of the stream at `start`, of which `bytes` were captured.
     #[inline]
     pub fn push(
         &mut self,
@@ -142,7 +145,7 @@ impl Reassembly {
         self.drain(side, room, on);
     }
 
-    /// The hole up to `position` will not be filled: the framer is told how much is missing.
+    /// Gives up the hole up to `position`: passes it on as missing.
     pub fn skip_to(&mut self, side: Side, position: u64, room: &mut EarlyBytes, on: Consumer<'_>) {
         self.drain(side, room, on);
         loop {
@@ -163,7 +166,7 @@ impl Reassembly {
         }
     }
 
-    /// The stream is over: gives back the room of what still waits.
+    /// Ends the stream and releases the memory of data that still waits.
     pub fn let_go(&mut self, room: &mut EarlyBytes) {
         let waiting = self.waiting.take();
         for piece in waiting.iter().flat_map(|it| &it.early).filter_map(|early| early.piece) {
@@ -190,7 +193,7 @@ impl Reassembly {
         }
     }
 
-    /// Hands on what lies at or after `next`.
+    /// Passes on the part that lies at or after `next`.
     fn deliver(
         &mut self,
         side: Side,
@@ -216,8 +219,8 @@ impl Reassembly {
 }
 
 impl Waiting {
-    /// Keeps what came early. Without room for its bytes its length is kept all the same: what comes after
-    /// it has its place by that, and would else wait for ever behind a hole that was none.
+    /// Keeps data that came early. If there is no room for its bytes, its length is kept all the
+    /// same: otherwise later data would wait for ever behind a hole that is none.
     fn keep(&mut self, start: u64, len: u32, bytes: &[u8], room: &mut EarlyBytes) {
         let own_room = WAITING_BYTES_MAX.saturating_sub(self.bytes);
         let kept = &bytes[..bytes.len().min(own_room)];
@@ -234,9 +237,9 @@ impl Waiting {
         }
     }
 
-    /// Makes one of stretches without a hole between them, as they are where only the beginnings of packets
-    /// were captured, or where segments came from back to front. Where there are none, the last hole is given
-    /// up: what fills it comes too late.
+    /// Merges stretches without a hole between them, which arise where only the beginnings of
+    /// packets were captured or where segments arrived in reverse order. If there are none, the
+    /// last hole is given up: data for it comes too late.
     fn put_together(&mut self, room: &mut EarlyBytes) {
         let many = self.early.len();
         let mut together: VecDeque<Early> = VecDeque::with_capacity(many);
@@ -318,8 +321,9 @@ mod tests {
         assert!(reassembly.is_next(given));
     }
 
-    /// Of segments of which the first bytes were captured, given out of turn at `starts` and then from the
-    /// stream's beginning to the last of them: up to where the stream was told, and the bytes captured.
+    /// Pushes segments of which the first bytes were captured, first those at `starts`, then all
+    /// from the beginning of the stream to the last of them. Returns by how much the delivered
+    /// position differs from the end of the stream, and the number of captured bytes delivered.
     fn told(starts: impl Iterator<Item = u64>) -> (u64, usize) {
         const SEGMENT: u64 = 1448;
         let (mut reassembly, mut given, mut captured) = (Reassembly::default(), ORIGIN, 0);
@@ -355,8 +359,8 @@ mod tests {
         assert_eq!(told((1..2 * WAITING_MAX as u64).rev().map(|index| 2 * index)).0, 0);
     }
 
-    /// From back to front, with holes between them and without: each step looks at a bounded number of
-    /// stretches.
+    /// Segments in reverse order, with and without holes between them: each step examines a
+    /// bounded number of stretches.
     #[test]
     fn from_back_to_front_few_stretches_are_kept() {
         for step in [1, 2] {

@@ -1,42 +1,43 @@
-//! Exchanges of one connection that follow each other back to back: each is asked as soon as the one
-//! before it is answered, so that their round trips add up.
+//! Exchanges of one connection that follow each other back to back: each request is sent as soon
+//! as the previous response has arrived, so that their round trips add up.
 
-/// A sequence whose exchanges have a shorter way than this is not followed, ns: a round trip that costs
-/// less than a fault at its least is none to be saved.
+/// Exchanges with less path time than this are not followed, ns: no fault has so small a cost, so
+/// saving the round trip gains nothing worth reporting.
 const PATH_MIN_NS: u64 = 1_000_000;
 
-/// Exchanges in a row so far, the last one included.
+/// A sequence of back-to-back exchanges up to the latest one, which it includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// How many; 0 where the last one was none that another may follow.
+    /// Number of exchanges; 0 if the latest cannot belong to a sequence.
     pub count: u32,
-    /// The path's part of their time, ns.
+    /// Time that they spent on the path, ns.
     pub path_ns: u64,
-    /// When the first of them was asked, ns.
+    /// Time of the first request, ns.
     pub began_ns: u64,
-    /// When the last of them was answered, ns.
+    /// End of the last response, ns.
     pub ended_ns: u64,
 }
 
-/// An exchange as it passed the vantage.
+/// One exchange, in times at the vantage.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// When it was asked, ns.
+    /// Time of the request, ns.
     pub asked_ns: u64,
-    /// When the last of its answer passed, ns.
+    /// Time of the last packet of the response, ns.
     pub ended_ns: u64,
-    /// The path's part of its time, ns.
+    /// Time that it spent on the path, ns.
     pub path_ns: u64,
-    /// What a round trip takes, its set-up included where each has one, ns.
+    /// Duration of one round trip, with connection set-up if every exchange has one, ns.
     pub round_trip_ns: u64,
-    /// Round trip from the vantage to the client, ns.
+    /// Round trip between the vantage and the client, ns.
     pub rtt_client_ns: u64,
 }
 
 impl Row {
-    /// The row with `link` behind it, which follows back to back where the client pauses for no longer
-    /// than the way takes: it spends more time waiting than working. Exchanges that take several round
-    /// trips are transfers, which would take as many together.
+    /// Returns the sequence with `link` appended. `link` continues it if the client paused no
+    /// longer than one response takes on the path, so that it waits longer than it works;
+    /// otherwise `link` begins a new one. Exchanges of several round trips are transfers, which
+    /// would take as many round trips if they were joined.
     #[inline]
     pub fn with(self, link: Link) -> Self {
         if link.path_ns < PATH_MIN_NS || link.path_ns >= 2 * link.round_trip_ns {
@@ -54,7 +55,7 @@ impl Row {
         }
     }
 
-    /// From its first request to its last answer, ns.
+    /// Time from the first request to the end of the last response, ns.
     pub fn len_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.began_ns)
     }

@@ -1,5 +1,5 @@
-//! What was sent last, until it is acknowledged: which sizes get through, and which frame a
-//! repetition repeats.
+//! Log of sent segments until they are acknowledged: shows which sizes arrive and which frame a
+//! retransmission repeats.
 
 use crate::app::Side;
 use crate::capture::FrameId;
@@ -8,38 +8,38 @@ use crate::tcp::sequence::widen;
 use crate::wire::Segment;
 use std::num::NonZeroU32;
 
-/// Segments remembered of a sender that is acknowledged: as many as it has under way, mostly.
+/// Most unacknowledged segments remembered of one sender; mostly enough for its whole flight.
 const SENT_MAX: usize = 256;
 
-/// The same of one of whose ACKs none was captured: the log of such a sender is never emptied.
+/// The same if no ACK of its data was captured: such a log is never emptied.
 const UNANSWERED_MAX: usize = 32;
 
-/// A frame as it passed the vantage.
+/// A frame as seen at the vantage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
     /// The frame.
     pub frame: FrameId,
-    /// When, ns.
+    /// Time, ns.
     pub time_ns: u64,
     /// Its TCP or UDP payload, bytes.
     pub payload_bytes: u32,
-    /// Who sent it.
+    /// Side that sent it.
     pub from: Side,
 }
 
 impl Sighting {
-    /// `segment`, sent by `from`.
+    /// The sighting of `segment`, sent by `from`.
     pub fn of(from: Side, segment: &Segment) -> Self {
         let Segment { frame, time_ns, payload_len: payload_bytes, .. } = *segment;
         Self { frame, time_ns, payload_bytes, from }
     }
 
-    /// `None` for one that was never made: frames count from one.
+    /// `None` for the default value: frame numbers begin at one.
     pub fn known(self) -> Option<Self> {
         (self.frame != FrameId::default()).then_some(self)
     }
 
-    /// Takes `here` unless it was made before.
+    /// Sets it to `here` unless it is already set.
     pub fn get_or_insert(&mut self, here: Self) {
         if self.known().is_none() {
             *self = here;
@@ -47,7 +47,7 @@ impl Sighting {
     }
 }
 
-/// One segment that was sent. Of its end the lower half is kept: the record stays small.
+/// One sent segment. Of its end position only the lower half is kept, to keep the record small.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     frame: FrameId,
@@ -56,12 +56,13 @@ struct Sent {
     sent_ns: u64,
 }
 
-/// The last segments of one sender that are not acknowledged.
+/// The last unacknowledged segments of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct SentLog(Queue<Sent>);
 
 impl SentLog {
-    /// `segment` was sent, up to position `end`; `answered`: ACKs of its sender's data pass here.
+    /// Adds `segment`, which ends at position `end`; `answered` is `true` if ACKs of its sender's
+    /// data were captured.
     #[inline]
     pub fn push(&mut self, end: u64, segment: &Segment, answered: bool) {
         let Segment { payload_len: len, frame, time_ns: now_ns, .. } = *segment;
@@ -72,8 +73,8 @@ impl SentLog {
         self.0.push_back(Sent { frame, end: end as u32, len, sent_ns: now_ns });
     }
 
-    /// Everything up to `una` has arrived; answers the greatest length among it, and when the last of
-    /// it was sent, ns (0 where that is not remembered).
+    /// Removes everything up to `una`, which has arrived; returns the greatest length among it,
+    /// and the time at which the last of it was sent, ns (0 if that is not remembered).
     #[inline]
     pub fn arrived(&mut self, una: u64) -> (u32, u64) {
         let (mut longest, mut sent_ns) = (0, 0);
@@ -85,13 +86,13 @@ impl SentLog {
         (longest, sent_ns)
     }
 
-    /// Whether one segment is remembered, and there is no room for more.
+    /// Returns whether exactly one segment is remembered, and no memory allocated for more.
     #[inline]
     pub fn is_one(&self) -> bool {
         self.0.only().is_some()
     }
 
-    /// Whether none is remembered, and there is no room for more than one.
+    /// Returns whether none is remembered, and no memory allocated for more than one.
     pub fn is_unused(&self) -> bool {
         self.0.is_unused()
     }
@@ -101,14 +102,14 @@ impl SentLog {
         self.of(start).map_or(0, |sent| sent.len.get())
     }
 
-    /// The frame of sender `from` that carried position `start` before: a repetition may be cut
-    /// differently.
+    /// The frame of sender `from` that carried position `start` before; a retransmission may have
+    /// other segment boundaries.
     pub fn sighting(&self, from: Side, start: u64) -> Option<Sighting> {
         let Sent { frame, len, sent_ns: time_ns, .. } = *self.of(start)?;
         Some(Sighting { frame, time_ns, payload_bytes: len.get(), from })
     }
 
-    /// Forgets all.
+    /// Removes all segments.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -23,13 +23,13 @@ impl Sequence {
     }
 }
 
-/// The position within 2 GiB of `near` whose lower half is `low`.
+/// Returns the position within 2 GiB of `near` whose lower half is `low`.
 pub fn widen(low: u32, near: u64) -> u64 {
     let distance = low.wrapping_sub(near as u32) as i32;
     near.wrapping_add_signed(i64::from(distance))
 }
 
-/// The numbers of all that a side has sent that has left.
+/// Range of the sequence numbers that one side has sent on a connection that is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     next: u32,
@@ -37,20 +37,20 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// From `first`, where that is known, up to what follows its FIN: no more than half of all there are, for
-    /// what is farther behind is ahead (RFC 9293 §3.4).
+    /// The numbers from `first`, if known, to `next`, which follows the FIN. At most half of the
+    /// number space, because a number farther behind counts as ahead (RFC 9293 §3.4).
     pub fn new(next: u32, first: Option<u32>) -> Self {
         Self { next, len: first.map_or(1 << 31, |first| next.wrapping_sub(first)) }
     }
 
-    /// Whether a segment with this number may be one of those, or says once more that nothing follows. A
-    /// connection that begins later with the same addresses and ports has numbers of its own, beyond these where
-    /// its host takes them from a clock (RFC 9293 §3.4.1).
+    /// Returns whether `number` lies in the range or repeats its end, as a late segment does. A
+    /// later connection with the same addresses and ports has numbers beyond these where its host
+    /// takes initial numbers from a clock (RFC 9293 §3.4.1).
     pub fn holds(self, number: u32) -> bool {
         self.next.wrapping_sub(number) <= self.len
     }
 
-    /// Whether it began with this number.
+    /// Returns whether the range begins with `number`.
     pub fn began_with(self, number: u32) -> bool {
         self.next.wrapping_sub(number) == self.len
     }

@@ -1,4 +1,4 @@
-//! The three-way handshake (RFC 9293 §3.5): who had to repeat what, and how long it took.
+//! The three-way handshake (RFC 9293 §3.5): its retransmissions and its duration.
 
 mod steps;
 
@@ -10,25 +10,25 @@ use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 
-/// An exchange that begins later than this after its connection was set up did not wait for it:
+/// Longest time between a handshake and an exchange that waited for it, ns. After a longer time
 /// the connection came from a pool or was opened in advance.
 pub(super) const WAITED_FOR_NS: u64 = 100_000_000;
 
-/// A SYN-ACK this much later than the client's ACK can have told its server is not one that crossed
-/// it, ns.
+/// A SYN-ACK that passes this long after the client's ACK can have reached the server did not
+/// cross that ACK, ns.
 const IGNORED_NS: u64 = 150_000_000;
 
-/// A receiver may keep an ACK for almost this long (RFC 9293 §3.8.6.3): by how much the round trips
-/// that data shows may be longer than those of a set-up, ns.
+/// Longest delay of an ACK (RFC 9293 §3.8.6.3), ns: round trips measured on data may exceed those
+/// of the handshake by this much.
 const ACK_KEPT_NS: u64 = 500_000_000;
 
-/// Repetitions whose times are kept; of more, the last takes the place of the one before it.
+/// Most retransmission times kept; beyond it the last one is replaced.
 const TIMES_MAX: usize = 8;
 
-/// After this a SYN-ACK that nobody acknowledged is repeated (RFC 6298 §2.1), ns, and a little.
+/// Time after which an unacknowledged SYN-ACK is repeated (RFC 6298 §2.1), with a margin, ns.
 const SYN_ACK_AGAIN_NS: u64 = 1_300_000_000;
 
-/// The frames of a set-up.
+/// The frames of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetupFrames {
     /// The first SYN.
@@ -43,57 +43,57 @@ pub struct SetupFrames {
     pub ack: Option<Sighting>,
 }
 
-/// What was seen of one connection's set-up.
+/// The handshake of one connection, as captured.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     steps: Steps,
-    /// What was repeated, if anything.
+    /// Retransmissions, if there were any.
     again: Option<Box<Again>>,
-    /// How many SYNs, up to [`u16::MAX`].
+    /// Number of SYNs, up to [`u16::MAX`].
     pub syns: u16,
-    /// How many SYN-ACKs, up to [`u16::MAX`].
+    /// Number of SYN-ACKs, up to [`u16::MAX`].
     pub syn_acks: u16,
-    /// The server sent something else than SYN-ACK.
+    /// The server sent a segment other than a SYN-ACK, or a RST before that.
     pub confirmed: bool,
     /// A RST answered the SYN.
     pub refused: bool,
-    /// An exchange took the set-up's time to itself.
+    /// An exchange has counted the time of the handshake as its own.
     pub claimed: bool,
     /// A SYN of either side did not offer window scaling.
     pub unscaled: bool,
 }
 
-/// The repetitions of a set-up, and of what follows it at once.
+/// Retransmissions in a handshake and directly after it.
 #[derive(Clone, Debug, Default)]
 struct Again {
     /// The second SYN.
     syn: Sighting,
-    /// When SYNs were repeated before the first SYN-ACK, ns.
+    /// Times of SYNs repeated before the first SYN-ACK, ns.
     syns_ns: Vec<u64>,
-    /// The timestamp of the last of them.
+    /// Timestamp of the last repeated SYN.
     syn_tsval: u32,
-    /// The first SYN-ACK says by its timestamp that it answers the last of them.
+    /// The timestamp echo of the first SYN-ACK shows that it answers the last SYN.
     answers_last: bool,
     /// The second SYN-ACK.
     syn_ack: Sighting,
-    /// When SYN-ACKs were repeated before the client's ACK, ns.
+    /// Times of SYN-ACKs repeated before the client's ACK, ns.
     syn_acks_ns: Vec<u64>,
-    /// The timestamp of the last of them.
+    /// Timestamp of the last repeated SYN-ACK.
     syn_ack_tsval: u32,
-    /// The client's ACK says by its timestamp that it answers an earlier one.
+    /// The timestamp echo of the client's ACK shows that it answers an earlier SYN-ACK.
     acks_earlier: bool,
-    /// When they were repeated after the client's ACK had passed, ns.
+    /// Times of SYN-ACKs repeated after the client's ACK had passed, ns.
     after_ack_ns: Vec<u64>,
-    /// Times the client repeated data before the server said anything.
+    /// Number of times the client repeated data before the server sent any.
     ignored_data: u32,
-    /// The last of them, ns.
+    /// Time of the last of these, ns.
     ignored_last_ns: u64,
-    /// Segments about an older connection of the same ports.
+    /// Number of segments of an older connection with the same addresses and ports.
     others: u32,
 }
 
 impl Setup {
-    /// A segment of the client.
+    /// Processes a segment of the client.
     pub fn client(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Client, segment);
         if segment.flags.has(TcpFlags::SYN) {
@@ -117,7 +117,7 @@ impl Setup {
         }
     }
 
-    /// A segment of the server.
+    /// Processes a segment of the server.
     pub fn server(&mut self, segment: &Segment) {
         let here = Sighting::of(Side::Server, segment);
         if segment.flags.has(TcpFlags::SYN | TcpFlags::ACK) {
@@ -145,7 +145,7 @@ impl Setup {
         }
     }
 
-    /// The frames that matter.
+    /// The frames of the handshake.
     pub fn frames(&self) -> SetupFrames {
         let again = self.again.as_deref();
         SetupFrames {
@@ -157,51 +157,52 @@ impl Setup {
         }
     }
 
-    /// `side` offers in its SYN to be told what has come (RFC 2018 §2), or does not.
+    /// Records whether `side` offers SACK in its SYN (RFC 2018 §2).
     pub fn note_sack(&mut self, side: Side, offers: bool) {
         self.steps.offers_sack[side as usize] |= offers;
     }
 
-    /// Whether both sides have offered SACK: a receiver can say that something came twice (RFC 2883).
+    /// Returns whether both sides offered SACK, so that a receiver can report duplicates (RFC
+    /// 2883).
     pub fn has_sack(&self) -> bool {
         self.steps.offers_sack == [true; 2]
     }
 
-    /// The first SYN, ns.
+    /// Time of the first SYN, ns.
     pub fn syn_first_ns(&self) -> Option<u64> {
         self.steps.get(Step::Syn).map(|syn| syn.time_ns)
     }
 
-    /// The first SYN-ACK, ns.
+    /// Time of the first SYN-ACK, ns.
     pub fn syn_ack_first_ns(&self) -> Option<u64> {
         self.steps.get(Step::SynAck).map(|syn_ack| syn_ack.time_ns)
     }
 
-    /// Whether the client's ACK was seen.
+    /// Returns whether the client's ACK was seen.
     #[inline]
     pub fn is_established(&self) -> bool {
         self.steps.has(Step::Ack)
     }
 
-    /// The client's ACK, ns.
+    /// Time of the client's ACK, ns.
     pub fn established_ns(&self) -> Option<u64> {
         self.steps.get(Step::Ack).map(|ack| ack.time_ns)
     }
 
-    /// The last SYN before the first SYN-ACK, ns; 0 if there was none.
+    /// Time of the last SYN before the first SYN-ACK, ns; 0 if there was none.
     pub fn syn_last_ns(&self) -> u64 {
         last_ns(self.again.as_ref().map(|again| &again.syns_ns)).max(self.steps.time_ns(Step::Syn))
     }
 
-    /// The last SYN-ACK before the client's ACK, ns; 0 if there was none.
+    /// Time of the last SYN-ACK before the client's ACK, ns; 0 if there was none.
     pub fn syn_ack_last_ns(&self) -> u64 {
         last_ns(self.again.as_ref().map(|again| &again.syn_acks_ns))
             .max(self.steps.time_ns(Step::SynAck))
     }
 
-    /// What passed between the first SYN and the one that was answered, and between the first SYN-ACK
-    /// and the one that was, ns. Where the round trip is longer than the timer, what is repeated was
-    /// not lost: the answer comes sooner after the repetition than any answer to it could.
+    /// Time from the first SYN to the one that was answered, plus the same for SYN-ACKs, ns. If
+    /// the round trip is longer than the timer, a repeated segment was not lost: the answer comes
+    /// sooner after the repetition than any answer to that could.
     pub fn repeated_ns(&self, path: &Path) -> u64 {
         let Some(again) = self.again.as_deref() else { return 0 };
         let answered_by = |first: Step, again_ns: &[u64], answer_ns: u64, side: Side| {
@@ -225,13 +226,13 @@ impl Setup {
         syns_ns + syn_acks_ns
     }
 
-    /// Whether anything about it was repeated, or of another connection.
+    /// Returns whether anything was repeated or belonged to another connection.
     #[inline]
     pub fn is_troubled(&self) -> bool {
         self.again.is_some()
     }
 
-    /// What answered the SYN was rejected by its client.
+    /// Forgets the answer to the SYN: the client rejected it.
     pub fn reject_answer(&mut self) {
         self.steps.forget_answer();
         (self.syn_acks, self.refused, self.confirmed) = (0, false, false);
@@ -242,29 +243,30 @@ impl Setup {
         }
     }
 
-    /// The server spoke of an older connection of the same ports.
+    /// Counts a segment of an older connection with the same addresses and ports.
     pub fn meet_another(&mut self) {
         self.again.get_or_insert_default().others += 1;
     }
 
-    /// How often either side spoke of it.
+    /// Number of segments of an older connection.
     pub fn met_others(&self) -> u32 {
         self.again.as_ref().map_or(0, |again| again.others)
     }
 
-    /// The handshake has not been completed by the client.
+    /// Returns whether the client has sent a SYN and not completed the handshake.
     pub fn half_open(&self) -> bool {
         self.syns > 0 && self.established_ns().is_none()
     }
 
-    /// Only the server's half of the handshake was captured: SYN-ACKs, and nothing behind them.
+    /// Returns whether the server's SYN-ACKs were captured and nothing else.
     pub fn answers_alone(&self) -> bool {
         self.syns == 0 && self.syn_acks > 0 && !self.is_established() && !self.confirmed
     }
 
-    /// The listener ignored the client's ACK: its queue of completed connections was full. Were it
-    /// so for long, it would have repeated its SYN-ACK: without, the ACK was heard and the data lost.
-    /// Elsewhere than at the server one ACK may have been lost; with the data behind it, it was not.
+    /// Returns whether the listener ignored the client's ACK because its accept queue was full.
+    /// Either it repeated the SYN-ACK: away from the server the ACK may have been lost, though not
+    /// together with the data behind it. Or the client repeated its data before the SYN-ACK was
+    /// due again; after that, only the data was lost.
     pub fn ignored(&self, path: &Path) -> bool {
         let Some(again) = &self.again else { return false };
         let answered_ns = self.syn_ack_last_ns();
@@ -275,8 +277,9 @@ impl Setup {
         ack_unheard || again.ignored_data >= 2 && soon
     }
 
-    /// SYN-ACKs repeated after the client's ACK had come to the server. A SYN that was repeated for
-    /// nothing is answered as well: at the server it shows which SYN-ACKs are such answers.
+    /// Number of SYN-ACKs repeated after the client's ACK had reached the server. A needlessly
+    /// repeated SYN is answered by a SYN-ACK as well; away from the server, where these are not
+    /// recognised, one is deducted per repeated SYN.
     pub fn syn_acks_after_ack(&self, path: &Path) -> u32 {
         let Some((again, ack)) = self.again.as_deref().zip(self.steps.get(Step::Ack)) else {
             return 0;
@@ -287,32 +290,32 @@ impl Setup {
         u32::try_from(repeats).unwrap_or(u32::MAX).saturating_sub(answers.into())
     }
 
-    /// Times the client repeated data before the server said anything.
+    /// Number of times the client repeated data before the server sent any.
     pub fn ignored_data(&self) -> u32 {
         self.again.as_ref().map_or(0, |again| again.ignored_data)
     }
 
-    /// The client repeats data at `time_ns`, and the server has not said anything.
+    /// Records that the client repeats data at `time_ns`, before the server has sent any.
     pub fn ignore_data(&mut self, time_ns: u64) {
         let again = self.again.get_or_insert_default();
         again.ignored_data += 1;
         again.ignored_last_ns = time_ns;
     }
 
-    /// Whether there is a round trip of the handshake to `side`, where nothing was repeated.
+    /// Returns whether the handshake gives a round trip to `side` in which nothing was repeated.
     #[inline]
     pub fn times(&self, side: Side) -> bool {
         let (asked, answered, times) = self.leg(side);
         times == 1 && self.steps.has(asked) && self.steps.has(answered)
     }
 
-    /// That round trip between the vantage and `side`, ns.
+    /// Round trip of the handshake between the vantage and `side`, ns.
     pub fn rtt_ns(&self, side: Side) -> u64 {
         let (asked, answered, _) = self.leg(side);
         self.steps.time_ns(answered).saturating_sub(self.steps.time_ns(asked))
     }
 
-    /// What goes to `side` and what comes back, and how often the former was sent.
+    /// The step toward `side`, the step back, and how often the former was sent.
     #[inline]
     fn leg(&self, side: Side) -> (Step, Step, u16) {
         match side {
@@ -321,15 +324,15 @@ impl Setup {
         }
     }
 
-    /// Whether an exchange that begins at `start_ns` had to wait for the set-up.
+    /// Returns whether an exchange that begins at `start_ns` had to wait for the handshake.
     pub fn waited_for(&self, start_ns: u64, rtt_client_ns: u64) -> bool {
         let Some(_) = self.syn_first_ns() else { return false };
         let done_ns = self.established_ns().unwrap_or(start_ns).max(self.syn_ack_last_ns());
         !self.claimed && start_ns.saturating_sub(done_ns) <= WAITED_FOR_NS + rtt_client_ns
     }
 
-    /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among
-    /// its owners; answers the repeated part, ns.
+    /// Splits the time from the first SYN to `until_ns` (the first byte of the request) among its
+    /// owners; returns the part that retransmissions took, ns.
     pub fn split(&self, until_ns: u64, rtt_client_ns: u64, ledger: &mut Shares) -> u64 {
         let Some(first_ns) = self.syn_first_ns() else { return 0 };
         let total_ns = until_ns.saturating_sub(first_ns);
@@ -344,13 +347,13 @@ impl Setup {
         repeated_ns
     }
 
-    /// What the repeated part is called.
+    /// Cause of the part that retransmissions took.
     pub fn cause(&self, path: &Path) -> Cause {
         if self.ignored(path) { Cause::AcceptQueueOverflow } else { Cause::SynRetransmit }
     }
 
-    /// The SYN was answered only when it came again: it, or the answer, did not arrive, or the
-    /// listener had no room.
+    /// Returns whether the SYN was answered only after it was repeated: it or its answer was lost,
+    /// or the listener had no room.
     pub fn syn_unheard(&self) -> bool {
         self.syns > 1 && self.syn_acks <= 1
     }
@@ -364,7 +367,7 @@ fn keep(times_ns: &mut Vec<u64>, time_ns: u64) {
     times_ns.push(time_ns);
 }
 
-/// The last of them, 0 if there is none.
+/// The last of `times_ns`; 0 if there is none.
 fn last_ns(times_ns: Option<&Vec<u64>>) -> u64 {
     times_ns.and_then(|times_ns| times_ns.last()).copied().unwrap_or(0)
 }

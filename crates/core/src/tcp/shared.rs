@@ -1,4 +1,4 @@
-//! What the connections of one shard have in common, so that none has to make or keep it alone.
+//! State that the connections of one shard share: caches, reusable memory and settings.
 
 use crate::app::{KnownHeaders, Side};
 use crate::filter::Window;
@@ -8,54 +8,55 @@ use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::gap::Gap;
 use std::sync::Arc;
 
-/// What connections that are followed together share.
+/// State shared by connections that are followed together.
 #[derive(Clone, Default)]
 pub struct Shared {
-    /// Headers that came before.
+    /// Header blocks seen before.
     pub known: KnownHeaders,
-    /// The time told of: what lies outside is followed, and not counted.
+    /// Time window of the report; what happens outside it is followed, but not counted.
     pub window: Window,
-    /// Everything goes the long way, which the short one has to agree with.
+    /// Disables the fast paths; the results must be the same.
     pub disable_fast_path: bool,
-    /// Exchanges that connections keep until their path is known.
+    /// Number of exchanges that connections hold back until their path is known.
     pub(super) kept: usize,
-    /// Room of exchanges that are over.
+    /// Memory of finished exchanges, for reuse.
     pub(super) spare: Spare,
-    /// Room for what few open connections have, of connections that are over.
+    /// Memory of rarely needed state from closed connections, for reuse.
     pub(super) rares: SpareRares,
-    /// What the sides of connections say they are.
+    /// Names that endpoints state for their software.
     pub(super) names: Names,
-    /// Payload that waits for its turn.
+    /// Out-of-order payload.
     pub early: EarlyBytes,
-    /// The silence that a departure just ended.
+    /// The gap that the current departure ended.
     pub(super) silence: Gap,
-    /// The same of an answer that was expected.
+    /// The same for a response on the fast path.
     pub(super) answered: Gap,
 }
 
 impl Shared {
-    /// For connections of which only what happens in `window` is told.
+    /// State for connections of which only what happens in `window` is reported.
     pub fn telling_of(window: Window) -> Self {
         Self { window, ..Self::default() }
     }
 }
 
-/// By side of a connection: what it says it is.
+/// Software that each side of a connection states.
 pub type Software = [Option<Box<str>>; 2];
 
-/// Most connections are between the same few programs.
+/// Pairs of software names, shared because most connections are between the same few programs.
 #[derive(Clone, Default)]
 pub struct Names {
     known: Vec<Arc<Software>>,
-    /// Which of them gives way to the next, once there are [`NAMES_MAX`].
+    /// Index of the pair that is replaced next, once there are [`NAMES_MAX`].
     oldest: usize,
 }
 
-/// Pairs of names kept for others. A connection whose pair is not among them has its own.
+/// Most pairs kept for reuse. A connection whose pair is not among them has its own copy.
 const NAMES_MAX: usize = 32;
 
 impl Names {
-    /// On a connection with `software`, `side` says it is `name`; what it says first counts.
+    /// Records that `side` states `name` on a connection with `software`; the first statement
+    /// counts.
     pub fn add(&mut self, software: &mut Option<Arc<Software>>, side: Side, name: &str) {
         let [own, other] = [side, side.peer()].map(|side| side as usize);
         let now = software.as_deref();
@@ -83,34 +84,36 @@ impl Names {
     }
 }
 
-/// The memory of exchanges that are over: there is one for every few segments.
+/// Memory of finished exchanges, for reuse: there is an exchange for every few segments.
 #[derive(Default)]
 pub struct Spare {
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
     exchanges: Vec<Box<Exchange>>,
-    /// Apart, because exchanges need none before there is a silence in them.
+    /// Kept separately: an exchange needs chains only once there is a gap in it.
     chains: Vec<Vec<Chain>>,
 }
 
 impl Clone for Spare {
-    /// Room is no content: a copy begins without any.
+    /// A copy begins without spare memory.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// Exchanges kept, and as many rooms for chains; and what one of these holds at most.
+/// Most exchanges, and most chain vectors, kept; and the most chains that a kept vector may have
+/// room for.
 const SPARE_MAX: usize = 32;
 const CHAINS_MAX: usize = 4;
 
 impl Spare {
-    /// Room for an exchange, perhaps that of another, which has to [`begin`](Exchange::begin).
+    /// Returns memory for an exchange, possibly with old content: [`begin`](Exchange::begin) must
+    /// be called.
     #[inline]
     pub fn room(&mut self) -> Box<Exchange> {
         self.exchanges.pop().unwrap_or_default()
     }
 
-    /// Room for the chains of an exchange that has none.
+    /// Gives `exchange` memory for its chains, if it has none.
     #[inline]
     pub fn lend(&mut self, exchange: &mut Exchange) {
         if exchange.chains.capacity() == 0
@@ -120,7 +123,7 @@ impl Spare {
         }
     }
 
-    /// This one is over.
+    /// Takes back the memory of a finished exchange.
     #[inline]
     pub fn keep(&mut self, mut exchange: Box<Exchange>) {
         let mut chains = std::mem::take(&mut exchange.chains);

@@ -1,30 +1,30 @@
-//! What is noted of a connection that somebody wants drawn. Nothing of it exists otherwise.
+//! Gaps and kinds of segments of a connection that is to be drawn; not recorded for any other.
 
 use crate::capture::FrameId;
 use crate::cause::Slice;
 use crate::tcp::gap::Gap;
 use crate::tcp::sender::Kind;
 
-/// A silence and its owners, as the ledger got them.
+/// A gap with its slices, as added to the ledger.
 #[derive(Clone, Debug)]
 pub struct TracedGap {
-    /// When it began, ns.
+    /// Begin of the gap, ns.
     pub start_ns: u64,
-    /// The frame that ended it.
+    /// Frame that ended it.
     pub next_frame: FrameId,
-    /// Its parts.
+    /// The parts of the gap, each with its owner.
     pub slices: Vec<Slice>,
 }
 
-/// Silences in the order they were judged, and what the last segment was to its stream.
+/// Gaps in the order in which they were judged, and the kind of the last segment.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// The silences.
+    /// The gaps.
     pub gaps: Vec<TracedGap>,
     pub(super) kind: Option<Kind>,
 }
 
-/// Silences kept.
+/// Most gaps kept.
 const GAPS_MAX: usize = 1 << 18;
 
 impl Trace {
@@ -39,7 +39,7 @@ impl Trace {
         }
     }
 
-    /// What the last segment with payload was to its stream.
+    /// Takes the kind of the last segment with payload.
     pub fn take_kind(&mut self) -> Option<Kind> {
         self.kind.take()
     }

@@ -1,14 +1,15 @@
-//! Requests that are sent before the answers to those before them have come (RFC 9112 §9.3.2), and
-//! those that Nagle's algorithm (RFC 896) keeps back where nobody waits for an answer.
+//! Pipelined requests (RFC 9112 §9.3.2), and requests that Nagle's algorithm (RFC 896) holds back
+//! while no response is awaited.
 
 use super::*;
 use crate::cause::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 use crate::tcp::timeline::Passed;
 
 impl Connection {
-    /// Whether `side` says something that none of the exchanges under way waits for: their requests
-    /// are complete and not yet answered, as far as all was captured. HTTP/2 says where a request ends, though
-    /// not always where its answer does: a ping amid a call asks nothing of who answers that.
+    /// Returns whether `side` sends data that no exchange under way waits for: their requests are
+    /// complete and not yet answered, as far as all was captured. In HTTP/2 the end of a request
+    /// is known, though not always that of its response: a ping during a call asks nothing of its
+    /// server's application.
     pub(super) fn speaks_aside(&self, side: Side, kind: Kind) -> bool {
         let says_ends = !self.framer.is_open_ended() || self.framer.protocol() == Protocol::Http2;
         side == Side::Client
@@ -19,8 +20,8 @@ impl Connection {
             && self.faults().missing_bytes == 0
     }
 
-    /// Whether the server sends frames that only keep the connection going, while its client waits for an answer:
-    /// that wait goes on.
+    /// Returns whether the server only sends frames that keep the connection alive while its
+    /// client waits for a response: that wait goes on.
     pub(super) fn keeps_going(
         &self,
         side: Side,
@@ -35,7 +36,8 @@ impl Connection {
             && self.framer.keeps_going(side, payload)
     }
 
-    /// The server has spoken first, by what it acknowledges, and nothing of that has come.
+    /// Handles an ACK of the client which shows that the server spoke first, with data that was
+    /// not captured.
     #[inline(never)]
     pub(super) fn miss_greeting(&mut self, segment: &Segment, shared: &mut Shared) {
         let server = &self.senders[Side::Server as usize];
@@ -49,7 +51,7 @@ impl Connection {
         feed.timeline.await_greeting(&at, feed.setup, feed.spare);
     }
 
-    /// Whether nobody can read what is said here.
+    /// Returns whether the content is unreadable: encrypted, or of an unknown protocol.
     fn is_unreadable(&self) -> bool {
         matches!(self.framer.protocol(), Protocol::Turns | Protocol::Tls)
     }
@@ -59,8 +61,8 @@ impl Connection {
         Passed { sent: sender.nxt, acked: sender.una_seen() }
     }
 
-    /// The client says something that nobody can read, when it may have had all of an answer. Answers
-    /// whether that is amid the answer.
+    /// Handles unreadable data of the client at a time when it may have the whole response.
+    /// Returns whether it lies amid the response.
     pub(super) fn speaks_amid(&mut self, segment: &Segment) -> bool {
         if self.timeline.is_interrupted() || !self.is_unreadable() {
             return false;
@@ -70,12 +72,12 @@ impl Connection {
         self.timeline.speaks_amid(segment.time_ns, passed, last_ns, rtt_ns)
     }
 
-    /// Whether the server says something that nobody can read amid a request.
+    /// Returns whether the server sends unreadable data amid a request.
     pub(super) fn answers_amid(&self) -> bool {
         self.timeline.answers_amid(self.passed(Side::Client)) && self.is_unreadable()
     }
 
-    /// The client says something that nobody can read: perhaps more of its request.
+    /// Handles unreadable data of the client, which may continue its request.
     pub(super) fn goes_on_asking(&mut self, segment: &Segment) {
         if self.is_unreadable() {
             let (passed, rtt_ns) = (self.passed(Side::Client), self.path.rtt_ns(Side::Client));
@@ -83,16 +85,17 @@ impl Connection {
         }
     }
 
-    /// The way of a question to the server, ns, that was still on it when the server had spoken last,
-    /// at `from_ns`: what came before answered another one.
+    /// Time for which a request was still on its way to the server after `from_ns`, when the
+    /// server had last sent something, ns: data sent before the request arrived answers an earlier
+    /// one.
     pub(super) fn question_under_way_ns(&self, from_ns: u64) -> Option<u64> {
         let arrives_ns = self.timeline.unanswered_since()? + self.path.way_ns(Side::Server);
         arrives_ns.checked_sub(from_ns).filter(|&ns| ns > 0)
     }
 
-    /// The silence of the client before a request that is not part of one under way, if Nagle's
-    /// algorithm held it: a small segment after a small one, with the ACK of that, though no answer
-    /// came that its application could have waited for.
+    /// The client's gap before a request that belongs to no exchange under way, if Nagle's
+    /// algorithm held the request: a small segment sent after a small one, with the ACK of that,
+    /// though no response had come that the application could have waited for.
     #[inline]
     pub(super) fn held_request(
         &mut self,
@@ -109,7 +112,7 @@ impl Connection {
         let ack = since.trigger.filter(|_| client.last.small)?;
         let from_ns = client.last.time_ns;
         let late = ack.effect_ns.saturating_sub(from_ns) >= HOLD_FLOOR_NS;
-        // What the server has said meanwhile had not reached the client.
+        // Data that the server sent meanwhile had not reached the client.
         let reached_ns = server.last.time_ns + self.path.rtt_ns(Side::Client);
         let unanswered = server.last.time_ns <= from_ns || reached_ns > segment.time_ns;
         let small = u64::from(segment.payload_len) < client.smss();
@@ -126,13 +129,13 @@ impl Connection {
             trouble.nagle_holds += u32::from(held);
             return held.then_some(gap);
         }
-        // Where nobody waits, a request may follow an ACK by chance.
+        // If no response is awaited, a request may coincide with an ACK by chance.
         let [met, missed] = trouble.idle_holds;
         trouble.idle_holds[usize::from(!held)] += 1;
         (held && met >= KNOWN_HOLDS && met > missed).then_some(gap)
     }
 
-    /// The request that the last push began was held up for `gap`.
+    /// Attributes `gap` to the request that the last push began: it was held for that long.
     pub(super) fn hold(&mut self, gap: &Gap) {
         let slices = cause::judge(gap);
         if let Some(trace) = self.trace_mut() {

@@ -1,15 +1,16 @@
-//! A sender whose buffer was full: it had nothing more to send until an ACK made room, and then its
-//! application wrote on. Or one that only seems so, and waits for words of its peer.
+//! Waits of a sender with a full send buffer: it has no more to send until an ACK makes room and
+//! the application writes again. Also counts whether a sender instead waits for messages of its
+//! peer.
 
 use super::*;
 
-/// What follows so many times sooner than the wait before it took was not waited for.
+/// A segment follows at once if it comes after at most this fraction of the wait before it (1/8).
 const AT_ONCE: u64 = 8;
 
-/// A sender that was silent for a smaller part of a round trip went on within a train of ACKs.
+/// A gap shorter than this fraction of a round trip (1/4) lies within a train of ACKs.
 const STOP_PART: u64 = 4;
 
-/// A wait for an ACK that ended with less than a segment: all that was left in the buffer.
+/// A wait for an ACK that ended with less than a full segment, which emptied the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
     slice: Slice,
@@ -17,8 +18,8 @@ pub(super) struct Blocked {
 }
 
 impl Connection {
-    /// Keeps a wait for an ACK that ended with less than a segment, until it is seen what follows. Who
-    /// has few segments under way waits for something else.
+    /// Keeps a wait for an ACK that ended with less than a full segment until the next segment
+    /// shows its cause. A sender with only a few segments in flight waits for something else.
     pub(super) fn note_blocked(&mut self, gap: &Gap, slices: &Slices) {
         let held = |slice: &&Slice| {
             let causes = [Cause::NagleDelayedAck, Cause::SlowStart, Cause::CongestionWindow];
@@ -36,9 +37,10 @@ impl Connection {
         }
     }
 
-    /// `side` goes on. What its kernel holds back, by its congestion window or Nagle's algorithm, it
-    /// puts together with what is written later (RFC 9293 §3.8.6.2.1): where a part of a segment leaves
-    /// and full ones right after it, these were not written before there was room for them.
+    /// Decides about such a wait as `side` sends `segment`. Data that the kernel holds back,
+    /// because of the congestion window or Nagle's algorithm, is joined with data written later
+    /// (RFC 9293 §3.8.6.2.1). If full segments directly follow a partial one, they were written
+    /// only after the ACK made room.
     pub(super) fn settle_blocked(&mut self, side: Side, segment: &Segment) {
         let of_side = |blocked: &mut Box<Blocked>| blocked.gap.sender == side;
         let Some(blocked) = self.cold.as_mut().and_then(|it| it.blocked.take_if(of_side)) else {
@@ -63,8 +65,9 @@ impl Connection {
         self.timeline.revise(side, gap.next.frame, slice, is);
     }
 
-    /// An ACK of what `side.peer()` sent passes with `segment`. Answers what [`Sender::acked`] does; of a
-    /// sender of bulk it is kept which words of its peer it acknowledged last.
+    /// Processes the ACK in `segment` for data of `side.peer()`; returns the round-trip sample of
+    /// [`Sender::acked`]. For a bulk sender it also keeps which data of its peer `side`
+    /// acknowledged last.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
         let tsval = self.senders[side as usize].stamp_echoed(segment);
         let peer = &mut self.senders[side.peer() as usize];
@@ -77,8 +80,8 @@ impl Connection {
         sample
     }
 
-    /// The sender of `gap`, which it waited out with a flight under way, goes on: notes whether what
-    /// its peer had said had just come to it.
+    /// Counts whether the sender of `gap`, which had data in flight all the time, went on just as
+    /// data of its peer reached it, or at another time.
     pub(super) fn note_grant(&mut self, gap: &Gap) {
         if STOP_PART * gap.len_ns() < gap.rtt_base_ns {
             return;

@@ -1,4 +1,4 @@
-//! From bytes in order to the marks of a protocol, and from marks to exchanges.
+//! Passes bytes in order to the framer, and the framer's marks to the timeline.
 
 use super::*;
 use crate::app::KnownHeaders;
@@ -6,7 +6,7 @@ use crate::tcp::early::EarlyBytes;
 use crate::tcp::shared::{Names, Spare};
 
 impl Connection {
-    /// Gives the data of `segment`, which begins at `start` of its stream, to the framer as far as
+    /// Passes the payload of `segment`, which begins at position `start`, to the framer as far as
     /// it is in order.
     pub(super) fn stream(
         &mut self,
@@ -23,7 +23,7 @@ impl Connection {
         });
     }
 
-    /// What lies before `position` of a stream and was not seen will not come.
+    /// Gives up the unseen data before `position` of a stream.
     pub(super) fn skip(
         &mut self,
         side: Side,
@@ -38,7 +38,7 @@ impl Connection {
         });
     }
 
-    /// What is known where `segment` of `side` is read.
+    /// Context of a mark that `segment` of `side` completes.
     pub(super) fn at(&self, side: Side, segment: &Segment) -> At {
         At {
             time_ns: segment.time_ns,
@@ -52,13 +52,13 @@ impl Connection {
         }
     }
 
-    /// The streams are over: what waits for its turn in them gives its room to others.
+    /// Ends the streams and releases the memory of out-of-order data.
     pub(super) fn let_go_of_early(&mut self, shared: &mut Shared) {
         self.streams.iter_mut().for_each(|stream| stream.let_go(&mut shared.early));
     }
 
-    /// The streams, the room for what waits for its turn, and where their bytes go when `segment` completes
-    /// them.
+    /// Returns the streams, the memory for out-of-order data, and the consumer of bytes that
+    /// `segment` completes.
     pub(super) fn feed<'a>(
         &'a mut self,
         side: Side,
@@ -72,7 +72,7 @@ impl Connection {
     }
 }
 
-/// The way of bytes in order to the exchanges.
+/// Consumer of bytes in order: framer, then timeline.
 pub(super) struct Feed<'a> {
     pub(super) framer: &'a mut Framer,
     pub(super) timeline: &'a mut Timeline,
@@ -103,7 +103,7 @@ impl Feed<'_> {
                 names.add(software, side, name);
             }
             at.position = begin + u64::from(offset);
-            // Of what its own segment brought, the mark stands at a byte.
+            // Of the data in its own segment, the mark is at an exact byte.
             at.positions[side as usize] = at.position;
             timeline.mark(mark, at, setup, spare);
         });

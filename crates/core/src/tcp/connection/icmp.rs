@@ -1,31 +1,31 @@
-//! ICMP errors about what was sent on a connection (RFC 792, RFC 4443): who says so, and what its
-//! sender makes of them (RFC 5461).
+//! ICMP errors about packets of a connection (RFC 792, RFC 4443): their source, and their effect
+//! on the sender (RFC 5461).
 
 use super::*;
 use crate::wire::{IcmpError, IcmpErrorKind};
 
-/// What ICMP errors said of the packets of one connection.
+/// ICMP errors about packets of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct IcmpReport {
-    /// The first of them: what it says.
+    /// Kind of the first error.
     pub kind: IcmpErrorKind,
-    /// Who said so; port 0.
+    /// Address that reported it; port 0.
     pub reporter: Endpoint,
-    /// When and where that was seen.
+    /// The frame of the first error.
     pub seen: Sighting,
-    /// Whose packet it was about.
+    /// Side whose packet it is about.
     pub about: Side,
-    /// It was about a SYN.
+    /// `true` if it is about a SYN.
     pub about_syn: bool,
     /// Smallest MTU reported, bytes; 0 if none was.
     pub mtu: u32,
-    /// How many errors.
+    /// Number of errors.
     pub count: u64,
 }
 
 impl Connection {
-    /// Takes an ICMP error about a packet of this connection. What it quotes has to be under way:
-    /// anybody can send the rest (RFC 5927 §4.1).
+    /// Takes an ICMP error about a packet of this connection. The sequence number that it quotes
+    /// must be in flight, since the rest is easily forged (RFC 5927 §4.1).
     pub fn icmp_error(&mut self, error: &IcmpError, shared: &mut Shared) {
         self.leave_fast_path(shared);
         let about =
@@ -41,12 +41,12 @@ impl Connection {
         report.count += 1;
         if let IcmpErrorKind::PacketTooBig { mtu } = kind {
             report.mtu = if report.mtu == 0 { mtu } else { report.mtu.min(mtu) };
-            // It is repeated at once, in smaller segments (RFC 1191 §6.5).
+            // The data is repeated at once in smaller segments (RFC 1191 §6.5).
             let nxt = self.senders[about as usize].nxt;
             let trouble = self.senders[about as usize].trouble_mut();
             (trouble.pmtu_reported, trouble.pmtu_reported_end) = (true, nxt);
         }
-        // RFC 1122 §4.2.3.9 has these end a connection; Linux does so while it is being set up.
+        // RFC 1122 §4.2.3.9 has these abort a connection; Linux does so only during the handshake.
         let final_word = matches!(kind, IcmpErrorKind::PortUnreachable | IcmpErrorKind::Prohibited);
         let unanswered = !self.senders[about.peer() as usize].started();
         if final_word && about_syn && about == Side::Client && unanswered {
@@ -54,8 +54,8 @@ impl Connection {
         }
     }
 
-    /// Nothing more comes: a SYN that was not sent again after an ICMP error was refused by it. (What
-    /// may pass, as a way that is missing, ends a connection attempt as well on Linux.)
+    /// At the end: a SYN that was not repeated after an ICMP error counts as refused by it. (On
+    /// Linux, errors that may be transient, such as no route, end a connection attempt as well.)
     pub(super) fn settle_told(&mut self) {
         let Some(report) = self.icmp_report().copied() else { return };
         let alone = self.setup.syns == 1 && !self.senders[Side::Server as usize].started();
@@ -70,12 +70,13 @@ impl Connection {
         ending.reset.get_or_insert(*error);
     }
 
-    /// What ICMP errors said, if there were any.
+    /// ICMP errors about this connection, if there were any.
     pub fn icmp_report(&self) -> Option<&IcmpReport> {
         self.cold(|cold| &cold.icmp_report)
     }
 
-    /// Who says that data of `sender`, while the connection stands, does not get there.
+    /// ICMP errors that reject data of `sender` on the established connection, for another reason
+    /// than its size.
     pub fn rejects(&self, sender: Side) -> Option<&IcmpReport> {
         let rejected = |report: &&IcmpReport| {
             let fits = matches!(report.kind, IcmpErrorKind::PacketTooBig { .. });
@@ -84,7 +85,7 @@ impl Connection {
         self.icmp_report().filter(rejected)
     }
 
-    /// Who, other than its server, says that its SYN does not get there.
+    /// Host, other than the server, that rejected the SYN by an ICMP error.
     pub fn obstacle(&self) -> Option<Endpoint> {
         let of_syn = |report: &&IcmpReport| report.about_syn && report.about == Side::Client;
         let report = self.icmp_report().filter(of_syn)?;

@@ -1,28 +1,29 @@
-//! Exchanges without a handshake before them, whose path nobody knows yet: what is sent later shows it, and they
-//! are judged by that.
+//! Exchanges held back because the handshake was not captured: later traffic shows the path, with
+//! which they are then completed.
 
 use super::*;
 
-/// So many exchanges are kept for that. Where nothing has shown the path by then, they are told as they are.
+/// Most exchanges held back per connection. If the path is still unknown, they are reported as
+/// they are.
 const KEPT_MAX: usize = 16;
 
-/// So many are kept of all connections of a shard: what one takes is bounded, and how many there are is not.
+/// Most exchanges held back in all connections of a shard, to bound memory.
 const KEPT_OF_ALL_MAX: usize = 512;
 
 impl Connection {
-    /// Whether there was an exchange.
+    /// Returns whether the connection has had an exchange.
     pub(super) fn has_exchanged(&self) -> bool {
         self.totals.exchanges > 0 || self.cold.as_ref().is_some_and(|cold| !cold.kept.is_empty())
     }
 
-    /// Whether an exchange that is over now waits for what shows the path.
+    /// Returns whether an exchange that ends now is held back until the path is known.
     pub(super) fn awaits_path(&self) -> bool {
         let settled = Side::ALL.into_iter().all(|side| self.path.is_settled(side));
         self.mid_stream && !settled && self.totals.exchanges == 0
     }
 
-    /// Keeps `exchange` until the path is known, if only that is missing; answers it otherwise, and what was kept
-    /// before is told.
+    /// Holds `exchange` back if only the path is missing; otherwise returns it after reporting
+    /// those that were held back.
     pub(super) fn keep_back(
         &mut self,
         exchange: Box<Exchange>,
@@ -44,7 +45,7 @@ impl Connection {
         None
     }
 
-    /// Tells what was kept, with what is known of the path now.
+    /// Reports the exchanges that were held back, with the path as known now.
     pub(super) fn tell_kept(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         let Some(cold) = self.cold.as_mut() else { return };
         let ways_ns = Side::ALL.map(|side| self.path.way_ns(side));

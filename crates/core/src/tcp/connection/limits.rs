@@ -1,28 +1,29 @@
-//! Where the trace is not what was sent: headers and data cut short, segments put together, a clock that
-//! was set; and what routers marked.
+//! Differences between the trace and what was sent: truncated headers and data, joined segments,
+//! steps of the clock; also congestion marks of routers.
 
 use super::*;
 use crate::capture::LATEST_NS;
 
-/// A queue shorter than this may as well be in both directions, ns; a clock that is set by less costs little.
+/// Least queueing delay that may come from a step of the clock, ns: a shorter queue may exist in
+/// both directions, and a smaller step does little harm.
 const STEP_TOLD_NS: u64 = 100_000_000;
 
-/// By how much two clocks that tick in milliseconds may differ about the same step, ns.
+/// Greatest difference between two millisecond clocks about the same step, ns.
 const SAME_NS: u64 = 4_000_000;
 
-/// An answer that has stood in queues, by its timestamp.
+/// A response that was queued according to its timestamp.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     sender: Side,
     frame: FrameId,
-    /// What was put down to that.
+    /// Slice attributed to the queue.
     slice: Slice,
-    /// How long, ns.
+    /// Queueing delay, ns.
     queued_ns: u64,
 }
 
 impl Connection {
-    /// What few packets have: cut headers, marks of congestion.
+    /// Records properties that few packets have: truncated headers, congestion marks.
     #[cold]
     pub(super) fn note_facts(&mut self, side: Side, segment: &Segment) {
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
@@ -32,34 +33,35 @@ impl Connection {
         if segment.facts.has(SegmentFlags::ECN_CE) {
             self.senders[own].trouble_mut().ecn_marked += 1;
         }
-        // On a SYN it says that marks are understood (RFC 3168 §6.1.1).
+        // On a SYN the flag negotiates ECN (RFC 3168 §6.1.1).
         if segment.flags.has(TcpFlags::ECE) && !segment.flags.has(TcpFlags::SYN) {
             self.senders[peer].trouble_mut().ecn_echoed += 1;
         }
-        // A sender that was told of a mark answers as to a loss, and says so once (RFC 3168 §6.1.2).
+        // A sender reacts to a mark as to a loss, and announces it once (RFC 3168 §6.1.2).
         if segment.flags.has(TcpFlags::CWR) && !segment.flags.has(TcpFlags::SYN) {
             self.senders[own].reduce_window();
         }
     }
 
-    /// Whether the capture's clock was set while the connection was open.
+    /// Returns whether the capture's clock was set while the connection was open.
     pub(super) fn clock_was_set(&self) -> bool {
         self.cold(|cold| &cold.faults).is_some_and(|faults| faults.clock_set)
     }
 
-    /// Whether no clock was set in the last `ns` before `segment`.
+    /// Returns whether the clock was not set in the last `ns` before `segment`.
     pub(super) fn is_timed(&self, segment: &Segment, ns: u64) -> bool {
         let set_ns = self.cold(|cold| &cold.faults).map_or(0, |faults| faults.clock_set_ns);
         segment.time_ns.saturating_sub(ns) > set_ns || set_ns == 0
     }
 
-    /// The segment by a clock that does not go backward, and that was set before it an odd number of times, or not.
-    /// After a step of the capture's clock durations are right again; that across the step is unknown.
+    /// Returns the segment with a time that never goes backward. `clock_odd`: the clock was set an
+    /// odd number of times before it. After a step of the capture's clock durations are right
+    /// again; the duration across the step is unknown.
     #[cold]
     pub(super) fn by_forward_clock(&mut self, segment: &Segment, clock_odd: bool) -> Segment {
         let last_ns = self.last.time_ns;
         let was = self.cold(|cold| &cold.faults).copied().unwrap_or_default();
-        // Unless it was set forward again.
+        // Unless the clock was set forward again.
         let behind_ns = if segment.time_ns >= last_ns { 0 } else { was.behind_ns };
         let time_ns = segment.time_ns.saturating_add(behind_ns).min(LATEST_NS);
         let back_ns = last_ns.saturating_sub(time_ns);
@@ -74,7 +76,7 @@ impl Connection {
         Segment { time_ns, ..*segment }
     }
 
-    /// Of data that was cut short, or put together, it is noted.
+    /// Counts a segment whose data was truncated, or that consists of joined segments.
     pub(super) fn note_limits(&mut self, side: Side, segment: &Segment) {
         let truncated = segment.captured_len < segment.payload_len;
         let longer = u64::from(segment.payload_len) > self.senders[side as usize].captured_max();
@@ -85,12 +87,12 @@ impl Connection {
         }
     }
 
-    /// `side` answers at `now_ns`: where all that its peer has sent is acknowledged, the answer left after that
-    /// had come there. If it stood in queues for longer by its timestamp, no queue is what it shows: the
-    /// capture's clock was set forward, or its host stood still.
+    /// Checks the clock as `side` answers at `now_ns`. If all data of its peer is acknowledged,
+    /// the answer was sent after that data had arrived. A timestamp that shows a longer queueing
+    /// delay is wrong: the capture's clock was set forward, or the sender's host was suspended.
     pub(super) fn check_clock(&mut self, side: Side, now_ns: u64) {
         let asked = &self.senders[side.peer() as usize];
-        // Of a question that came again it may be the first that is answered.
+        // If the question was repeated, the answer may be to its first copy.
         let once = asked.last.time_ns > 0 && !asked.is_troubled();
         let answers = once && asked.una_seen() >= asked.nxt;
         let under_way_ns = now_ns.saturating_sub(asked.last.time_ns);
@@ -99,7 +101,8 @@ impl Connection {
         }
     }
 
-    /// An answer stood in queues by its timestamp, as far as is known.
+    /// Keeps a response that was queued according to its timestamp, until the next packet of its
+    /// peer.
     pub(super) fn doubt_queue(&mut self, gap: &Gap, slices: &Slices) {
         let queued_ns = self.senders[gap.sender as usize].queued_ns();
         if gap.turn == Turn::Continues || queued_ns < STEP_TOLD_NS {
@@ -112,8 +115,9 @@ impl Connection {
         }
     }
 
-    /// `side` has sent something after such an answer: if that was as long under way by its timestamp, both clocks
-    /// say that the time has not passed, and the capture's was set forward.
+    /// Decides about such a response as `side` sends a segment. If that was delayed by the same
+    /// time according to its timestamp, neither sender's clock saw that time pass: the capture's
+    /// clock was set forward.
     #[cold]
     pub(super) fn settle_queued(&mut self, side: Side) {
         let of_peer = |queued: &mut Box<Queued>| queued.sender != side;

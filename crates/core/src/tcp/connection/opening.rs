@@ -1,13 +1,14 @@
-//! How a connection opens: the first round trips, and what both sides agree on.
+//! The opening of a connection: its first round trips and the options negotiated.
 
 use super::acknowledge::RTO_INITIAL_NS;
 use super::*;
 use crate::tcp::path::PROMPT_NS;
 
 impl Connection {
-    /// Without a handshake, a timestamp that comes back (RFC 7323 §4.1) bounds the round trip
-    /// to the side that echoes it. What is sent `alone` comes at once, unless it was kept back; data goes on with
-    /// an ACK only where much is under way.
+    /// On a connection without captured handshake, an echoed timestamp (RFC 7323 §4.1) bounds the
+    /// round trip to the side that echoes it. A segment sent `alone`, an ACK without data, is sent
+    /// at once unless it was delayed. Data that `goes_on` with a message answers an ACK at once
+    /// only if much is in flight.
     pub(super) fn echo(&mut self, side: Side, segment: &Segment, alone: bool, goes_on: bool) {
         let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let sent = &mut echoes[side.peer() as usize];
@@ -17,7 +18,7 @@ impl Connection {
         if reached {
             sent.awaited = false;
         }
-        // A later one came there as well, and tells more.
+        // A newer timestamp was echoed, which gives a better sample.
         let (newest, newest_ns) = sent.newest;
         let is_newest = !is_same && newest_ns > 0 && newest == segment.tsecr;
         let rtt_ns = if is_newest { segment.time_ns.saturating_sub(newest_ns) } else { rtt_ns };
@@ -30,8 +31,9 @@ impl Connection {
             let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, settles);
         }
-        // One at a time: a stream's clock goes on before its echo is back. What is not newer than what came
-        // back before may have been echoed before it was sent: some clocks tick twice a second.
+        // One timestamp is timed at a time: the clock of a stream advances before its echo is
+        // back. A timestamp that is not newer than the last one echoed may have been echoed before
+        // this segment was sent: some clocks tick twice a second.
         let echoes = self.cold.get_or_insert_default().echoes.get_or_insert_default();
         let own = &mut echoes[side as usize];
         let newer = own.time_ns == 0 || segment.tsval.wrapping_sub(own.tsval) as i32 > 0;
@@ -44,9 +46,10 @@ impl Connection {
         }
     }
 
-    /// Whether `segment` is about an older connection of the same ports that the server still keeps: it
-    /// answers the SYN with the ACK of that, or with a SYN-ACK to an earlier SYN, which the client resets
-    /// (RFC 9293 §3.10.7.3 and §3.10.7.4, RFC 5961 §4.2).
+    /// Returns whether `segment` belongs to an older connection with the same addresses and ports
+    /// that the server still has: the server answers the SYN with an ACK for that, or with a
+    /// SYN-ACK to an earlier SYN, which the client resets (RFC 9293 §3.10.7.3 and §3.10.7.4, RFC
+    /// 5961 §4.2).
     pub(super) fn is_of_another(&self, side: Side, segment: &Segment) -> bool {
         if self.mid_stream || self.setup.syns == 0 || self.setup.syn_acks > 0 {
             return false;
@@ -62,7 +65,8 @@ impl Connection {
         }
     }
 
-    /// The client sends its SYN again, behind a RST of its own: what had answered the first one was rejected.
+    /// Starts over: the client repeats its SYN after a RST of its own, by which it rejected the
+    /// answer to the first SYN.
     #[cold]
     #[inline(never)]
     pub(super) fn begin_once_more(&mut self) {
@@ -95,13 +99,13 @@ impl Connection {
         }
     }
 
-    /// Options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
+    /// Takes the options of a SYN or SYN-ACK (RFC 9293 §3.7.1, RFC 7323 §2.2).
     pub(super) fn negotiate(&mut self, side: Side, segment: &Segment) {
         let first = self.senders[side as usize].position(segment.seq) + 1;
         self.senders[side as usize].begin_data(first);
         self.streams[side as usize].start(first);
         if segment.facts.has(SegmentFlags::TRUNCATED_HEADER) {
-            // Options were cut: whether windows are scaled will not be known.
+            // The options were truncated: the window scale stays unknown.
             self.senders.iter_mut().for_each(|sender| sender.window_scale = None);
             self.options_cut = true;
             return;
@@ -115,8 +119,8 @@ impl Connection {
             true => peer.announce_smss(segment.mss, timestamps),
             false => peer.assume_smss(timestamps),
         }
-        // The scale counts only if both sides offer it; a SYN-ACK does so only in answer to a SYN that does,
-        // whether that was captured before it, behind it or not at all.
+        // The scale applies only if both sides offer it. A SYN-ACK offers it only in answer to a
+        // SYN that does, whether that SYN was captured before it, after it or not at all.
         let offers = segment.facts.has(SegmentFlags::WINDOW_SCALE);
         peer.window_scale = Some(if offers { segment.window_scale } else { 0 });
         self.setup.unscaled |= !offers;

@@ -1,11 +1,11 @@
-//! What a transfer shows of the queue that it keeps filled.
+//! Records the queueing delay that a transfer causes.
 
 use super::*;
 
 impl Connection {
-    /// `side` goes on with its message at `now_ns`: notes how long what it sends stands in queues, if
-    /// that is a transfer. A packet's timestamp tells of the queue before the vantage, when it came
-    /// here; the ACK of another of that behind it, and that other was sent earlier.
+    /// Records the queueing delay of what `side` sends at `now_ns`, if that belongs to a transfer.
+    /// A timestamp shows the queue before the vantage as the packet passes; the ACK of an earlier
+    /// packet shows the queue behind it, for the time at which that packet was sent.
     pub(super) fn note_queue_delay(&mut self, side: Side, now_ns: u64) {
         let sender = &self.senders[side as usize];
         let ahead_ns = sender.queued_ns();
@@ -25,13 +25,13 @@ impl Connection {
         queue_delay[side as usize].note(at_ns, queue_ns);
     }
 
-    /// The queue that transfers of `sender` filled, if they did.
+    /// Queueing delay that transfers of `sender` caused, if there was any.
     pub fn queue_delay(&self, sender: Side) -> Option<&QueueDelay> {
         let queue_delay = &self.cold(|cold| &cold.queue_delay)?[sender as usize];
         (!queue_delay.is_empty()).then_some(queue_delay)
     }
 
-    /// Bytes of memory that keeps.
+    /// Memory of the recorded queueing delays, bytes.
     pub(super) fn standing_bytes(&self) -> usize {
         let queue_delay = self.cold(|cold| &cold.queue_delay);
         queue_delay.map_or(0, |both| {

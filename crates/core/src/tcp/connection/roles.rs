@@ -1,11 +1,11 @@
-//! Who is client and who is server, where the handshake was not captured.
+//! Decides which end is the client if the handshake was not captured.
 
 use super::*;
 use crate::app::speaker;
 
 impl Connection {
-    /// Ports only suggest who is who. A message that can only be a request, or only a response, says
-    /// it; whatever was taken for an exchange before that was none.
+    /// Ports only suggest the roles. A message that can only be a request or only a response
+    /// settles them; exchanges taken from the stream before that are dropped.
     #[cold]
     pub(super) fn learn_roles(&mut self, segment: &Segment, payload: &[u8]) {
         let from_client = segment.from_high() == self.client_is_high;
@@ -14,7 +14,7 @@ impl Connection {
             self.knows_roles = true;
             return;
         }
-        // In the middle of a message anything may stand.
+        // In the middle of a message any bytes may occur.
         if self.timeline.active == Some(side) {
             return;
         }

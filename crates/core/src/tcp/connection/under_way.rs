@@ -1,26 +1,27 @@
-//! Messages that were under way when the capture began: who waits for them has waited since then at
-//! least.
+//! Messages under way when the capture began: the side that waits for one has waited at least
+//! since then.
 
 use super::feed::Feed;
 use super::*;
 
 impl Connection {
-    /// Whether what `side` sends may go on with a message whose beginning was not captured.
+    /// Returns whether data of `side` may continue a message whose beginning was not captured.
     #[inline]
     pub(super) fn may_be_under_way(&self, side: Side) -> bool {
         self.mid_stream && !self.timeline.has_spoken() && self.senders[side as usize].started()
     }
 
-    /// A full segment of a server that nobody is seen to have asked is a part of an answer; a single
-    /// small one may have come unasked.
+    /// Returns whether `segment` is part of a response whose request was not captured: a full
+    /// segment is; a single small one may have been sent unasked.
     pub(super) fn goes_on(&self, side: Side, segment: &Segment) -> bool {
         side == Side::Server
             && u64::from(segment.payload_len) >= self.senders[side as usize].smss()
             && self.may_be_under_way(side)
     }
 
-    /// Whether `side` repeats `segment` by its timer, which began before the capture, or which nobody is seen to have
-    /// asked for: it waits for that to be acknowledged. For the end of a connection nobody waits.
+    /// Returns whether the timer of `side` repeats `segment` of a message that began before the
+    /// capture or whose request was not captured: `side` waits for the ACK. The end of a
+    /// connection is left out, since nothing waits for it.
     pub(super) fn repeats_what_nobody_hears(&self, side: Side, segment: &Segment) -> bool {
         let ends = segment.flags.has(TcpFlags::FIN) || self.ending().fin[side as usize].is_some();
         !self.timeline.accrues()
@@ -29,7 +30,7 @@ impl Connection {
             && self.senders[side as usize].timer_doubles()
     }
 
-    /// `side` is in the middle of a message, and somebody waits for the rest of it.
+    /// Begins an exchange with `side` in the middle of a message, at `since_ns`.
     #[cold]
     pub(super) fn take_up(
         &mut self,

@@ -1,10 +1,10 @@
-//! The frames of a three-way handshake, in little room.
+//! The first frame of each step of a three-way handshake, stored compactly.
 
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::tcp::sent::Sighting;
 
-/// One of the three ways.
+/// A step of the three-way handshake.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// The first SYN.
@@ -15,19 +15,19 @@ pub(super) enum Step {
     Ack,
 }
 
-/// When each was seen first: every open connection has these.
+/// First sighting of each step; every open connection has these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     frames: [FrameId; 3],
     times_ns: [u64; 3],
-    /// Up to [`u16::MAX`].
+    /// Saturates at [`u16::MAX`].
     payload_bytes: [u16; 3],
-    /// Which sides' SYNs offered SACK.
+    /// By side: its SYN offered SACK.
     pub offers_sack: [bool; 2],
 }
 
 impl Steps {
-    /// The step, if it was seen.
+    /// The first sighting of `step`, if it was seen.
     pub fn get(&self, step: Step) -> Option<Sighting> {
         let place = step as usize;
         let sighting = Sighting {
@@ -39,17 +39,17 @@ impl Steps {
         sighting.known()
     }
 
-    /// When it was seen, ns; 0 if it was not.
+    /// Time of `step`, ns; 0 if it was not seen.
     pub fn time_ns(&self, step: Step) -> u64 {
         self.times_ns[step as usize]
     }
 
-    /// Whether it was seen.
+    /// Returns whether `step` was seen.
     pub fn has(&self, step: Step) -> bool {
         self.frames[step as usize] != FrameId::default()
     }
 
-    /// Only the SYN was seen.
+    /// Forgets all steps but the SYN.
     pub fn forget_answer(&mut self) {
         for step in [Step::SynAck, Step::Ack] {
             let place = step as usize;
@@ -58,7 +58,7 @@ impl Steps {
         }
     }
 
-    /// It was seen `here`, unless it was seen before.
+    /// Records `step`, unless it was seen before.
     pub fn note(&mut self, step: Step, here: Sighting) {
         if !self.has(step) {
             let place = step as usize;
