@@ -50,22 +50,23 @@ use std::sync::Arc;
 use steady::Steady;
 use suspended::{Suspended, ToldLate};
 
-/// Departures closer than this need no explanation: it is what a kernel takes to send the next
+/// Departures closer than this need no explanation, ns: a kernel takes as long to send the next
 /// packet.
 const PLAIN_NS: u64 = 30_000;
 
-/// A SYN sooner after a RST had been sent before it, ns.
+/// A SYN that follows a RST sooner than this was sent before it, ns.
 const TRIES_AGAIN_NS: u64 = 10_000_000;
 
-/// No receiver keeps an ACK for longer (Linux: TCP_DELACK_MAX), ns.
+/// Longest delayed ACK (Linux: TCP_DELACK_MAX), with a margin, ns.
 pub(super) const DELAYED_ACK_MAX_NS: u64 = 210_000_000;
-/// Usual delay of an ACK, ns.
+/// Usual delay of a delayed ACK, ns.
 const DELAYED_ACK_NS: u64 = 45_000_000;
 
-/// RFC 9293 §3.8.6.3: data is acknowledged within this, ns, and every second full segment at once.
+/// RFC 9293 §3.8.6.3: limit for acknowledging data, ns; every second full segment is acknowledged
+/// at once.
 const ACK_WITHIN_NS: u64 = 500_000_000;
 
-/// Whether all that `segment` does is acknowledge: no application had to speak for that.
+/// Returns whether `segment` only acknowledges, which needs no application.
 fn is_ack_alone(segment: &Segment) -> bool {
     let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
     segment.payload_len == 0 && segment.flags.0 & control == 0
@@ -79,7 +80,7 @@ pub struct Connection {
     /// Hash of the key: its lower half.
     pub hash: u32,
     client_is_high: bool,
-    /// Both directions, by who sends.
+    /// Both directions, by sender.
     pub senders: [Sender; 2],
     /// Round trips to both ends.
     pub path: Path,
@@ -94,43 +95,45 @@ pub struct Connection {
     pub last: Sighting,
     /// Time of its first frame, ns.
     pub first_ns: u64,
-    /// Its beginning was not captured.
+    /// The capture does not contain its beginning.
     pub mid_stream: bool,
-    /// Who is client is more than a guess.
+    /// The roles of client and server are certain.
     knows_roles: bool,
     options_cut: bool,
     is_tunnelled: bool,
-    /// Its last request had no response when the capture ended.
+    /// At the end of the capture its last request had no response.
     pub left_unanswered: bool,
     /// ACKs without data were captured.
     pure_acks: bool,
-    /// The server closed while a request waited.
+    /// The server closed while a request was waiting.
     cut_off: bool,
-    /// What each side says it is, where one does.
+    /// Software that each side states.
     software: Option<Arc<Software>>,
     cold: Option<Box<ColdState>>,
-    /// What has passed since it is steady.
+    /// Segments recorded on the fast path.
     steady: Option<Box<Steady>>,
-    /// Exchanges that were over, their time by owner and what faults cost of it.
+    /// Sums over finished exchanges.
     pub totals: Totals,
 }
 
-/// A connection that is open and calm costs this and its place in the table: 1 KiB is promised.
+/// Size of an open connection without rarely needed state; with its place in the table it stays
+/// near 1 KiB.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Connection>() <= 1048);
 
 /// Sums over a connection's exchanges.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// How many.
+    /// Number of exchanges.
     pub exchanges: u64,
-    /// Their wall time by owner.
+    /// Wall time by owner.
     pub ledger: Shares,
     /// Time lost to faults, ns.
     pub lost_ns: u64,
-    /// Causes that had a part in them, one bit each, by who was silent.
+    /// Causes that occurred in them, one bit each, by silent side.
     pub causes: [u64; 2],
-    /// The last of them that followed each other back to back, on a path on which that matters.
+    /// The last exchanges that followed each other back to back, if the path is long enough for
+    /// that to matter.
     row: Option<Box<Row>>,
 }
 
@@ -140,7 +143,7 @@ impl Totals {
         self.row.as_deref().copied().unwrap_or_default()
     }
 
-    /// They are these now.
+    /// Replaces the back-to-back exchanges.
     fn set_row(&mut self, row: Row) {
         match &mut self.row {
             Some(known) => **known = row,
@@ -151,7 +154,7 @@ impl Totals {
 }
 
 impl Connection {
-    /// A connection that begins with `segment`.
+    /// A new connection, of which `segment` is the first.
     pub fn new(segment: &Segment) -> Self {
         let syn = segment.flags.has(TcpFlags::SYN);
         let client_is_high = segment.is_client_high();
@@ -183,12 +186,13 @@ impl Connection {
         }
     }
 
-    /// Lets kinds of requests show the values in them.
+    /// Keeps literal values in request labels.
     pub fn show_values(&mut self) {
         self.framer.show_values();
     }
 
-    /// The next segment of the connection, with its captured payload, by the long way.
+    /// Processes the next segment of the connection, with its captured payload, outside the fast
+    /// path.
     pub fn segment(
         &mut self,
         segment: &Segment,
@@ -251,7 +255,7 @@ impl Connection {
         if segment.payload_len > 0 {
             self.data(side, segment, payload, shared);
             if echoes {
-                // A silence does not show the path that it is judged by.
+                // A silence must not change the path by which it is judged.
                 self.echo(side, segment, false, goes_on);
             }
         } else if self.is_probe(side, segment) {
@@ -287,7 +291,8 @@ impl Connection {
         }
     }
 
-    /// Zero-length probes repeat the position before what was acknowledged last.
+    /// Returns whether `segment` is a window probe: a zero-length one repeats the position before
+    /// SND.UNA.
     fn is_probe(&mut self, side: Side, segment: &Segment) -> bool {
         let sender = &mut self.senders[side as usize];
         let control = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
@@ -324,7 +329,7 @@ impl Connection {
         since.peer_tsval = self.senders[side.peer() as usize].last_tsval();
         let kind = self.senders[index].kind(segment, start, rtts);
         if start > self.senders[index].nxt {
-            // What is missing between will be repeated, or is missing in the capture.
+            // The data in between will be repeated, or the capture misses it.
             since.excuse_missing();
         }
         self.note_limits(side, segment);
@@ -435,7 +440,7 @@ impl Connection {
             self.hold(&gap);
         }
         if unasked && !self.timeline.rests && !self.framer.has_sent_tickets_only() {
-            // A greeting, which the client may have waited for.
+            // A greeting, for which the client may have waited.
             if explains {
                 self.own(&shared.silence, end);
             }
@@ -444,7 +449,8 @@ impl Connection {
         }
         let unasked = self.timeline.paused_now && self.is_unasked();
         if maybe_idle && !self.timeline.request_began || unasked {
-            // Not a request, nor an answer (a closing alert, say): nobody waits for it.
+            // Neither a request nor a response (a closing alert, for example): no exchange waits
+            // for it.
             self.timeline.cursor_ns = cursor_ns;
             self.timeline.active = active;
             if unasked {
@@ -459,8 +465,8 @@ impl Connection {
         self.timeline.touch(Sighting::of(side, segment));
     }
 
-    /// The round trip to `side`, which sends `segment`, is no longer than this, ns: ACKs reached it
-    /// sooner. Answers how long it is.
+    /// Lowers the round trip to `side`, which sends `segment`, to `rtt_ns`: ACKs reached it sooner
+    /// than estimated. Returns the round trip, ns.
     #[cold]
     #[inline(never)]
     fn shorten_path(

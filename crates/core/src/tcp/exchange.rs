@@ -1,4 +1,4 @@
-//! Exchanges of one connection: when they begin and end, and who owned their time.
+//! Exchanges of one connection: their begin, their end, and the owners of their time.
 
 mod opening;
 
@@ -13,7 +13,7 @@ use crate::tcp::pause::Pauses;
 use crate::tcp::sent::Sighting;
 use std::num::NonZeroU64;
 
-/// A reader who closes his window fewer times is one who was late now and then.
+/// A receiver that closes its window fewer times than this was late only occasionally.
 const CLOSED_OFTEN: u32 = 3;
 
 /// How an exchange ended.
@@ -24,48 +24,48 @@ pub enum Outcome {
     Complete,
     /// A RST ended it.
     Reset {
-        /// Who sent the RST.
+        /// Side that sent the RST.
         by: Side,
     },
     /// The connection was closed before the response was complete.
     Closed,
-    /// The capture or the patience of the sender ended before the response did.
+    /// The capture ended, or the sender gave up, before the response was complete.
     Unfinished,
 }
 
-/// A cause's part in one exchange, with the clearest instance of its chain of events.
+/// Part of a cause in one exchange, with the clearest gap as evidence.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// The cause.
     pub cause: Cause,
-    /// Who held things up: the sender that was silent.
+    /// The silent side.
     pub sender: Side,
     /// Time it owned, ns.
     pub ns: u64,
-    /// How many silences.
+    /// Number of gaps.
     pub count: u32,
-    /// The longest of them, ns.
+    /// Longest gap, ns.
     pub longest_ns: u64,
-    /// Those that ended with a repetition of the last data there was.
+    /// Gaps that ended with a retransmission of the last data sent.
     pub tails: u32,
-    /// Segments that were sent again, where it is a repair and that is known.
+    /// Number of segments repeated, if it is a repair and the number is known.
     pub segments: u32,
-    /// What the bytes of its sender take at the rate that was observed, where it is a loss, ns: the exchange
-    /// takes no less without it.
+    /// For a loss: time that the sender's bytes take at the observed rate, which the exchange
+    /// needs in any case, ns.
     pub least_ns: u64,
-    /// The longest one, in full.
+    /// The longest gap.
     pub gap: Gap,
 }
 
 impl Chain {
-    /// One silence of `sender`, and nothing else of it.
+    /// A chain of one gap of `sender`.
     pub fn of(cause: Cause, sender: Side, ns: u64, gap: Gap) -> Self {
         let (count, tails, segments, least_ns) = (1, 0, 0, 0);
         Self { cause, sender, ns, count, longest_ns: ns, tails, segments, least_ns, gap }
     }
 
-    /// How clearly its longest silence shows the cause: of losses, those whose repair and whose
-    /// original were seen say most; of holds, those least that no ACK ended.
+    /// Order of evidence: for losses, gaps with the repair and the original segment seen come
+    /// first; for holds by Nagle's algorithm, those that no ACK ended come last.
     pub fn clarity(&self) -> (bool, bool, u64) {
         let of_loss = matches!(
             self.cause,
@@ -78,86 +78,86 @@ impl Chain {
     }
 }
 
-/// What of a set-up that took `connect_ns` is beyond the round trip, ns, where that is known.
+/// Part of a set-up of `connect_ns` beyond one round trip, ns; 0 if it is not longer than two.
 #[inline]
 pub fn set_up_late_ns(connect_ns: u64, rtt_base_ns: u64) -> u64 {
     let is_late = rtt_base_ns > 0 && connect_ns > 2 * rtt_base_ns;
     if is_late { connect_ns - rtt_base_ns } else { 0 }
 }
 
-/// One request and its response, as its client experienced it.
+/// One request and its response, as experienced by the client.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
-    /// What was asked: `GET /items/{id}`; empty where it could not be read.
+    /// Kind of the request: `GET /items/{id}`; empty if it could not be read.
     pub kind: Label,
-    /// When it began, on the vantage's clock, ns.
+    /// Begin, on the vantage's clock, ns.
     pub start_ns: u64,
-    /// When its last byte passed the vantage, ns.
+    /// Time at which its last byte passed the vantage, ns.
     pub end_ns: u64,
-    /// Its first frame with data; it may have begun with the set-up before that.
+    /// Its first frame with data; the set-up may precede that.
     pub first: Sighting,
     /// Its last frame.
     pub last: Sighting,
-    /// When its response began to pass, ns, or was first seen to, where it was under way when the capture
-    /// began; 0 if none of it has passed.
+    /// Time at which the first byte of the response passed, or was first seen if the response was
+    /// under way when the capture began, ns; 0 if none has passed.
     pub answered_ns: u64,
-    /// Who owned its time; the sum is its wall time.
+    /// Its time by owner; the sum is its wall time.
     pub ledger: Shares,
-    /// What causes had a part in it.
+    /// Its time by cause.
     pub chains: Vec<Chain>,
     /// How it ended.
     pub outcome: Outcome,
-    /// How long the connection had been idle before it, ns; 0 for its first.
+    /// Time for which the connection was idle before it, ns; 0 for the first exchange.
     pub idle_ns: u64,
     /// It includes the connection's set-up.
     pub connects: bool,
-    /// Of the set-up, what went to repeated SYNs or SYN-ACKs, ns.
+    /// Part of the set-up that repeated SYNs or SYN-ACKs took, ns.
     pub repeated_setup_ns: u64,
     /// A request was seen (a server may speak first).
     pub request_seen: bool,
     /// Any byte of the response was seen.
     pub response_seen: bool,
-    /// The request's header asked for a 100 Continue and its body has not come.
+    /// The request asked for a 100 Continue, and its body has not come.
     pub awaits_continue: bool,
     /// Its request is complete.
     pub asked: bool,
-    /// TLS handshake under way.
+    /// A TLS handshake is under way.
     pub in_handshake: bool,
     /// A TLS handshake was part of it.
     pub handshake: Option<Handshake>,
-    /// The framer lost the thread: the end of the response will not be told.
+    /// The framer lost synchronisation: the end of the response will not be recognised.
     pub(super) endless: bool,
     /// Position of the server's stream at which the response is complete.
     pub(super) response_end: Option<NonZeroU64>,
-    /// Bytes of both streams, by who sent them: where they stood at its beginning.
+    /// By side: position of its stream at the begin of the exchange.
     pub began_at: [u64; 2],
-    /// Pauses of its server after which it is not known who waited.
+    /// Pauses of the server of which it is not yet known whether the client waited.
     pub(super) pauses: Option<Box<Pauses>>,
-    /// Time in `congestion_window` that may still turn out to be a ceiling's, by sender.
+    /// Time attributed to `congestion_window` that may still turn out to belong to a ceiling, ns.
     pub(super) provisional_ns: u64,
-    /// The ways from and to the vantage that its path has, by side, ns.
+    /// By side: round trip between the vantage and that end that was used, ns.
     pub(super) ways_ns: [u64; 2],
-    /// Its server's time while its client said more, which belongs to the wait for the answer, ns.
+    /// Time of the server while the client sent more, ns: part of the wait for the response.
     pub(super) waited_ns: u64,
-    /// Silences in which a side that had more to say waited for a round trip of the path, and for nothing
-    /// else.
+    /// Number of gaps in which a side with more to send waited for one round trip of the path and
+    /// nothing else.
     pub path_waits: u16,
 }
 
-/// What is known of a TLS handshake.
+/// A TLS handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
-    /// Abbreviated.
+    /// It was abbreviated (session resumption).
     pub resumed: bool,
-    /// Size of the certificate flight.
+    /// Size of the certificate flight, bytes.
     pub certificate_bytes: u32,
 }
 
 impl Exchange {
-    /// Begins with `seen` at `start_ns`, whatever it was before. It is large, and most of it nothing:
-    /// in its place that takes less than to make it elsewhere and move it.
+    /// Resets the exchange and begins it with `seen` at `at_ns`. It is large and mostly empty, so
+    /// that reuse in place is cheaper than a move.
     pub fn begin(&mut self, seen: Sighting, at_ns: u64) {
-        // All of them by name, so that none is forgotten.
+        // All fields are listed, so that none is forgotten.
         let Self {
             kind,
             start_ns,
@@ -199,14 +199,14 @@ impl Exchange {
         (*began_at, *ways_ns) = ([0; 2], [0; 2]);
     }
 
-    /// Whether all of its time is the path's and that of the applications at its ends.
+    /// Returns whether all of its time belongs to the path and the applications.
     pub(super) fn is_of_applications(&self) -> bool {
         let own = |cause| matches!(cause, Cause::ServerThink | Cause::ClientThink);
         !self.connects && self.chains.iter().all(|chain| own(chain.cause))
     }
 
-    /// It was judged before more was known of the way to both ends than that it is no longer than some time:
-    /// now it is `ways_ns`, by side.
+    /// Corrects an exchange that was judged while only upper bounds of the path were known: the
+    /// round trips are `ways_ns`, by side.
     pub(super) fn learn_ways(&mut self, ways_ns: [u64; 2]) {
         let more_ns =
             |side: Side| ways_ns[side as usize].saturating_sub(self.ways_ns[side as usize]);
@@ -226,7 +226,7 @@ impl Exchange {
         self.chains.retain(|chain| chain.ns > 0);
     }
 
-    /// `gap` was judged with what is known of the way.
+    /// Records the round trip with which `gap` was judged.
     #[inline]
     pub(super) fn note_way(&mut self, gap: &Gap) {
         if gap.turn == Turn::Answers {
@@ -245,13 +245,14 @@ impl Exchange {
         self.response_end.is_some()
     }
 
-    /// The causes that had a part in it, one bit each.
+    /// Causes that occurred in it, one bit each.
     pub fn causes(&self) -> u64 {
         self.chains.iter().fold(0, |all, chain| all | 1 << chain.cause as u64)
     }
 
-    /// Whether it is an exchange at all: something was asked and answered, or refused, or time went by
-    /// while it was not. A host's RST may bear the time of what it refuses, where the capture's clock is coarse.
+    /// Returns whether it counts as an exchange: it was answered or refused, or time passed while
+    /// it was not. A host's RST may have the same time as the segment that it refuses, if the
+    /// capture's clock is coarse.
     pub fn counts(&self) -> bool {
         let refused = matches!(self.outcome, Outcome::Reset { by: Side::Server });
         let waited = self.end_ns > self.start_ns || refused;
@@ -261,33 +262,34 @@ impl Exchange {
             || waited && self.repeated_setup_ns > 0
     }
 
-    /// By how much its set-up took longer than the way there and back, `rtt_base_ns`, explains: a SYN-ACK
-    /// that came late for other reasons tells of no distance. Up to twice as long is what varies, ns.
+    /// Part of the set-up beyond one round trip of `rtt_base_ns`, ns; 0 up to twice the round
+    /// trip, which is ordinary variation. A SYN-ACK that was late for other reasons says nothing
+    /// about distance.
     pub fn set_up_late_ns(&self, rtt_base_ns: u64) -> u64 {
         set_up_late_ns(self.ledger.of(Owner::Connect), rtt_base_ns)
     }
 
-    /// Time of it in which its set-up was repeated, ns.
+    /// Time in which its set-up was repeated, ns.
     pub fn set_up_again_ns(&self) -> u64 {
         let of_set_up = |cause| matches!(cause, Cause::SynRetransmit | Cause::AcceptQueueOverflow);
         let again = self.chains.iter().filter(|chain| of_set_up(chain.cause));
         again.map(|chain| chain.ns).sum()
     }
 
-    /// Where in the stream of `sender`, and when, its message began, ns.
+    /// Position in the stream of `sender` at which its message began, and the time of that, ns.
     pub fn began(&self, sender: Side) -> (u64, u64) {
         let at_ns = if sender == Side::Server { self.answered_ns } else { self.first.time_ns };
         (self.began_at[sender as usize], at_ns)
     }
 
-    /// Payload of it that `sender` has sent, whose stream has come to `position`, bytes.
+    /// Payload that `sender`, whose stream is at `position`, has sent in it, bytes.
     pub fn sent_bytes(&self, sender: Side, position: u64) -> u64 {
         let end = self.response_end.filter(|_| sender == Side::Server);
         let end = end.map_or(position, |end| end.get().min(position));
         end.saturating_sub(self.began_at[sender as usize])
     }
 
-    /// Time of it that losses of `sender` found by timer own, ns.
+    /// Time attributed to timeouts of `sender`, ns.
     pub fn timed_out_ns(&self, sender: Side) -> u64 {
         let of_sender = self.chains.iter().filter(|chain| chain.sender == sender);
         of_sender
@@ -296,13 +298,13 @@ impl Exchange {
             .sum()
     }
 
-    /// Time of it that faults own, ns.
+    /// Time attributed to faults, ns.
     pub fn fault_ns(&self) -> u64 {
         let faults = self.chains.iter().filter(|chain| chain.cause.class() == Class::Fault);
         faults.map(|chain| chain.ns).sum()
     }
 
-    /// The sender turned out not to use Nagle's algorithm: its holds were its application's.
+    /// Moves holds of Nagle's algorithm to the application: the sender turned out not to use it.
     pub fn refute_nagle(&mut self, sender: Side) {
         let (cause, owner) = match sender {
             Side::Client => (Cause::ClientThink, Owner::Client),
@@ -318,19 +320,19 @@ impl Exchange {
         }
     }
 
-    /// Takes the client's pauses out, where it went on after several.
+    /// Removes the client's pauses if there were several.
     pub(super) fn drop_pauses(&mut self) -> bool {
         let several = |chain: &Chain| chain.cause == Cause::ClientThink && chain.count > 1;
         let paused = self.chains.iter().any(several);
         if paused {
-            // Nor does anybody wait for what is held back on such a way.
+            // On such a connection nothing waits for held data either.
             self.refute_nagle(Side::Client);
             self.take_pauses_out();
         }
         paused
     }
 
-    /// Takes the client's time out.
+    /// Removes the time of the client.
     pub(super) fn take_pauses_out(&mut self) {
         let mut ledger = Shares::default();
         let all = self.ledger.ledger();
@@ -340,14 +342,14 @@ impl Exchange {
         self.chains.retain(|chain| chain.cause != Cause::ClientThink);
     }
 
-    /// Names what the repeated part of the set-up was.
+    /// Sets the cause of the repeated part of the set-up.
     pub fn set_up_cost(&mut self, cause: Cause, syn: Sighting) {
         let ns = self.repeated_setup_ns;
         let gap = Gap::between(Side::Client, self.start_ns, self.start_ns + ns, syn, syn);
         self.join(Chain::of(cause, Side::Client, ns, gap));
     }
 
-    /// Adds what of a silence lies after its beginning: what was before is others'.
+    /// Adds the part of a gap after the exchange's begin.
     pub fn own_since_begun(&mut self, slices: &Slices, gap: &Gap) {
         let mut before_ns = self.start_ns.saturating_sub(gap.start_ns);
         for slice in slices.iter() {
@@ -357,19 +359,20 @@ impl Exchange {
         }
     }
 
-    /// Whether its request, or the answer to it, is on its way in a silence of the client that another
-    /// request ended.
+    /// Returns whether its request or response was on its way during a gap of the client that
+    /// another request ended.
     pub fn waits_through(&self, gap: &Gap) -> bool {
         let due_ns = self.first.time_ns + gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
         gap.asks_more() && self.is_awaiting() && gap.start_ns < due_ns
     }
 
-    /// Whether its request is complete, and nothing of its response has come.
+    /// Returns whether its request is complete and none of its response has come.
     pub fn is_awaiting(&self) -> bool {
         self.asked && self.answered_ns == 0 && !self.endless
     }
 
-    /// Adds a silence of the client, which keeps another request back: this one waits for its answer.
+    /// Adds a gap of the client before another request: this exchange was waiting for its
+    /// response.
     pub fn own_waiting(&mut self, gap: &Gap) {
         let [path, server] = self.waiting(gap);
         self.ledger.add(Owner::Path, path.ns);
@@ -377,7 +380,7 @@ impl Exchange {
         self.waited_ns += server.ns;
     }
 
-    /// Such a silence: its request is on its way, and then its server works.
+    /// Slices of such a gap: the request on its way, then the server's work.
     pub fn waiting(&self, gap: &Gap) -> [Slice; 2] {
         let rtt_server_ns = gap.rtt_base_ns.saturating_sub(gap.rtt_sender_ns);
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
@@ -386,7 +389,7 @@ impl Exchange {
         [path, cause::busy(Side::Server, gap.end_ns - there_ns)]
     }
 
-    /// Adds a slice of a silence.
+    /// Adds a slice of a gap.
     pub fn own(&mut self, slice: &Slice, gap: &Gap) {
         if slice.ns == 0 {
             return;
@@ -408,24 +411,24 @@ impl Exchange {
         self.join(Chain { tails, ..Chain::of(cause, sender, ns, *gap) });
     }
 
-    /// Adds the first that it has of a cause and sender.
+    /// Adds the first chain of a cause and sender.
     #[inline(always)]
     fn link(&mut self, chain: Chain) {
-        // Most exchanges have one: room for four, as a vector makes it, costs them dear.
+        // Most exchanges have one; the capacity of four that a vector starts with is too costly.
         if self.chains.is_empty() {
             self.chains.reserve_exact(1);
         }
         self.chains.push(chain);
     }
 
-    /// What `sender` lost by `from` turned out to be `to`, with the same owner.
+    /// Renames cause `from` of `sender` to `to`, which has the same owner.
     pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
         let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
         while let Some(index) = self.chains.iter().position(same) {
             let mut chain = self.chains.swap_remove(index);
             chain.cause = to;
             if from == Cause::CongestionWindow {
-                // The wait after a repair is the loss's doing, but it is not a loss.
+                // The wait after a repair is caused by the loss, but is none itself.
                 chain.count = 0;
                 chain.longest_ns = 0;
             }
@@ -433,7 +436,7 @@ impl Exchange {
         }
     }
 
-    /// Gives what the silence of `sender` that `frame` ended had given to `was` to `is`.
+    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
     pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
         let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
         let found = self.chains.iter().position(same);
@@ -458,7 +461,7 @@ impl Exchange {
         self.join(Chain::of(cause, sender, was.ns, gap));
     }
 
-    /// What `sender` lost by `was` is nobody's as yet; answers whether it had been so.
+    /// Removes slice `was` of `sender` without a new owner; returns whether it was there.
     pub fn disown(&mut self, sender: Side, was: Slice) -> bool {
         let same = |chain: &&mut Chain| {
             Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
@@ -475,7 +478,7 @@ impl Exchange {
         true
     }
 
-    /// Gives all that `from` had of it by `cause` to `to`.
+    /// Moves all time of one owner and cause to another.
     pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
             chain.cause = to.1;
@@ -483,7 +486,7 @@ impl Exchange {
         }
     }
 
-    /// Nobody knows what the time is that `cause` was said to have taken.
+    /// Moves the time of `cause` to the unknown owner.
     pub fn forget(&mut self, (owner, cause): (Owner, Cause)) {
         let taken = self.chains.iter().filter(|chain| chain.cause == cause);
         let ns = taken.map(|chain| chain.ns).sum();
@@ -494,8 +497,8 @@ impl Exchange {
         }
     }
 
-    /// The height of `sender`'s flight turned out to be the offered window's: what was put down to
-    /// its own windows and buffers belongs to that.
+    /// Attributes time of `sender`'s own windows and buffers to the offered window, which turned
+    /// out to limit the flight.
     pub fn reveal_window(&mut self, sender: Side) {
         let own =
             [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
@@ -508,7 +511,7 @@ impl Exchange {
         self.provisional_ns = 0;
     }
 
-    /// What `sender` waited for in a window that was small, he did for the reader who closes it.
+    /// Attributes waits of `sender` in small windows to the reader that closes the window.
     pub fn blame_reader(&mut self, sender: Side) {
         let of = |cause| {
             let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
@@ -522,8 +525,8 @@ impl Exchange {
         }
     }
 
-    /// The height of the flight turned out to be a ceiling: what was put down to a window that
-    /// opens belongs to the buffer.
+    /// Attributes time of an opening window to the send buffer: the height of the flight turned
+    /// out to be a ceiling.
     pub fn confirm_ceiling(&mut self) {
         let moved =
             self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);

@@ -48,7 +48,7 @@ pub struct Manner {
     apart: u8,
     /// Messages that no client waited for.
     pub unasked: u32,
-    /// A request has followed a response without a rest of the client in between.
+    /// The client has sent a request without a rest within it.
     pub asked_at_once: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The order of one connection's exchanges, and whose silence each nanosecond belongs to.
+//! The exchanges of one connection in order, and the attribution of time to them.
 
 mod amid;
 mod asked;
@@ -19,10 +19,10 @@ use crate::tcp::shared::Spare;
 pub use amid::{Amid, Passed};
 use std::num::NonZeroU64;
 
-/// Requests in flight on one connection beyond this count are one exchange.
+/// Most requests in flight on one connection; more are one exchange.
 const PIPELINED_MAX: usize = 64;
 
-/// Where in the trace a mark stands.
+/// Context of a mark in the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     /// Time of the segment that carried it, ns.
@@ -35,65 +35,66 @@ pub struct At {
     pub rtt_client_ns: u64,
     /// Minimum round trip between vantage and server, ns.
     pub rtt_server_ns: u64,
-    /// Exchanges of this protocol end with the next request.
+    /// An exchange of this protocol ends with the next request.
     pub open_ended: bool,
-    /// Where both streams stand, by who sends.
+    /// Position of both streams, by sender.
     pub positions: [u64; 2],
-    /// The client had closed before.
+    /// The client had closed.
     pub client_left: bool,
 }
 
 /// The exchanges of one connection that are not yet over.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
-    /// Up to when time has been given to owners, ns.
+    /// Time up to which silences have been attributed, ns.
     pub cursor_ns: u64,
-    /// How long nothing had been sent when the cursor moved last, ns; 0 at the beginning.
+    /// Time without data before the cursor last moved, ns; 0 at the beginning.
     pub paused_ns: u64,
-    /// Who sent data last.
+    /// Side that sent data last.
     pub active: Option<Side>,
     /// Boxed: an idle connection has none, and moving one is cheap.
     open: Queue<Box<Exchange>>,
-    /// Exchanges that are over and not yet taken.
+    /// Exchanges that are finished and not yet taken.
     pub done: Queue<Box<Exchange>>,
-    /// Whether a request began in the last push.
+    /// A request began in the last push.
     pub request_began: bool,
     /// Exchanges of this protocol end only with the next request.
     pub open_ended: bool,
     /// Position of the server's stream at which the oldest exchange can be retired.
     pub retire_at: u64,
-    /// What is being pushed comes after nobody has waited for anything, see [`Timeline::is_ready`].
+    /// Data being pushed comes after a rest in which no exchange waited, see
+    /// [`Timeline::is_ready`].
     pub rests: bool,
-    /// What was pushed last came after a pause of the server.
+    /// Data pushed last came after a pause of the server.
     pub paused_now: bool,
     /// How the server answers.
     pub manner: Manner,
-    /// Whether what is being pushed comes amid the answer to what its client had asked.
+    /// Data being pushed may come amid the response to an earlier request.
     pub amid: Amid,
-    /// There was an exchange.
+    /// An exchange has begun on this connection.
     spoken: bool,
     /// See [`Timeline::is_one_way`].
     one_way: bool,
 }
 
 impl Timeline {
-    /// Nothing has begun.
+    /// A timeline without exchanges.
     pub fn new() -> Self {
         Self { retire_at: u64::MAX, ..Self::default() }
     }
 
-    /// Whether any exchange still accrues time.
+    /// Returns whether an exchange is under way, to which time is attributed.
     #[inline]
     pub fn accrues(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether there was any exchange.
+    /// Returns whether any exchange has begun.
     pub fn has_spoken(&self) -> bool {
         self.spoken
     }
 
-    /// `side` is in the middle of a message that began before the capture.
+    /// Begins an exchange with `side` in the middle of a message that began before the capture.
     pub fn take_up(&mut self, side: Side, at: &At, setup: &mut Setup, spare: &mut Spare) {
         self.open(at, setup, spare);
         if let Some(exchange) = self.open.back_mut() {
@@ -101,7 +102,7 @@ impl Timeline {
             exchange.request_seen = side == Side::Client;
             exchange.response_seen = side == Side::Server;
             exchange.endless = side == Side::Server;
-            // What passed before is not counted either.
+            // Earlier bytes are not counted either.
             exchange.answered_ns = if side == Side::Server { at.time_ns } else { 0 };
         }
     }
@@ -111,7 +112,7 @@ impl Timeline {
         self.open.front().map(|exchange| &**exchange)
     }
 
-    /// Whether the response of the only exchange has begun and its end cannot be told.
+    /// Returns whether the last response has begun and its end cannot be recognised.
     pub fn may_be_over(&self) -> bool {
         self.open.back().is_some_and(|exchange| {
             (self.open_ended || exchange.endless)
@@ -121,17 +122,18 @@ impl Timeline {
         })
     }
 
-    /// Whether an exchange has begun of which some of the response may be missing.
+    /// Returns whether an exchange has begun whose response may be incomplete.
     pub fn lacks_response_end(&self) -> bool {
         self.open.iter().any(|exchange| exchange.response_end.is_none()) && !self.may_be_over()
     }
 
-    /// Whether a TLS handshake is over and nothing was asked yet: nobody waits.
+    /// Returns whether a TLS handshake is complete and no request has come, so that no exchange
+    /// waits.
     pub fn is_ready(&self) -> bool {
         self.open.back().is_some_and(|it| it.handshake.is_some() && !it.request_seen)
     }
 
-    /// Data passed at `time_ns`.
+    /// Moves the cursor to data that passed at `time_ns`.
     #[inline]
     pub fn move_to(&mut self, time_ns: u64) {
         let from_ns = if self.cursor_ns == 0 { time_ns } else { self.cursor_ns };
@@ -139,7 +141,7 @@ impl Timeline {
         self.cursor_ns = self.cursor_ns.max(time_ns);
     }
 
-    /// What belongs to no exchange was sent at `spoken_ns` as well (0: nothing was): that was no idleness.
+    /// Shortens the recorded pause: data outside any exchange was sent at `spoken_ns` (0: none).
     #[inline]
     pub fn spoke_at(&mut self, spoken_ns: u64, now_ns: u64) {
         if spoken_ns > 0 {
@@ -147,7 +149,7 @@ impl Timeline {
         }
     }
 
-    /// Gives a short stretch to one owner.
+    /// Attributes a short time to one owner.
     #[inline]
     pub fn own_plain(&mut self, owner: Owner, ns: u64) {
         let to_ns = self.cursor_ns + ns;
@@ -158,7 +160,7 @@ impl Timeline {
         }
     }
 
-    /// Lends room for causes to the exchange in progress.
+    /// Gives the exchange in progress memory for its chains.
     #[inline]
     pub fn lend(&mut self, spare: &mut Spare) {
         if let Some(exchange) = self.open.front_mut() {
@@ -166,8 +168,8 @@ impl Timeline {
         }
     }
 
-    /// Gives the slices of a silence to the exchanges that lived through it. A repaired loss
-    /// (of data before `repaired_end`) also concerns an exchange whose last byte has passed but
+    /// Attributes the slices of a gap to the exchanges that lasted through it. The repair of a
+    /// loss of data before `repaired_end` also concerns an exchange whose last byte has passed and
     /// not yet arrived.
     pub fn own(&mut self, slices: &Slices, gap: &Gap, repaired_end: Option<u64>) {
         let lives = |exchange: &&mut Box<Exchange>| match (exchange.response_end, repaired_end) {
@@ -188,34 +190,35 @@ impl Timeline {
         });
     }
 
-    /// What a silence of the client is that another request ends, where the one before waits.
+    /// Slices of a client's gap that another request ended, if the exchange before it was waiting.
     pub fn waiting(&self, gap: &Gap) -> Option<[Slice; 2]> {
         let last = self.open.back()?;
         waits(last, gap, self.open_ended).then(|| last.waiting(gap))
     }
 
-    /// The silence of `sender` that `frame` ended turned out to be another's.
+    /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
     pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
         for exchange in self.open.iter_mut() {
             exchange.revise(sender, frame, was, is);
         }
     }
 
-    /// The silence of `sender` that was `was` has not ended: it goes on since `start_ns`.
+    /// Removes slice `was` of `sender`: that gap has not ended and continues since `start_ns`.
     pub fn disown(&mut self, sender: Side, was: Slice, start_ns: u64) {
         if self.open.front_mut().is_some_and(|exchange| exchange.disown(sender, was)) {
             self.cursor_ns = start_ns;
         }
     }
 
-    /// The flight of `sender` turned out to stand at the edge of the offered window.
+    /// Attributes waits of `sender` to the offered window, which turned out to limit its flight.
     pub fn reveal_window(&mut self, sender: Side) {
         for exchange in self.open.iter_mut() {
             exchange.reveal_window(sender);
         }
     }
 
-    /// The flight turned out to stand at a ceiling.
+    /// Attributes waits for an opening window to the send buffer, which turned out to limit the
+    /// flight.
     pub fn confirm_ceiling(&mut self) {
         for exchange in self.open.iter_mut() {
             if exchange.provisional_ns > 0 {
@@ -224,7 +227,7 @@ impl Timeline {
         }
     }
 
-    /// Data at the end of what is known moves the end of the exchange in progress.
+    /// Extends the exchange in progress to `seen`, unless its response is complete.
     #[inline]
     pub fn touch(&mut self, seen: Sighting) {
         if let Some(exchange) = self.open.front_mut()
@@ -235,7 +238,7 @@ impl Timeline {
         }
     }
 
-    /// The client goes on: it waits for no 100 Continue any more.
+    /// Records that the client goes on, and so waits for no 100 Continue.
     #[inline]
     pub fn go_on(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
@@ -243,7 +246,7 @@ impl Timeline {
         }
     }
 
-    /// A framer's mark.
+    /// Processes a mark of the framer.
     pub fn mark(&mut self, mark: Mark<'_>, at: &At, setup: &mut Setup, spare: &mut Spare) {
         match mark {
             Mark::RequestStart => self.request_start(at, setup, spare),
@@ -326,7 +329,7 @@ impl Timeline {
         }
     }
 
-    /// Another request begins: what has been answered, for all that can be told, is over.
+    /// Ends the exchanges that are answered, as far as known, because another request begins.
     fn retire_answered(&mut self, at: &At) {
         let position = at.positions[Side::Server as usize];
         if self.interrupt() {
@@ -342,7 +345,7 @@ impl Timeline {
     }
 
     fn response_start(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
-        // A server that speaks unasked keeps nobody waiting, unless it is the first to speak.
+        // A server that sends unasked keeps no client waiting, unless it is the first to send.
         if self.answered().is_none() && !self.spoken && !at.client_left {
             self.greeting(at, setup, spare);
         }
@@ -354,7 +357,8 @@ impl Timeline {
         }
     }
 
-    /// The server speaks first: its client has waited for that since the connection was there.
+    /// Adds an exchange for a server that speaks first: the client has waited since the connection
+    /// was established.
     fn greeting(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
         let ready_ns = ack.time_ns.min(at.time_ns);
@@ -370,12 +374,12 @@ impl Timeline {
         }
     }
 
-    /// The oldest exchange whose response is not complete.
+    /// The oldest exchange whose response is incomplete.
     fn answered(&mut self) -> Option<&mut Box<Exchange>> {
         self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
     }
 
-    /// The response under way ends at `position`.
+    /// Sets the end of the response under way to `position`.
     fn response_end(&mut self, at: &At, position: u64) {
         let retire_at = &mut self.retire_at;
         let Some(exchange) = self.open.iter_mut().find(|exchange| exchange.response_end.is_none())
@@ -408,8 +412,8 @@ impl Timeline {
         self.open.push_back(exchange);
     }
 
-    /// The client acknowledged the server's stream up to `una`: what was complete has arrived.
-    /// `leg` says how its last byte went on from the vantage.
+    /// Ends the exchanges whose response the client has acknowledged up to `una`. `leg`: how the
+    /// last byte travelled from the vantage to the client.
     pub fn acknowledged(&mut self, una: u64, rtt_client_ns: u64, leg: &Leg) {
         while let Some(end) = self.open.front().and_then(|exchange| exchange.response_end) {
             if end.get() > una {
@@ -449,7 +453,7 @@ impl Timeline {
         self.retire_at = u64::MAX;
     }
 
-    /// The server, which had more to send, says with its `fin` that it will not.
+    /// Handles a server's `fin` before the announced end of its response.
     pub fn end_early(&mut self, fin: Sighting) {
         let from_ns = self.cursor_ns;
         let Some(exchange) = self.open.front_mut().filter(|_| fin.time_ns > from_ns) else {
@@ -462,7 +466,7 @@ impl Timeline {
         self.cursor_ns = fin.time_ns;
     }
 
-    /// Ends what is complete as complete and the rest with `outcome`.
+    /// Ends all exchanges: complete ones as complete, the rest with `outcome`.
     pub fn close(&mut self, rtt_client_ns: u64, outcome: Outcome) {
         if self.is_interrupted() {
             self.settle_interrupted(None, [rtt_client_ns, 0]);
@@ -477,7 +481,8 @@ impl Timeline {
         }
     }
 
-    /// The oldest is over. The last leg to the client was not seen: it is the path's, as estimated.
+    /// Removes the oldest exchange. The leg to the client was not seen and is added to the path,
+    /// as estimated.
     fn take_front(&mut self, rtt_client_ns: u64, outcome: Outcome) -> Option<Box<Exchange>> {
         let mut exchange = self.open.pop_front()?;
         exchange.outcome = outcome;
@@ -492,7 +497,7 @@ impl Timeline {
         self.done.shrink();
     }
 
-    /// Reads a word of what the next segment is going to need.
+    /// Reads a word that the next segment needs, to load it into the cache.
     pub fn glance(&self) -> u64 {
         self.cursor_ns ^ self.open.front().map_or(0, |exchange| exchange.end_ns ^ exchange.idle_ns)
     }
@@ -506,8 +511,9 @@ impl Timeline {
     }
 }
 
-/// Whether the client of `exchange` waits in this silence of its own. Of turns the end of a request is not
-/// known. Where it is (`open_ended`), its client waits, whatever it says.
+/// Returns whether the client of `exchange` waits during `gap`, a silence of its own that another
+/// request ended: its request was still on its way, or the request is complete in a protocol that
+/// shows the end of a request but not of a response (`open_ended`).
 fn waits(exchange: &Exchange, gap: &Gap, open_ended: bool) -> bool {
     exchange.waits_through(gap) || open_ended && gap.asks_more() && exchange.is_awaiting()
 }

@@ -19,22 +19,22 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 use visits::{Step, Visits};
 
-/// An exchange on a connection with which nothing was ever wrong, whose client waited for nothing but the
-/// path and its server's work, and for that once at most.
+/// An exchange on a connection without any loss or other fault, whose client waited only for the
+/// path and the server's work, and for the latter at most once.
 pub struct SimpleExchange<'a> {
-    /// What was asked.
+    /// Kind of the request.
     pub kind: &'a Label,
-    /// When its request passed, ns, and the frame.
+    /// Time at which the request passed, ns, and its frame.
     pub asked: (u64, FrameId),
-    /// The same of its answer.
+    /// The same for the response.
     pub answered: (u64, FrameId),
-    /// When that was acknowledged, ns.
+    /// Time at which the response was acknowledged, ns.
     pub arrived_ns: u64,
-    /// The path's part of its time, ns.
+    /// Time on the path, ns.
     pub path_ns: u64,
-    /// Its server's, ns.
+    /// Time of the server, ns.
     pub server_ns: u64,
-    /// The row that it is the last of.
+    /// The back-to-back exchanges up to this one.
     pub row: Row,
 }
 
@@ -46,17 +46,17 @@ impl SimpleExchange<'_> {
     }
 }
 
-/// What becomes of what the tracker finds.
+/// Receives what the tracker finds: exchanges, connections, and [visits](Visited).
 pub trait Sink {
-    /// Whether it can count [visits](Visited) as such.
+    /// `true` if it can count visits without their connections.
     const COUNTS_VISITS: bool = false;
-    /// A visit is over, and so is its exchange. Answers whether that is all that needs to be known; else
-    /// both are told.
+    /// Receives a visit that is over, together with its exchange. Returns whether it has counted
+    /// both; otherwise both are passed on in full.
     fn visit(&mut self, _visited: &Visited<'_>) -> bool {
         false
     }
-    /// An exchange is over, and there were others like it. Answers whether that is all that needs to be
-    /// known; else it is told in full, as an [`exchange`](Self::exchange).
+    /// Receives a finished exchange that is like others before it. Returns whether it has counted
+    /// it; otherwise it is passed on in full, as an [`exchange`](Self::exchange).
     fn simple_exchange(
         &mut self,
         _connection: &Connection,
@@ -64,114 +64,115 @@ pub trait Sink {
     ) -> bool {
         false
     }
-    /// An exchange on `connection` is over.
+    /// Receives a finished exchange on `connection`.
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange);
-    /// A connection is over, or the capture is.
+    /// Receives a connection that is over, or still open at the end of the capture.
     fn connection(&mut self, connection: &Connection);
-    /// A connection is over of which no part lies in the time told of.
+    /// Receives such a connection that lies wholly outside the time window of the report.
     fn untold(&mut self, _connection: &Connection) {}
 }
 
-/// A connection without a completed handshake is kept until so many others have begun: a flood must not
-/// fill memory.
+/// A connection without a completed handshake is dropped after this many others have begun, so
+/// that a flood does not fill memory.
 const HALF_OPEN_MAX: u64 = 2048;
 
-/// Mostly the handshake is completed before so many others have begun.
+/// Most handshakes are complete before this many other connections have begun.
 const FRESH_MAX: usize = 16;
 
-/// So many visits in a row that were none, and few more are expected.
+/// Number of consecutive failed visits after which few more are expected.
 const VAIN_MAX: u32 = 64;
 
-/// Every so many connections are tried then: it may be different by now.
+/// Then one in this many connections is still tried as a visit.
 const TRIED_ANYHOW: u64 = 16;
 
-/// Connections that are over of which the room is kept.
+/// Most closed connections whose memory is kept.
 const SPARE_MAX: usize = 32;
 
 /// Follows the connections of one shard.
 #[derive(Clone, Default)]
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
-    /// Those of which every segment was expected so far.
+    /// Connections of which every segment was expected so far.
     visits: Visits,
-    /// The last visits that were none: those of a flood, and of clients that stay.
+    /// Consecutive visits that failed, as in a flood or with clients that stay connected.
     vain: u32,
     closed: Closed,
-    /// Connections that began with the SYN, how many.
+    /// Number of connections that began with a SYN.
     begun: u64,
-    /// The last of them.
+    /// The last of them, in order.
     fresh: VecDeque<Begun>,
-    /// Of those before, the ones whose handshake was not completed then.
+    /// Earlier ones whose handshake was incomplete when they left `fresh`.
     half_open: VecDeque<Begun>,
     shared: Shared,
-    /// Room of connections that are over.
+    /// Memory of closed connections, for reuse.
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
     spare: Vec<Box<Connection>>,
-    /// Kinds of requests show the values in them.
+    /// Keep literal values in request labels.
     pub shows_values: bool,
     /// Connections that reused the addresses and ports of another.
     pub port_reuses: u64,
-    /// Connection attempts given up to keep memory bounded.
+    /// Connection attempts dropped to keep memory bounded.
     pub evicted: u64,
-    /// Connections left out because they are copies of others.
+    /// Connections excluded because they are copies of others with other addresses.
     pub copies: u64,
-    /// Segments in the time told of.
+    /// Segments inside the time window of the report.
     pub segments: u64,
 }
 
-/// A connection that began with the SYN: addresses and ports are used again, frames are not.
+/// Identifies a connection that began with a SYN: addresses and ports are reused, frames are not.
 #[derive(Clone)]
 struct Begun {
-    /// How many had begun with it.
+    /// Number of connections begun up to it.
     number: u64,
     hash: u64,
     key: FlowKey,
     first_frame: FrameId,
 }
 
-/// Connections of one shard from which on they do not stay in a core's cache between segments.
+/// With more connections than this in one shard, they do not stay in a core's cache between
+/// segments.
 const CACHED_MAX: usize = 64;
 
-/// Where the table looks for what has this hash: of the hash a connection keeps the lower half only,
-/// and the table needs bits in the upper one.
+/// Hash for the table. A connection keeps only the lower half of its hash, while the table needs
+/// bits in the upper half.
 fn place(flow_hash: u64) -> u64 {
     u64::from(flow_hash as u32).wrapping_mul(0x1_0000_0001)
 }
 
 impl Tracker {
-    /// Only what happens in `window` is told of.
+    /// Limits the report to what happens in `window`.
     pub fn tell_of(&mut self, window: Window) {
         self.shared.window = window;
     }
 
-    /// Whether no segment goes the short way of what was expected.
+    /// Disables the fast paths if `always`, for differential tests; the results are identical.
     pub fn go_long_way(&mut self, always: bool) {
         self.shared.disable_fast_path = always;
     }
 
-    /// It is one of so many trackers that keep payload at the same time.
+    /// Sets the memory bound for one of `trackers` trackers that keep payload at the same time.
     pub fn is_one_of(&mut self, trackers: usize) {
         self.shared.early = EarlyBytes::of_users(trackers);
     }
 
-    /// Bytes that came before their turn and were given up to keep memory bounded.
+    /// Out-of-order bytes that were discarded to keep memory bounded.
     pub fn given_up_bytes(&self) -> u64 {
         self.shared.early.given_up_bytes
     }
 
-    /// The same, counted from zero again.
+    /// The same, and resets the count.
     pub fn take_given_up_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.shared.early.given_up_bytes)
     }
 
-    /// Looks at the connections that `segments` are about to change, without waiting for one before
-    /// asking for the next: with many open, each has to come from memory, in many pieces.
+    /// Loads the connections that `segments` will change into the cache, all at once: with many
+    /// open, each has to be fetched from memory in several pieces.
     pub fn glance<'a>(&self, segments: impl Iterator<Item = &'a Segment>) {
         if self.table.len() <= CACHED_MAX {
             return;
         }
-        // Those that are closed are kept for a while, and looked at again by who takes their ports,
-        // and when they are let go.
+        // Closed connections are kept for a while, and needed again when their ports are reused
+        // and when they are dropped.
         let many = self.table.len().saturating_sub(self.closed.whole()) > CACHED_MAX;
         let begins =
             |segment: &Segment| segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
@@ -194,7 +195,7 @@ impl Tracker {
         std::hint::black_box(seen);
     }
 
-    /// Takes the next segment in time order, with its captured payload.
+    /// Processes the next segment in time order, with its captured payload.
     pub fn segment(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         self.segments += u64::from(self.shared.window.contains(segment.time_ns));
         self.take(segment, payload, sink);
@@ -226,7 +227,7 @@ impl Tracker {
         }
     }
 
-    /// Takes one that is of no connection that is followed.
+    /// Processes a segment of no connection in the table.
     fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         match self.visits.goes_on(segment, payload, &mut self.shared) {
@@ -249,20 +250,20 @@ impl Tracker {
         self.begin(segment, payload, sink);
     }
 
-    /// The connection of `flow` is followed from now on, if it was a visit.
+    /// Turns the visit of `flow`, if it is one, into a tracked connection.
     fn replay(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
         if let Some(visit) = self.visits.take_of(place(flow_hash), flow) {
             self.follow(visit, sink);
         }
     }
 
-    /// What was a visit is followed.
+    /// Turns a visit into a tracked connection in the table.
     fn follow(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
         let (hash, connection) = (place(visit.flow_hash), self.followed(visit, sink));
         self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
     }
 
-    /// What was a visit, as a connection.
+    /// Turns a visit into a tracked connection.
     fn followed(&mut self, visit: Box<Visit>, sink: &mut impl Sink) -> Box<Connection> {
         self.vain = self.vain.saturating_add(1);
         let mut connection = self.place(Connection::new(&visit.syn()));
@@ -274,7 +275,7 @@ impl Tracker {
         connection
     }
 
-    /// A visit is over.
+    /// Ends a visit: counts it, or passes on its connection in full.
     fn end(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
         if visit.visited().is_some_and(|visited| sink.visit(&visited)) {
             self.vain = 0;
@@ -284,7 +285,7 @@ impl Tracker {
         self.let_go(connection, sink);
     }
 
-    /// Takes an ICMP error about a packet of one of the connections.
+    /// Processes an ICMP error about a packet of a connection.
     pub fn icmp_error(&mut self, error: &IcmpError, sink: &mut impl Sink) {
         self.replay(&error.flow, error.flow_hash, sink);
         let hash = place(error.flow_hash);
@@ -297,15 +298,15 @@ impl Tracker {
         }
     }
 
-    /// This connection is a copy of another with other addresses: it is followed on, and nothing more
-    /// is told of it.
+    /// Excludes a connection from the report, as a copy of another with other addresses; it is
+    /// still tracked.
     pub fn leave_out(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
         self.replay(flow, flow_hash, sink);
         let found = self.table.find_mut(place(flow_hash), |connection| connection.key == *flow);
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
 
-    /// Begins a connection, or a visit, with `segment`, which may.
+    /// Begins a connection or visit with `segment`, which may begin one.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
@@ -334,7 +335,7 @@ impl Tracker {
         self.bound_half_open(sink);
     }
 
-    /// Whether a visit may begin with `segment`, and one that is over counted.
+    /// Returns whether `segment` may begin a visit that can be counted.
     fn may_be_visit<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
         S::COUNTS_VISITS
             && !self.shared.disable_fast_path
@@ -343,7 +344,7 @@ impl Tracker {
             && Visit::begins_with(segment)
     }
 
-    /// Lets go of connections that were over long ago.
+    /// Drops connections that have been over for long enough.
     fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
         while let Some(due) = self.closed.next_due(now_ns) {
             let (Due::Settled(over) | Due::Forgotten(over)) = due;
@@ -372,7 +373,7 @@ impl Tracker {
         }
     }
 
-    /// The connection that is meant, if it is still there.
+    /// The connection of `begun`, if it is still in the table.
     fn find(&self, begun: &Begun) -> Option<&Connection> {
         let found = self
             .table
@@ -404,7 +405,7 @@ impl Tracker {
             }
             let found = self.find(&begun).filter(|connection| connection.setup.half_open());
             let Some(connection) = found else { continue };
-            // What was refused is over, and only kept for what may come late.
+            // A refused connection is over and only kept for late segments.
             self.evicted += u64::from(!connection.setup.refused);
             self.remove(begun.hash, &begun.key, sink);
         }
@@ -417,7 +418,7 @@ impl Tracker {
         }
     }
 
-    /// `connection` is over.
+    /// Ends `connection` and keeps its memory for reuse.
     fn let_go(&mut self, mut connection: Box<Connection>, sink: &mut impl Sink) {
         connection.finish(&mut self.shared, sink);
         if self.spare.len() < SPARE_MAX {
@@ -426,7 +427,7 @@ impl Tracker {
         }
     }
 
-    /// `connection`, in the room of another where there is some.
+    /// Boxes `connection`, in reused memory if there is any.
     fn place(&mut self, connection: Connection) -> Box<Connection> {
         match self.spare.pop() {
             Some(mut spare) => {
@@ -437,7 +438,7 @@ impl Tracker {
         }
     }
 
-    /// The capture is over: ends every connection, in the order they began.
+    /// Ends the capture: ends all connections in the order in which they began.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         for visit in self.visits.take_all() {
             if visit.is_over() {
@@ -453,9 +454,9 @@ impl Tracker {
         }
     }
 
-    /// Gives `sink` what [`finish`](Self::finish) would give it if the capture ended here, and leaves the
-    /// tracker as it is. Connections that carried nothing since `since_ns` and have no exchange under way are
-    /// left out.
+    /// Passes to `sink` what [`finish`](Self::finish) would if the capture ended here, and leaves
+    /// the tracker unchanged. Connections without a segment since `since_ns` and without an
+    /// exchange under way are left out.
     pub fn peek(&self, since_ns: u64, sink: &mut impl Sink) {
         let mut copy = Self {
             visits: self.visits.clone(),
@@ -473,8 +474,8 @@ impl Tracker {
         copy.finish(sink);
     }
 
-    /// Ends connections that are over at `now_ns`, and every one that carried nothing for `idle_ns`, in the
-    /// order they began.
+    /// Ends the connections that are over at `now_ns` and those without a segment for `idle_ns`,
+    /// in the order in which they began.
     pub fn end_idle(&mut self, now_ns: u64, idle_ns: u64, sink: &mut impl Sink) {
         self.expire(now_ns, sink);
         let before_ns = now_ns.saturating_sub(idle_ns);
@@ -486,7 +487,8 @@ impl Tracker {
         }
     }
 
-    /// Ends every connection that is not `kept` as the end of the capture would, in the order they began.
+    /// Ends all connections that are not `kept`, as the end of the capture would, in the order in
+    /// which they began.
     pub fn end_unless(&mut self, kept: impl Fn(&FlowKey) -> bool, sink: &mut impl Sink) {
         for visit in self.visits.take_all() {
             if visit.is_over() {
@@ -502,7 +504,7 @@ impl Tracker {
         }
     }
 
-    /// Bytes of memory that connections hold.
+    /// Memory that connections take, bytes.
     pub fn memory_bytes(&self) -> usize {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
         self.table.allocation_size()
@@ -511,7 +513,7 @@ impl Tracker {
             + self.shared.early.heap_bytes()
     }
 
-    /// Connections followed at present.
+    /// Number of connections tracked at present.
     pub fn open_connections(&self) -> usize {
         self.table.len() + self.visits.len()
     }

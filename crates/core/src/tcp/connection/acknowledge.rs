@@ -1,15 +1,16 @@
-//! What an ACK says as it passes: how far its sender has come, and what that shows of the path, of the
-//! capture, and of responses under way.
+//! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of
+//! responses under way.
 
 use super::*;
 use crate::tcp::path::PROMPT_NS;
 
-/// An RTO before anything is known of the path (RFC 6298 §2.1), ns.
+/// RTO before the path was measured (RFC 6298 §2.1), ns.
 pub(super) const RTO_INITIAL_NS: u64 = 1_000_000_000;
 
 impl Connection {
-    /// Takes what `segment` acknowledges of what the peer of `side` has sent, if it says no more than that, and
-    /// nothing was ever wrong with either. Answers whether it did; otherwise nothing was done.
+    /// Processes the ACK in `segment` for data of the peer of `side` on the fast path: if it only
+    /// acknowledges, and neither sender ever had a loss or a large flight. Returns whether it did;
+    /// otherwise nothing has changed.
     #[inline]
     pub(super) fn acknowledge_plainly(
         &mut self,
@@ -43,14 +44,14 @@ impl Connection {
         true
     }
 
-    /// The same of any other.
+    /// Processes any other ACK.
     pub(super) fn acknowledge(&mut self, side: Side, segment: &Segment, shared: &mut Shared) {
         let peer = side.peer() as usize;
         if !self.senders[peer].started() {
             if !self.mid_stream || !segment.closes_window() {
                 return;
             }
-            // Who faces a closed window sends nothing that would show where its stream stands.
+            // A sender that faces a closed window sends nothing that would show its position.
             self.senders[peer].position(segment.ack);
         }
         if self.is_unsettled() && self.senders[peer].acked_again(segment) {
@@ -85,41 +86,43 @@ impl Connection {
         }
     }
 
-    /// `segment` of `side` acknowledges `covered` bytes more, `rtt_ns` after what was timed of them had passed.
-    /// Where the handshake was captured, that can only make the path shorter. Otherwise it may be all that is
-    /// known: an answer's ACK has waited for the answer, and one alone may have been kept back, unless it comes
-    /// too soon for that or two full segments have come at once (RFC 9293 §3.8.6.3).
+    /// Takes `rtt_ns` as a sample of the path: `segment` of `side` acknowledges `covered` bytes
+    /// more, that long after the timed data passed. With a captured handshake a sample can only
+    /// make the path shorter. Otherwise it may be all that is known: an ACK that carries a
+    /// response has waited for that, and a pure ACK may have been delayed, unless it comes too
+    /// soon for that or two full segments arrived at once (RFC 9293 §3.8.6.3).
     fn sample_path(&mut self, side: Side, segment: &Segment, rtt_ns: u64, covered: u64) {
         if !self.mid_stream {
             return self.path.sample(side, rtt_ns);
         }
-        // What takes longer than a timer that knows nothing of the path (RFC 6298 §2.1) was sent again.
+        // Data acknowledged later than the initial RTO (RFC 6298 §2.1) was repeated.
         if !is_ack_alone(segment) || rtt_ns > RTO_INITIAL_NS {
             return;
         }
         let sent = &self.senders[side.peer() as usize];
-        // All that was under way had been sent with what was timed.
+        // All data in flight was sent together with the timed data.
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
         let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
         let at_once = covered + under_way >= 2 * sent.smss() && !sent.trouble().after_loss;
         self.path.sample_without_handshake(side, rtt_ns, rtt_ns < PROMPT_NS || at_once);
     }
 
-    /// Whether the client has not sent all of its request.
+    /// Returns whether the client has not yet sent all of its request.
     pub fn owes_request(&self) -> bool {
         self.framer.protocol() == Protocol::Http1 && self.framer.owes(Side::Client)
     }
 
-    /// Whether more of the client's request is under way, as `segment` of its is, and still to come: where it has
-    /// been answered, that may still cost the client the answer (RFC 9112 §9.6).
+    /// Returns whether the client is still sending its request, as `segment` shows, with more to
+    /// come: if the response came early, that may cost the client the response (RFC 9112 §9.6).
     fn uploads_on(&self, segment: &Segment) -> bool {
         let client = &self.senders[Side::Client as usize];
         let sends = segment.payload_len > 0 || client.una_seen() < client.nxt;
         sends && self.owes_request()
     }
 
-    /// Which end of what `side` acknowledges the capture is beside. Where the handshake was not seen, and a
-    /// reader's ACKs are all late, the way to it seems longer than it is: but no router lies there.
+    /// Which end of the data that `side` acknowledges is at the vantage. If the handshake was not
+    /// captured and all ACKs of a receiver are delayed, the path to it seems longer than it is;
+    /// the TTL then shows that no router lies there.
     fn near(&self, side: Side) -> Near {
         match [side.peer(), side].map(|end| self.path.ends_here(end)) {
             [true, false] => Near::Sender { rtt_ns: self.path.base_rtt_ns() },
@@ -129,16 +132,17 @@ impl Connection {
         }
     }
 
-    /// Whether there is a router on the way to the other side, and none on that to `side`, by what systems
-    /// begin to count down from.
+    /// Returns whether, by their TTLs, packets of the other side have passed a router and those of
+    /// `side` have not.
     fn is_on_link(&self, side: Side) -> bool {
         let [here, there] = [side, side.peer()].map(|end| self.senders[end as usize].ttl());
         is_initial_ttl(here) && !is_initial_ttl(there) && there > 0
     }
 
-    /// `segment` of the client acknowledges the server's stream, which it had `before` up to there, up to `una`,
-    /// where a response ends. What it had acknowledged before, it had at `una_ns`; `beyond`: it acknowledges what
-    /// was not seen as well, so that it is not known to be the first ACK of what was.
+    /// Ends the exchanges whose response `segment` of the client acknowledges: it moves the ACK
+    /// position of the server's stream from `before` to `una`. The earlier position was
+    /// acknowledged at `una_ns`. `beyond`: the ACK also covers data that was not seen, so that it
+    /// is not known to be the first ACK of the response.
     #[inline]
     fn retire(&mut self, (before, una): (u64, u64), una_ns: u64, segment: &Segment, beyond: bool) {
         if self.uploads_on(segment) {
@@ -146,7 +150,7 @@ impl Connection {
         }
         let rtt_client_ns = self.path.way_ns(Side::Client);
         if before >= self.timeline.retire_at {
-            // It had come amid the upload.
+            // The response arrived during the upload.
             return self.timeline.acknowledged(una, rtt_client_ns, &Leg::default());
         }
         let server = &self.senders[Side::Server as usize];
@@ -165,7 +169,7 @@ impl Connection {
         self.timeline.acknowledged(una, rtt_client_ns, &leg);
     }
 
-    /// So many bytes of `sender` were acknowledged that were never seen.
+    /// Handles `bytes` of `sender` that were acknowledged and never seen.
     #[cold]
     #[inline(never)]
     fn miss(&mut self, bytes: u64, sender: Side, segment: &Segment, shared: &mut Shared) {

@@ -66,8 +66,8 @@ impl Connection {
     }
 
     /// Processes the ACK in `segment` for data of `side.peer()`; returns the round-trip sample of
-    /// [`Sender::acked`]. For a bulk sender it also keeps which data of its peer `side`
-    /// acknowledged last.
+    /// [`Sender::acked`]. For a bulk sender it also records when it last acknowledged data of its
+    /// peer, and when that data had passed.
     pub(super) fn take_ack(&mut self, side: Side, segment: &Segment, near: Near) -> Option<u64> {
         let tsval = self.senders[side as usize].stamp_echoed(segment);
         let peer = &mut self.senders[side.peer() as usize];

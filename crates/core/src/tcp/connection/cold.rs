@@ -1,68 +1,69 @@
-//! What few connections have while they are open.
+//! State that few connections have while they are open.
 
 use super::*;
 
-/// A timestamp of one side's.
+/// A timestamp of one side that is to be echoed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub tsval: u32,
-    /// When it passed, ns.
+    /// When the segment with it passed, ns.
     pub time_ns: u64,
-    /// Its peer has not echoed it.
+    /// The peer has not echoed it yet.
     pub awaited: bool,
-    /// The side's newest timestamp, and when it passed first, ns; 0 where it may have passed before the capture
-    /// began, or has been echoed.
+    /// The side's newest timestamp and when it first passed, ns; 0 if it may have passed before
+    /// the capture began, or has been echoed.
     pub newest: (u32, u64),
 }
 
 /// By side.
 type Echoes = [Echo; 2];
 
-/// What an open connection seldom has: one pointer to all of it, in place of one to each.
+/// Rarely needed state of a connection, behind a single pointer.
 #[derive(Clone, Default)]
 pub(super) struct ColdState {
-    /// How it ended, once it begins to.
+    /// State of the ending, once it has begun.
     pub ending: Option<Ending>,
-    /// The last timestamp of each side's packets whose echo tells something; only where the handshake was not
+    /// The last timestamp of each side whose echo gives a sample; only if the handshake was not
     /// captured.
     pub echoes: Option<Box<Echoes>>,
-    /// A repetition by timer whose need is not yet known.
+    /// A retransmission by timer of which it is not yet known whether it was needed.
     pub suspended: Option<Box<Suspended>>,
-    /// One after which its sender went on before it was known.
+    /// The same after its sender went on.
     pub contested: Option<Box<Suspended>>,
-    /// One that seems to have been needed, until its sender goes on: a second ACK would say that its receiver
-    /// has got both sendings.
+    /// A retransmission that seems to have been needed, until its sender goes on: a second ACK
+    /// would show that the receiver got both transmissions.
     pub counted: Option<Box<Suspended>>,
-    /// Repetitions by timer that only told of lost ACKs, until it is known who waited.
+    /// Retransmissions by timer after lost ACKs, until it is known whether the sender had waited.
     pub told_late: Option<Box<ToldLate>>,
-    /// The last silence that may turn out to be another's.
+    /// The last gap that may yet be attributed to another owner.
     pub doubted: Option<Box<doubt::Doubted>>,
-    /// The last answer that has stood in queues by its timestamp, until its peer's tells the same of itself or not.
+    /// The last response that its timestamp shows to have been queued, until the peer's next
+    /// packet confirms it or not.
     pub queued: Option<Box<limits::Queued>>,
     /// The last wait of a sender whose buffer may have been full.
     pub blocked: Option<Box<blocked::Blocked>>,
-    /// What is noted where somebody wants it drawn.
+    /// Gaps recorded for drawing.
     pub trace: Option<Box<Trace>>,
-    /// What ICMP errors said of it.
+    /// ICMP errors about the connection.
     pub icmp_report: Option<Box<IcmpReport>>,
-    /// The queues that its transfers fill, by who sends.
+    /// Queueing delay that transfers cause, by sender.
     pub queue_delay: Option<Box<[QueueDelay; 2]>>,
-    /// Limits of the trace, where it has any.
+    /// Limits of the trace, if there are any.
     pub faults: Option<Box<TraceFaults>>,
-    /// Exchanges that are told once more is known of the path.
+    /// Exchanges held back until more is known of the path.
     #[expect(clippy::vec_box, reason = "they are in boxes before and after that")]
     pub kept: Vec<Box<Exchange>>,
-    /// It is told with other addresses.
+    /// The connection is reported with other addresses, and not with these.
     pub is_copy: bool,
 }
 
 impl ColdState {
-    /// Whether there is nothing that the next segment might change.
+    /// Returns whether no state is pending that the next segment may change.
     pub fn is_quiet(&self) -> bool {
         self.is_quiet_but(|_| false)
     }
 
-    /// The same, but for a doubt of that kind.
+    /// The same, except for a doubt that satisfies `known`.
     pub fn is_quiet_but(&self, known: impl FnOnce(&doubt::Doubted) -> bool) -> bool {
         let Self {
             ending,
@@ -90,7 +91,7 @@ impl ColdState {
         !(repeated || other || other_state)
     }
 
-    /// Whether there is a silence that is not settled.
+    /// Returns whether a gap is not yet settled.
     #[inline]
     fn is_unsettled(&self) -> bool {
         let held = self.suspended.is_some() || self.contested.is_some();
@@ -100,79 +101,79 @@ impl ColdState {
     }
 }
 
-/// Room for it of connections that are over: nearly every one ends.
+/// Memory of this state from closed connections, for reuse: nearly every connection ends.
 #[derive(Default)]
 pub(in crate::tcp) struct SpareRares(
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")] Vec<Box<ColdState>>,
 );
 
 impl Clone for SpareRares {
-    /// Room is no content: a copy begins without any.
+    /// A copy begins without spare memory.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// Rooms kept.
+/// Most of them kept.
 const SPARE_MAX: usize = 32;
 
-/// What is wrong with the trace of this connection.
+/// Limits of the trace of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TraceFaults {
     /// Frames captured twice.
     pub duplicates: u64,
-    /// Bytes acknowledged that were never seen.
+    /// Bytes acknowledged and never seen.
     pub missing_bytes: u64,
-    /// Segments whose payload the snap length cut.
+    /// Segments whose payload was truncated by the snap length.
     pub truncated: u64,
-    /// Segments whose header the snap length cut.
+    /// Segments whose header was truncated by the snap length.
     pub cut_headers: u64,
     /// Segments longer than the MSS: GRO or TSO super-packets.
     pub super_packets: u64,
-    /// Times data was acknowledged only with what its receiver sent next, and that too late or too much
-    /// at once: an ACK was sent before, and not captured.
+    /// Times that data was acknowledged only by a data segment of its receiver, too late or for
+    /// too much data at once: the ACK before it was sent and not captured.
     pub missing_acks: u64,
     /// The capture's clock was set.
     pub clock_set: bool,
     /// [`SegmentFlags::CLOCK_SET`] of the last segment.
     pub clock_odd: bool,
-    /// When it was set last, ns: a segment passed then.
+    /// Time of the last step of the clock, ns; a segment passed then.
     pub clock_set_ns: u64,
-    /// By how much it is behind, ns.
+    /// By how much the clock is behind, ns.
     pub behind_ns: u64,
 }
 
 impl Connection {
-    /// A part of what it seldom has.
+    /// A part of the rarely needed state.
     #[inline]
     pub(super) fn cold<T>(&self, part: impl Fn(&ColdState) -> &Option<Box<T>>) -> Option<&T> {
         self.cold.as_ref().and_then(|cold| part(cold).as_deref())
     }
 
-    /// Whether it is told with other addresses, and not with these.
+    /// Returns whether the connection is reported with other addresses, and not with these.
     #[inline]
     pub(super) fn is_copy(&self) -> bool {
         self.cold.as_ref().is_some_and(|cold| cold.is_copy)
     }
 
-    /// From now on nothing is told of it; answers whether that is new.
+    /// Excludes the connection from the report; returns whether it was included before.
     pub fn leave_out(&mut self) -> bool {
         !std::mem::replace(&mut self.cold_mut().is_copy, true)
     }
 
-    /// How it ended, once it begins to.
+    /// State of the ending, once it has begun.
     #[inline]
     pub(super) fn ended(&self) -> Option<&Ending> {
         self.cold.as_ref()?.ending.as_ref()
     }
 
-    /// Whether there is a silence of which what follows may tell more.
+    /// Returns whether a gap is not yet settled, which later segments may explain.
     #[inline]
     pub(super) fn is_unsettled(&self) -> bool {
         self.cold.as_ref().is_some_and(|cold| cold.is_unsettled())
     }
 
-    /// The same, to be changed.
+    /// The rarely needed state, created on demand.
     #[cold]
     #[inline(never)]
     pub(super) fn cold_mut(&mut self) -> &mut ColdState {
@@ -185,7 +186,7 @@ impl Connection {
         self.cold_mut().ending.get_or_insert_default()
     }
 
-    /// It begins to end: gives it room for how, if it has none.
+    /// Gives the connection memory for its ending, if it has none.
     #[inline]
     pub(super) fn lend_rare(&mut self, spare: &mut SpareRares) {
         if self.cold.is_none() {
@@ -193,8 +194,8 @@ impl Connection {
         }
     }
 
-    /// It is over, and told of: its room for what is rare is kept for another, if there was little in it
-    /// but how it ended.
+    /// Takes back the memory of a connection that is closed and reported, if it held little beside
+    /// its ending.
     pub(in crate::tcp) fn give_back(&mut self, spare: &mut SpareRares) {
         let Some(mut cold) = self.cold.take() else { return };
         (cold.ending, cold.echoes, cold.is_copy) = (None, None, false);
@@ -209,17 +210,17 @@ impl Connection {
         self.cold_mut().faults.get_or_insert_default()
     }
 
-    /// Notes from here on what drawing it needs.
+    /// Records from here on what drawing the connection needs.
     pub fn note_trace(&mut self) {
         self.cold_mut().trace = Some(Box::default());
     }
 
-    /// What was noted, where [`note_trace`](Self::note_trace) asked for it.
+    /// The recording that [`note_trace`](Self::note_trace) began.
     pub fn trace(&self) -> Option<&Trace> {
         self.cold(|cold| &cold.trace)
     }
 
-    /// The same, to be added to.
+    /// The recording, to be added to.
     pub fn trace_mut(&mut self) -> Option<&mut Trace> {
         self.cold.as_mut()?.trace.as_deref_mut()
     }

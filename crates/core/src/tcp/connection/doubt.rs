@@ -1,33 +1,34 @@
-//! Silences whose owner only what is sent next can tell: was the sender's application busy, or
-//! did its timer repair a loss before the vantage?
+//! Gaps whose owner is decided by the next segment: whether the sender's application was busy, or
+//! its timer repaired a loss before the vantage.
 
 use super::*;
 use crate::cause::{busy, may_be_probe, may_be_timer, timed_out};
 use crate::tcp::sender::SinceDeparture;
 
-/// A silence, as it was judged.
+/// A gap as judged at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubted {
     sender: Side,
     /// The departure that ended it.
     frame: FrameId,
-    /// What its owner was given, and why.
+    /// The slice in doubt.
     slice: Slice,
-    /// Nothing had been lost before.
+    /// Nothing had been lost before it.
     first_loss: bool,
-    /// What ended it lies ahead of its stream, and what was sent last before it was no end of what
-    /// its sender had to send.
+    /// The departure lies ahead of the stream, and the one before it was not the end of what the
+    /// sender had to send.
     skips: bool,
-    /// What ended it may be the probe for a lost tail.
+    /// The departure may be a tail loss probe.
     probes: bool,
-    /// Packets that were left out in it, and the identification of the first.
+    /// Number of packets missing in the gap by their identification, and the identification of the
+    /// first.
     missing: (u32, u16),
-    /// Data that was sent in it was not seen.
+    /// Data sent in the gap was not captured.
     unseen: bool,
 }
 
 impl Doubted {
-    /// Of a server with which nothing was ever wrong: the answer in `frame`, which took `own_ns` of it.
+    /// For a server that never had a loss: its response in `frame`, with `own_ns` of own time.
     pub fn of_answer(frame: FrameId, own_ns: u64) -> Self {
         let slice = busy(Side::Server, own_ns);
         let [skips, probes] = [false; 2];
@@ -44,35 +45,35 @@ impl Doubted {
         }
     }
 
-    /// Whether it is about the silence that `segment` ended.
+    /// Returns whether it is about the gap that `segment` ended.
     pub fn is_about(&self, segment: &Segment) -> bool {
         self.frame == segment.frame
     }
 }
 
 impl Connection {
-    /// Takes the doubt that there is.
+    /// Takes the current doubt.
     pub(super) fn take_doubted(&mut self) -> Option<Doubted> {
         self.cold.as_mut()?.doubted.take().map(|doubted| *doubted)
     }
 
-    /// Keeps `doubted`, if there is one.
+    /// Puts `doubted` back, if there is one.
     pub(super) fn give_back_doubt(&mut self, doubted: Option<Doubted>) {
         if let Some(doubted) = doubted {
             self.cold_mut().doubted = Some(Box::new(doubted));
         }
     }
 
-    /// Whether `side` had more in its buffer after its last departure, and a loss on its way here
-    /// would not show otherwise: its packets have no identification.
+    /// Returns whether `side` had more in its buffer after its last departure and a loss before
+    /// the vantage would not show otherwise, because its packets have no identification.
     pub(super) fn more_queued(&self, side: Side, continues: bool) -> bool {
         let sender = &self.senders[side as usize];
         continues && sender.has_unsent() && sender.number() == 0 && !self.path.ends_here(side)
     }
 
-    /// Takes the pace of a sender that its receiver's window or its own buffer limits for no rate of the
-    /// path: that was busy for as long as the round trip says. Beside the receiver its sender's clock
-    /// tells whose pace it is.
+    /// Decides whether the measured rate is only the pace of a sender that the receiver's window
+    /// or its own buffer limits. The path was then busy for as long as the round trip shows. At
+    /// the receiver, the sender's clock shows what sets the pace.
     pub(super) fn doubt_rate(&mut self, gap: &mut Gap, start: u64) {
         let rtt_receiver_ns = self.path.rtt_ns(gap.sender.peer());
         let known = self.setup.confirmed && !self.mid_stream;
@@ -88,10 +89,10 @@ impl Connection {
         }
     }
 
-    /// Keeps what may have to be judged again.
+    /// Keeps the gap if it may have to be judged again.
     pub(super) fn doubt(&mut self, gap: &Gap, slices: &Slices) {
         let (busy, lost) = (busy(gap.sender, 0).cause, timed_out(0).cause);
-        // Before what the timer can have taken the application was busy.
+        // Time before the timer can have started belongs to the application.
         let by_timer = slices.iter().find(|slice| slice.cause == lost);
         let doubted = by_timer.or(slices.iter().last()).filter(|_| may_be_timer(gap));
         let Some(&slice) = doubted.filter(|slice| [busy, lost].contains(&slice.cause)) else {
@@ -105,9 +106,9 @@ impl Connection {
         }
         let (sender, frame) = (gap.sender, gap.next.frame);
         let skips = gap.holed && gap.turn == Turn::Continues && !gap.last_small && !gap.drained;
-        // Beside the receiver an ACK that was lost has been seen.
+        // At the receiver, an ACK that was lost has been seen.
         let may_be_lost = gap.ack_lost || !self.path.ends_here(sender.peer());
-        // Once the capture's clock was set, how long a silence was tells of no timer.
+        // Once the capture's clock was set, the length of a gap shows no timer.
         let timed = !self.clock_was_set();
         let probes = timed && may_be_probe(gap) && slice.cause == busy && may_be_lost;
         let count = if slice.cause == lost { gap.missing_packets } else { 0 };
@@ -123,7 +124,7 @@ impl Connection {
         self.cold_mut().doubted = Some(Box::new(doubted));
     }
 
-    /// `side` goes on at `start` of its stream, perhaps after such a silence.
+    /// Settles the doubt as `side` sends new data at position `start`.
     #[inline(never)]
     pub(super) fn settle_doubt(
         &mut self,
@@ -143,7 +144,7 @@ impl Connection {
         let (was, ns) = (doubted.slice, doubted.slice.ns);
         let clocked = since.trigger.is_some_and(|ack| ack.acked_all);
         if was.cause == timed_out(0).cause {
-            // A timeout leaves a window of one segment (RFC 5681 §3.1): more of them at once are
+            // A timeout leaves a window of one segment (RFC 5681 §3.1): several at once come from
             // an application that goes on.
             if !clocked && start == half.nxt {
                 half.found_again(doubted.first_loss);
@@ -151,16 +152,16 @@ impl Connection {
             }
             return;
         }
-        // The first ACK to come tells of the probe as well: those of the flight before it were lost. Had they
-        // only been late, they would have come before it. Where the window shrinks, nobody reads, and Linux keeps
-        // ACKs back.
+        // The first ACK to arrive also covers the probe: the ACKs of the flight before it were
+        // lost. Had they only been late, they would have come before it. If the window shrinks,
+        // the application does not read, and Linux delays ACKs.
         let shrinks = half.window() < since.window_before;
         if doubted.probes && clocked && since.acks == 1 && !shrinks && start == half.nxt {
             self.timeline.revise(side, doubted.frame, was, timed_out(ns));
             return;
         }
-        // It waited for the ACK of that one segment, and goes on far behind it: what lies between
-        // had been sent before, unless it is the capture that misses it.
+        // The sender waited for the ACK of that one segment and goes on far ahead of it: the data
+        // in between had been sent before, unless the capture misses it.
         let hole = start.saturating_sub(half.nxt);
         let waited = segment.time_ns.saturating_sub(half.last.time_ns) >= self.path.rtt_ns(side);
         if whole && clocked && waited && hole >= half.smss() {
@@ -170,8 +171,8 @@ impl Connection {
         }
     }
 
-    /// A packet of `side` that was left out before has come after all: where those were all that spoke
-    /// for a loss, none was lost, and its sender was busy.
+    /// Handles a late packet of `side` that was counted as missing: if all packets that indicated
+    /// a loss have come, none was lost and the sender was busy.
     #[cold]
     #[inline(never)]
     pub(super) fn settle_late(&mut self, side: Side, number: u16) {
@@ -186,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// The receiver of what `side` seemed to have lost has it: only the capture misses it.
+    /// Handles data of `side` that seemed lost and has arrived: only the capture misses it.
     pub(super) fn arrived_unseen(&mut self, side: Side) {
         let doubted = self.cold.as_ref().and_then(|cold| cold.doubted.as_deref());
         if doubted.is_some_and(|doubted| doubted.unseen) {
@@ -194,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// What `side` seemed to have lost was not lost, and it was busy.
+    /// Revises a loss of `side` to its application's time.
     #[cold]
     #[inline(never)]
     fn find_again(&mut self, side: Side) {
@@ -209,9 +210,9 @@ impl Connection {
         self.timeline.revise(side, doubted.frame, doubted.slice, busy);
     }
 
-    /// `side` repeats what was skipped, a round trip after a lone segment that ended such a silence: that
-    /// was a probe for the end of a flight that was lost on its way here (RFC 8985 §7.3), or the first that
-    /// the sender's timer let go.
+    /// Handles a repair of skipped data by `side`, a round trip after a lone segment that ended
+    /// such a gap: that segment was a probe for a flight whose end was lost before the vantage
+    /// (RFC 8985 §7.3), or the first that the timer let go.
     pub(super) fn settle_skipped(&mut self, side: Side, segment: &Segment) {
         let of_side = |doubted: &mut Box<Doubted>| doubted.sender == side && doubted.skips;
         let doubted = self.cold.as_mut().and_then(|cold| cold.doubted.take_if(of_side));
@@ -224,13 +225,13 @@ impl Connection {
         }
     }
 
-    /// Nobody waited for the repetition that ended `gap`: its sender's application was silent.
+    /// Revises a needless retransmission that ended `gap`: the sender's application was silent.
     pub(super) fn take_back(&mut self, gap: &Gap) {
         let lost = timed_out(0).cause;
         let slices = cause::judge(gap);
         let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
         if gap.sender == Side::Client && gap.tail && only && self.timeline.cursor_ns == gap.end_ns {
-            // What its client waited for all the time is the answer.
+            // The client was waiting for the response all the time.
             self.timeline.disown(gap.sender, timed_out(gap.len_ns()), gap.start_ns);
             return;
         }

@@ -1,4 +1,4 @@
-//! How a connection ends, and what only its end can tell.
+//! The end of a connection, and decisions that are possible only then.
 
 use super::*;
 use crate::cause::Class;
@@ -7,7 +7,7 @@ use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::row::Link;
 use crate::tcp::sender::RTO_MIN_NS;
 
-/// Causes that the end of an exchange may give another name, or another share of its time.
+/// Causes that the end of an exchange may rename or whose time it may reduce.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
     | 1 << Cause::FastRecovery as u64
     | 1 << Cause::CongestionWindow as u64
@@ -15,23 +15,23 @@ const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64
     | 1 << Cause::SendBuffer as u64
     | 1 << Cause::ReceiveWindow as u64;
 
-/// A RST, FIN pair or nothing: how far the connection's end has come.
+/// The end of a connection, as far as seen: FINs, a RST or an ICMP error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending {
-    /// The RST that ended it, or the ICMP error that did.
+    /// The RST or ICMP error that ended it.
     pub reset: Option<Sighting>,
-    /// Time to live of the RST, and of its sender's other packets (0 if there were none).
+    /// TTL of the RST, and of its sender's other packets (0 if there were none).
     pub reset_ttls: [u8; 2],
-    /// A client that closed was answered with a RST that acknowledges nothing, by a server that had not
-    /// closed: that host knows of no connection any more (RFC 9293 §3.10.7.1).
+    /// The client closed, and the server, which had not closed, answered with a RST without ACK:
+    /// it no longer knows the connection (RFC 9293 §3.10.7.1).
     pub forgotten: bool,
-    /// When each side's FIN passed, ns.
+    /// Time of each side's FIN, ns.
     pub fin_ns: [Option<u64>; 2],
-    /// The RST acknowledges nothing: its host knows of no such connection (RFC 9293 §3.10.7.1).
+    /// The RST has no ACK: its sender does not know the connection (RFC 9293 §3.10.7.1).
     pub unknown: bool,
-    /// When nothing more was expected, ns.
+    /// Time from which on nothing more was expected, ns.
     pub over_ns: Option<u64>,
-    /// The frames that carried them.
+    /// The frames of the FINs.
     pub fin: [Option<Sighting>; 2],
 }
 
@@ -53,12 +53,13 @@ impl Connection {
         if self.timeline.front().is_some() {
             self.catch_up(segment.time_ns);
             let goodbye = self.ending().fin_ns.iter().any(Option::is_some);
-            // A client that has all its server sent, and may send no more, misses nothing.
+            // A client that has all data of a server that may send no more loses nothing.
             let server = &self.senders[Side::Server as usize];
             let has_all = side == Side::Client && server.una_seen() >= server.nxt;
             let closed = has_all && self.ending().fin_ns[Side::Server as usize].is_some();
             let may_be_over = self.timeline.may_be_over() || self.timeline.is_ready();
-            // Who is told so amid an upload may lose the answer with it, which his host forgets (RFC 9112 §9.6).
+            // A client reset during an upload may lose the response with it, because its host
+            // discards that (RFC 9112 §9.6).
             let cut = side == Side::Server && self.timeline.all_answered() && self.owes_request();
             let over =
                 !cut && (closed || may_be_over && (goodbye || has_all || !self.unfinished()));
@@ -67,7 +68,7 @@ impl Connection {
             }
             let outcome = if over { Outcome::Complete } else { Outcome::Reset { by: side } };
             if !over && !self.cut_off {
-                // Whoever had closed waits no more.
+                // A side that had closed no longer waits.
                 let left = self.gave_up_ns(Side::Server, self.senders[Side::Server as usize].nxt);
                 let left = left.filter(|_| side == Side::Client);
                 // A client that gives up has waited for its server until then.
@@ -86,8 +87,8 @@ impl Connection {
         }
     }
 
-    /// Whether the client has said all of its request, has been promised more of the answer than has come, and
-    /// nothing is on its way.
+    /// Returns whether the client has sent its whole request, the response is incomplete, and no
+    /// data is in flight.
     fn waits_for_answer(&mut self) -> bool {
         let owed = self.owes(Side::Server);
         let asked = self.timeline.front().is_some_and(|exchange| {
@@ -98,8 +99,8 @@ impl Connection {
         asked && !asks && !self.unfinished() && !self.is_one_way()
     }
 
-    /// The unseen leg to the client, ns: less where the server's FIN had passed before the
-    /// request did, for then it was on its way already.
+    /// Leg to the client that was not seen, ns; less if the server's FIN passed before the
+    /// request, since it was on its way by then.
     pub(super) fn last_leg_ns(&self) -> u64 {
         let rtt_ns = self.path.way_ns(Side::Client);
         let fin_ns = self.ending().fin_ns[Side::Server as usize];
@@ -111,14 +112,14 @@ impl Connection {
         }
     }
 
-    /// When one of both said that there is nothing more to wait for, ns.
+    /// Time at which either side first ended the connection, ns.
     fn left_ns(&self) -> Option<u64> {
         let reset_ns = self.ending().reset.map(|reset| reset.time_ns);
         self.ending().fin_ns.into_iter().chain([reset_ns]).flatten().min()
     }
 
-    /// The server closes while a request waits: its client learns now that no answer comes, or that
-    /// what it has was all of it (RFC 9112 §6.3).
+    /// Handles the server's FIN while a request waits: the client learns that no response comes,
+    /// or that the data it has was the whole response (RFC 9112 §6.3).
     pub(super) fn cut_off(&mut self, segment: &Segment) {
         if let Some(left_ns) = self.ending().fin_ns[Side::Client as usize] {
             self.forget_goodbye(left_ns);
@@ -142,10 +143,10 @@ impl Connection {
         }
     }
 
-    /// Whether the server's FIN at `fin_ns` answers that of the client, at `closed_ns`, and nothing that was said before:
-    /// it comes at once, so its program was not at work on what its client had said last, had acknowledged
-    /// all of it and waited for more. In protocols that nobody can read, on a connection on which other messages
-    /// were answered, that was a command without a reply.
+    /// Returns whether the server's FIN at `fin_ns` answers only the client's FIN at `closed_ns`.
+    /// It comes at once, so that the server was not working on the client's last message; it had
+    /// acknowledged that and waited for more. In an unreadable protocol, on a connection on which
+    /// other messages were answered, that message was a command without a reply.
     fn answers_fin_only(&self, closed_ns: u64, fin_ns: u64) -> bool {
         let client = &self.senders[Side::Client as usize];
         let rtt_ns = self.path.rtt_ns(Side::Server);
@@ -157,8 +158,8 @@ impl Connection {
             && fin_ns.saturating_sub(closed_ns) < rtt_ns + PAUSE_MIN_NS
     }
 
-    /// Whether the server's first FIN, behind all that it has sent, ends the response under way, for
-    /// which its client still waits.
+    /// Returns whether the server's first FIN, after all of its data, ends the response under way
+    /// for which the client still waits.
     fn ends_response(&self, segment: &Segment) -> bool {
         let [client_ns, server_ns] = self.ending().fin_ns;
         let server = &self.senders[Side::Server as usize];
@@ -169,16 +170,16 @@ impl Connection {
             && self.framer.ends_with_connection()
     }
 
-    /// The client has left: what it said last may have been its goodbye.
+    /// Handles a client that has left: its last message may not have asked for anything.
     fn forget_goodbye(&mut self, left_ns: u64) {
         self.timeline.forget_goodbye(left_ns, self.path.base_rtt_ns());
     }
 
-    /// The server closes an idle connection: what it says with that answers nobody.
+    /// Handles a server that closes an idle connection: a message just before that is no response.
     fn forget_farewell(&mut self, fin_ns: u64) {
         let [client, server] = &self.senders;
         let idle_ns = fin_ns.saturating_sub(client.last.time_ns + self.path.base_rtt_ns());
-        // Behind an answer its end may follow at any time.
+        // Directly after a response, its end may follow at any time.
         let at_once = server.last.time_ns < client.last.time_ns
             || fin_ns.saturating_sub(server.last.time_ns) < PAUSE_MIN_NS;
         if self.framer.protocol() == Protocol::Tls && idle_ns >= PAUSE_MIN_NS && at_once {
@@ -187,28 +188,28 @@ impl Connection {
         }
     }
 
-    /// Nothing was ever answered here, and its client did not wait for that.
+    /// Returns whether nothing was ever answered here, and the client did not wait for an answer.
     fn is_one_way(&mut self) -> bool {
         !self.has_exchanged() && self.timeline.is_one_way()
     }
 
-    /// When the client closed, if data of `sender` up to `end` has not reached it: nobody waits
-    /// for what is sent again after that.
+    /// Time at which the client closed, if data of `sender` up to `end` had not reached it, ns:
+    /// nothing waits for a retransmission after that.
     pub(super) fn gave_up_ns(&self, sender: Side, end: u64) -> Option<u64> {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         let arrived = self.senders[sender as usize].una_seen() >= end;
         closed_ns.filter(|_| sender == Side::Server && !arrived)
     }
 
-    /// Whether data is on its way that was not acknowledged, or has to wait for a window.
+    /// Returns whether data is unacknowledged or has to wait for a window.
     pub(super) fn unfinished(&self) -> bool {
         let unacked =
             |sender: &Sender| sender.una_seen() < sender.nxt.min(sender.fin().unwrap_or(u64::MAX));
         self.senders.iter().any(|sender| unacked(sender) || sender.met_closed_window())
     }
 
-    /// Lets the ACKs take effect that have reached their senders by `now_ns`, where they may have
-    /// closed a window.
+    /// Applies the ACKs that have reached their senders by `now_ns`, if they may have closed a
+    /// window.
     fn catch_up(&mut self, now_ns: u64) {
         for side in Side::ALL {
             let rtts_ns = (self.path.rtt_ns(side), self.path.rtt_ns(side.peer()));
@@ -223,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Hands what is over to the sink.
+    /// Passes finished exchanges on, unless they may be reopened.
     pub(super) fn hand_over(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         if self.timeline.done.is_empty() || self.timeline.is_interrupted() {
             return;
@@ -235,7 +236,7 @@ impl Connection {
         self.timeline.shrink();
     }
 
-    /// Hands one that is over to the sink.
+    /// Completes one finished exchange and passes it on, unless it is held back or not reported.
     #[inline]
     pub(super) fn hand(
         &mut self,
@@ -264,7 +265,7 @@ impl Connection {
         self.tell(exchange, shared, sink);
     }
 
-    /// Tells the sink of one that is over.
+    /// Counts a finished exchange and passes it to the sink.
     pub(super) fn tell(
         &mut self,
         exchange: Box<Exchange>,
@@ -295,7 +296,8 @@ impl Connection {
         shared.spare.keep(exchange);
     }
 
-    /// Adds to what `side` lost in `exchange` how many segments that were, and what its bytes take anyhow.
+    /// Adds to the losses of `side` in `exchange` the number of segments, and the time that its
+    /// bytes take in any case.
     fn count_repairs(&mut self, side: Side, exchange: &mut Exchange) {
         let half = &mut self.senders[side as usize];
         if !half.is_troubled() {
@@ -319,7 +321,8 @@ impl Connection {
         }
     }
 
-    /// How fast the path of a short transfer is shows only by its last ACKs: see [`Exchange::owe_to_rate`].
+    /// Applies [`Exchange::owe_to_rate`]: the path rate of a short transfer is known only from its
+    /// last ACKs.
     fn settle_rate(&mut self, side: Side, exchange: &mut Exchange) {
         let sender = &mut self.senders[side as usize];
         let bytes = exchange.sent_bytes(side, sender.nxt);
@@ -327,7 +330,7 @@ impl Connection {
         exchange.owe_to_rate(side, &self.opening(side, exchange, bytes));
     }
 
-    /// What only the end of an exchange can tell.
+    /// Makes the decisions that are possible only at the end of an exchange.
     pub(super) fn settle(&mut self, exchange: &mut Exchange) {
         if exchange.connects && self.setup.ignored(&self.path) {
             exchange.reassign(
@@ -337,13 +340,15 @@ impl Connection {
         }
         let one_way = self.senders.iter().any(|sender| !sender.seen());
         let timed_out_ns: u64 = Side::ALL.map(|side| exchange.timed_out_ns(side)).iter().sum();
-        // What comes first on a connection may be ignored by a listener whose queue is full, and not lost.
+        // The first data of a connection may have been ignored by a listener with a full queue,
+        // and not lost.
         let is_first = exchange.began_at[Side::Client as usize] <= ORIGIN + 1;
         let proven = self.senders.iter().any(Sender::timer_doubles)
             && timed_out_ns >= RTO_MIN_NS
             && (self.mid_stream || !is_first);
         if one_way && !proven {
-            // Whether a timer repeats or the other side asks for it is not seen, nor whether anybody waits.
+            // It is not seen whether the timer or the other side caused the retransmission, nor
+            // whether anything waited.
             exchange.forget((Owner::RetransmissionTimeout, Cause::RetransmissionTimeout));
         }
         if exchange.causes() & REVISED != 0 {
@@ -366,14 +371,15 @@ impl Connection {
         }
     }
 
-    /// A reader who is so far behind that he closes the window again and again makes it small in between.
+    /// Attributes small windows to a slow reader that closes its window again and again.
     fn blame_reader(&self, side: Side, exchange: &mut Exchange) {
         if self.senders[side as usize].is_read_slowly() {
             exchange.blame_reader(side);
         }
     }
 
-    /// What was repeated of the set-up for nothing is none of its cost; the rest gets its name.
+    /// Removes needless retransmissions from the cost of the set-up, and sets the cause of the
+    /// rest.
     fn settle_set_up(&self, exchange: &mut Exchange) {
         let again_ns = exchange.repeated_setup_ns;
         let needed_ns = self.setup.repeated_ns(&self.path).min(again_ns);
@@ -388,8 +394,8 @@ impl Connection {
         }
     }
 
-    /// What repeated losses of one direction have in common. The small window after a loss is
-    /// the loss's doing as well.
+    /// Names the common cause of repeated losses of one direction. The small window after a loss
+    /// is attributed to the loss as well.
     pub(super) fn name_losses(&mut self, side: Side, exchange: &mut Exchange) {
         let of_loss = |cause| matches!(cause, Cause::RetransmissionTimeout | Cause::FastRecovery);
         let most = exchange
@@ -405,10 +411,10 @@ impl Connection {
         if let Some(cause) = half.trouble().loss_cause {
             exchange.rename(side, Cause::CongestionWindow, cause);
         }
-        // Where the other side was not heard, nothing shows that shorter ones get through.
+        // If the other side was not seen, nothing shows that smaller segments arrive.
         let answered = self.senders[side.peer() as usize].seen();
         let half = &self.senders[side as usize];
-        // The segments of a handshake are small ones that got through.
+        // The segments of a handshake are small ones that arrived.
         let small_ones_pass = !self.mid_stream || half.acked_len_max() > 0;
         if answered && small_ones_pass && half.sizes_stop_short() {
             exchange.rename(side, Cause::RetransmissionTimeout, Cause::MtuBlackHole);
@@ -425,14 +431,14 @@ impl Connection {
         }
     }
 
-    /// See [`Exchange::uncover_opening`]. What earlier exchanges sent has opened the window too.
+    /// Applies [`Exchange::uncover_opening`]. Data of earlier exchanges has opened the window too.
     pub(super) fn uncover(&self, side: Side, exchange: &mut Exchange) {
         let began = exchange.began_at[side as usize];
         let bytes = self.senders[side as usize].nxt.saturating_sub(began);
         exchange.uncover_opening(side, &self.opening(side, exchange, bytes));
     }
 
-    /// What `side` had to send in `exchange`, and what its window was before.
+    /// The data that `side` had to send in `exchange`, and its window before.
     fn opening(&self, side: Side, exchange: &Exchange, bytes: u64) -> Opening {
         let sender = &self.senders[side as usize];
         let began = exchange.began_at[side as usize];
@@ -445,7 +451,7 @@ impl Connection {
         }
     }
 
-    /// The connection or the capture is over: ends what is under way and reports.
+    /// Ends what is under way at the end of the connection or capture, and reports it.
     pub fn finish(&mut self, shared: &mut Shared, sink: &mut impl Sink) {
         self.leave_fast_path(shared);
         self.let_go_of_early(shared);
@@ -474,7 +480,7 @@ impl Connection {
             let begun = self.timeline.front().is_some_and(|exchange| exchange.response_seen);
             let cut_off = begun && self.announces_end();
             if let Some(fin) = server_fin.filter(|_| cut_off) {
-                // The response ends before the end that it announced: its client learns that now.
+                // The response ends before its announced end; the client learns that now.
                 self.timeline.end_early(fin);
             }
             let closed = server_fin.is_some();
@@ -504,11 +510,11 @@ impl Connection {
         }
     }
 
-    /// A connection attempt that came to nothing is an exchange of its own.
+    /// Makes an exchange of a connection attempt that failed or had to be repeated.
     pub(super) fn attempt(&mut self, rtt_client_ns: u64) {
         let setup = &self.setup;
-        // Whoever waits for an answer asks again: behind a SYN that came once, with an address of
-        // its own or a forged one, nobody waits.
+        // A client that waits for an answer repeats its SYN. A single SYN, from its own or a
+        // forged address, is not waited for.
         let repeated = setup.syns > 1 || setup.syn_acks > 1 && setup.established_ns().is_some();
         let troubled = setup.refused || repeated;
         let Some(syn) = setup.frames().syn.filter(|_| !setup.claimed && troubled) else {

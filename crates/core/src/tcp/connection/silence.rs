@@ -1,20 +1,21 @@
-//! Who was silent, and what the sender knew while it was: departures become [`Gap`]s.
+//! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
 
 use super::*;
 use crate::tcp::sender::PAUSE_NS;
 
-/// A handshake that ended longer ago than this was not waited for by the request that follows, ns.
+/// Longest time between a TLS handshake and a request that waited for it, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;
 
-/// Causes that are the applications' own.
+/// Causes that stand for the applications' own time.
 const OF_APPLICATIONS: u64 = 1 << Cause::ServerThink as u64 | 1 << Cause::ClientThink as u64;
 
 impl Connection {
-    /// How long the server's last byte stood in a queue behind the vantage: what its ACK took
-    /// beyond the base round trip, as far as what was in flight explains it. Where that ACK was not
-    /// `timed` by its arrival, this is all that is known. Something before it was acknowledged at
-    /// `una_ns`: it did not arrive earlier. And how much of that had passed when the first of that
-    /// flight had come through: the rest was its own bytes' turn.
+    /// Queueing delay of the server's last byte behind the vantage, ns: the time of its ACK beyond
+    /// the base round trip, as far as the flight explains it. If the arrival did not determine the
+    /// time of that ACK (`timed` is false), only the explained time counts. Earlier data was
+    /// acknowledged at `una_ns`, and the last byte did not arrive before that. The second value is
+    /// the part of the delay that had passed when the first byte of the flight arrived; the rest
+    /// was transmission of its own bytes.
     pub(super) fn queued_to_client(&mut self, ack_ns: u64, una_ns: u64, timed: bool) -> (u64, u64) {
         let (rtt_server_ns, rtt_client_ns) =
             (self.path.rtt_ns(Side::Server), self.path.rtt_ns(Side::Client));
@@ -32,8 +33,8 @@ impl Connection {
             return (late_ns - DELAYED_ACK_NS, ahead_ns);
         }
         let Some(bulk) = &mut sender.bulk else { return (0, 0) };
-        // The rate is only known to within a quarter of an octave; an ACK in the middle of the
-        // flight that was as late says it better.
+        // The rate is known to within a quarter of an octave only; an equally late ACK in the
+        // middle of the flight is better evidence.
         let busy_ns = bulk.pipe.busy_ns(last_ns, last_ns + late_ns + late_ns / 2);
         let clocked_ns = bulk.rtt_clocked_ns.saturating_sub(rtt_client_ns);
         let shown_ns = busy_ns.max(clocked_ns).max(una_ns.saturating_sub(last_ns + rtt_client_ns));
@@ -41,15 +42,16 @@ impl Connection {
         (if explained { late_ns } else { shown_ns.min(late_ns) }, ahead_ns)
     }
 
-    /// A repetition by the side that is not speaking is not on the way to the exchange's end.
+    /// Returns whether a segment ends a silence of the exchange. A retransmission by the side that
+    /// is not speaking does not.
     #[inline]
     pub(super) fn moves_cursor(&self, side: Side, kind: Kind, arrived: bool, start: u64) -> bool {
-        // An answer that an ACK overtook is an answer.
+        // A response that an ACK overtook is still a response.
         if kind == Kind::Reordered && self.senders[side as usize].goes_on_at(start) {
             return true;
         }
         if arrived && matches!(kind, Kind::Retransmission(_)) {
-            // Nobody waited for it to come again.
+            // Nothing waited for this repetition.
             return false;
         }
         if self.speaks_aside(side, kind) || self.repairs_goodbye(side, kind, start) {
@@ -59,8 +61,8 @@ impl Connection {
             || self.timeline.active.is_none_or(|active| active == side)
     }
 
-    /// Whether the server repairs what it had sent after its client had closed amid the answer: nobody
-    /// waits for that.
+    /// Returns whether the server repairs data that it had sent after the client closed amid the
+    /// response: nothing waits for that.
     fn repairs_goodbye(&self, side: Side, kind: Kind, start: u64) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         let noticed_ns = self.senders[side as usize].noticed_ns(start);
@@ -70,18 +72,18 @@ impl Connection {
             && closed_ns.zip(noticed_ns).is_some_and(|(closed, noticed)| closed <= noticed)
     }
 
-    /// Whether what `side` sends has arrived when it is seen here.
+    /// Returns whether data of `side` has arrived once it passes the vantage.
     pub(super) fn arrives(&self, side: Side) -> bool {
         self.setup.confirmed && self.path.ends_here(side.peer())
     }
 
-    /// Whether what `side` sends is seen beside its receiver, and its sender is elsewhere.
+    /// Returns whether the vantage is at the receiver of what `side` sends, and not at its sender.
     pub(super) fn beside_receiver(&self, side: Side) -> bool {
         self.arrives(side) && !self.path.ends_here(side)
     }
 
-    /// Takes the silence that this departure ends into `gap`, where somebody waited. Answers whether
-    /// there is something to explain.
+    /// Fills `gap` with the silence that this departure ends, if an exchange was waiting. Returns
+    /// whether there is something to explain.
     pub(super) fn silence(
         &mut self,
         side: Side,
@@ -124,7 +126,7 @@ impl Connection {
         }
         gap.overtaken = kind == Kind::Reordered;
         if gap.overtaken {
-            // It was late, not in a queue: others that were sent after it were not.
+            // It was late, and not queued: later ones were not delayed.
             gap.busy_ns = 0;
             gap.late_ns = self.senders[side as usize].overtaken_ns(start, to_ns);
         }
@@ -133,7 +135,7 @@ impl Connection {
             gap.original = sender.original(start);
             gap.tail = start + u64::from(segment.payload_len) >= sender.nxt;
             if !gap.overtaken && self.beside_receiver(side) {
-                // The last original segment has arrived: what comes after it is the repair's.
+                // The last original segment has arrived: time after it belongs to the repair.
                 gap.busy_ns = 0;
             }
         }
@@ -151,7 +153,7 @@ impl Connection {
         true
     }
 
-    /// States in `gap` what `side` knew while it was silent: it is large, and made in its place.
+    /// Fills `gap` with what `side` knew while it was silent; in place, because a gap is large.
     pub(super) fn gap(
         &mut self,
         side: Side,
@@ -163,7 +165,7 @@ impl Connection {
         let rtt_sender_ns = self.path.rtt_ns(side);
         let rtt_base_ns = self.path.base_rtt_ns();
         let front = self.timeline.front();
-        // The server waits for the body as well, for ever where its client has gone.
+        // The server waits for the body too, for ever if the client has closed.
         let waits = side == Side::Client || self.ending().fin_ns[Side::Client as usize].is_some();
         let expects_continue = waits && front.is_some_and(|exchange| exchange.awaits_continue);
         let in_handshake = front.is_some_and(|exchange| exchange.in_handshake);
@@ -174,7 +176,8 @@ impl Connection {
         let asked = &mut self.senders[speaker as usize];
         let (last, last_small, apart_ns) =
             (asked.last_seen(), asked.last.small, asked.last.apart_ns());
-        // Behind the vantage the question itself keeps the bottleneck busy, and others in a queue.
+        // Behind the vantage the question itself keeps the bottleneck busy, and other traffic in
+        // its queue delays it.
         let (busy_ns, behind_ns, own_ns) = if asked.bulk.is_some() {
             let behind_ns = asked.latest_delay_ns(rtt_sender_ns);
             let since = asked_since.filter(|_| speaker == Side::Client);
@@ -200,7 +203,7 @@ impl Connection {
         let shape = half.bulk.as_ref().map_or(Shape::Opening, |bulk| {
             bulk.rounds.shape_with(height, drained, half.una(), half.smss())
         });
-        // What its peer sent meanwhile it may have acknowledged.
+        // It may have acknowledged what the peer sent meanwhile.
         let peer_ns = self.senders[side.peer() as usize].last.time_ns;
         let may_be_ack = continues && peer_ns > start_ns;
         let missing_packets = since.missing_packets.saturating_sub(may_be_ack.into());
@@ -243,8 +246,8 @@ impl Connection {
                 && self.path.knows(side)
                 && half.probe_due(end_ns - start_ns, rtt_sender_ns),
             flight_reached: half.flight_reached(),
-            // Where ACKs were left out of the capture, they are what is missing; and what arrived without having
-            // been seen was captured no more than its packets.
+            // If ACKs were left out of the capture, these are the missing packets; data that
+            // arrived unseen was not captured either.
             missing_packets,
             missing_from: since.missing_from,
             drained,
@@ -266,33 +269,33 @@ impl Connection {
         }
     }
 
-    /// An ACK of `side` as one that does more than acknowledge, where it is in its FIN: what comes then may
-    /// be what its peer's application says to that.
+    /// Returns `ack` with `pure` cleared if it is the FIN of `side`: data after that may be the
+    /// reaction of the peer's application to the close.
     fn unless_it_closes(&self, side: Side, ack: AckTrigger) -> AckTrigger {
         let fin = self.ended().and_then(|ending| ending.fin[side as usize]);
         AckTrigger { pure: ack.pure && fin.is_none_or(|fin| fin.frame != ack.frame), ..ack }
     }
 
-    /// How often what `side` sends broke Nagle's rule. Where the capture has holes, the ACKs that it
-    /// obeyed may be in them.
+    /// Number of times `side` broke Nagle's rule; 0 if the capture has holes, since the ACKs that
+    /// it waited for may be missing.
     pub fn nagle_refuted(&self, side: Side) -> u32 {
         let refuted = self.senders[side as usize].trouble().nagle_refuted;
         if self.faults().missing_bytes > 0 { 0 } else { refuted }
     }
 
-    /// Whether nobody has waited in this silence: after a TLS handshake, for longer than who needed
-    /// that for a request takes to make it.
+    /// Returns whether no one waited in this gap: it follows a TLS handshake, and is longer than a
+    /// client that needed the handshake takes to send its request.
     pub(super) fn has_rested(&self, gap: &Gap) -> bool {
         if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {
             return false;
         }
-        // A packet that was late or lost is no rest.
+        // A delay by a late or lost packet is no rest.
         let slices = cause::judge(gap);
         let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
         own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
     }
 
-    /// `side` sent what was waited for.
+    /// Advances the timeline: `side` sent data that an exchange was waiting for.
     pub(super) fn move_cursor(&mut self, side: Side, time_ns: u64) {
         self.timeline.move_to(time_ns);
         self.timeline.active = Some(side);
@@ -301,20 +304,20 @@ impl Connection {
         }
     }
 
-    /// Whether the server's data after a pause is no answer: it says so itself, or the client
-    /// had closed meanwhile.
+    /// Returns whether data of the server after a pause is no response: the protocol shows that,
+    /// or the client closed meanwhile.
     pub(super) fn is_unasked(&self) -> bool {
         let closed_ns = self.ending().fin_ns[Side::Client as usize];
         self.framer.is_set_aside()
             || closed_ns.is_some_and(|at_ns| self.timeline.paused_since_ns() < Some(at_ns))
     }
 
-    /// How long what `side` sends stands in queues: on its way here by its timestamps, behind
-    /// the vantage by how late ACKs of a flight of some size are.
+    /// Queueing delay of what `side` sends, ns: before the vantage by its timestamps, behind it by
+    /// the lateness of ACKs if the flight is large enough.
     pub(super) fn queued_ns(&self, side: Side) -> u64 {
         let sender = &self.senders[side as usize];
         let behind_ns = sender.rtt_recent_ns().saturating_sub(self.path.rtt_ns(side.peer()));
-        // An ACK that waits for the next step of the sender's pace, or for who reads, stood in no queue.
+        // An ACK that is delayed by the sender's pacing or by a slow reader was not queued.
         let clocked = sender.flight() > 4 * sender.smss()
             && !sender.is_spaced_by_sender()
             && !sender.reader_is_behind();
@@ -324,7 +327,7 @@ impl Connection {
     pub(super) fn own(&mut self, gap: &Gap, end: u64) {
         let one_way = !self.senders[gap.sender.peer() as usize].seen();
         if one_way && gap.retransmission != Some(Recovery::Timer) {
-            // The other direction was not captured: who waited for whom cannot be told.
+            // The other direction was not captured, so that the owner cannot be known.
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
             return;
         }
@@ -345,11 +348,11 @@ impl Connection {
         self.doubt(gap, &slices);
         self.doubt_queue(gap, &slices);
         let causes = slices.causes();
-        // What ends a turn without anything in the way says nothing more of its sender.
+        // A gap that ends a turn without any obstacle says nothing more about its sender.
         if gap.turn == Turn::Continues || causes & !OF_APPLICATIONS != 0 {
             self.learn(gap, &slices);
         }
-        // What comes within a round trip of other data goes on with that: nobody could say anything to it.
+        // Data within a round trip of other data continues that: the peer could not have reacted.
         let apart = gap.len_ns() > self.path.base_way_ns();
         if gap.sender == Side::Server && gap.turn == Turn::Continues && apart {
             let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
@@ -371,15 +374,15 @@ impl Connection {
         }
     }
 
-    /// Whether the server is known to have some of what it is asked: it has acknowledged that. Before, it did
-    /// not work on it.
+    /// Returns whether the server is known, by its ACK, to have some of the current request;
+    /// before that it did not work on it.
     fn has_heard(&self) -> bool {
         let client = &self.senders[Side::Client as usize];
         let began = self.timeline.front().map_or(0, |it| it.began_at[Side::Client as usize]);
         client.una_seen() > began || client.nxt <= began
     }
 
-    /// Keeps what a silence says of its sender for later ones.
+    /// Records what a gap shows of its sender, for later gaps.
     fn learn(&mut self, gap: &Gap, slices: &Slices) {
         let causes = slices.causes();
         let owned_by = |cause: Cause| causes & 1 << cause as u64 != 0;
@@ -429,16 +432,17 @@ impl Connection {
         self.senders[gap.sender as usize].restart(gap, slices);
     }
 
-    /// Gives the time up to an end without data (a RST, the last probe) to its owners.
+    /// Attributes the time up to an end without data (a RST, the last probe).
     pub(super) fn accrue_to(&mut self, side: Side, end_ns: u64, next: Sighting) {
-        // What has all been sent, and is sent again, has not arrived.
+        // Data that is all sent and is being repeated has not arrived.
         let again = self.senders[Side::Server as usize].in_recovery();
         let open = self.timeline.front().is_some_and(|exchange| again || !exchange.is_complete());
         let over = self.timeline.may_be_over() || self.timeline.is_ready();
         if !open || over && !self.unfinished() {
             return;
         }
-        // Whoever has data unacknowledged (or unsent before a closed window) was held up.
+        // A side with unacknowledged data, or with unsent data before a closed window, was held
+        // up.
         let side = match self.timeline.active {
             Some(active) if self.senders[active as usize].closed() => active,
             _ => side,
@@ -458,7 +462,7 @@ impl Connection {
         gap.missing_packets = gap.missing_packets.max(unseen);
         gap.unseen |= unseen > 0;
         if forgotten {
-            // A host that knows of no connection any more waits for nothing: what comes reaches nobody.
+            // A host that no longer knows the connection waits for nothing.
             gap.ack = None;
         } else if continues && sender.in_recovery() {
             gap.retransmission = Some(Recovery::Timer);

@@ -1,9 +1,10 @@
-//! The short way of a steady connection: a client with all of its answer asks again, and its server
-//! answers, in one small segment each, on a connection with which nothing was ever wrong. Most of what
-//! servers do is such. A segment that was expected so is only noted ([`Steady`]); what it does to the
-//! connection is done when something else comes ([`Connection::replay`]), and what came before it then
-//! need not be done any more, but for what is counted (header prediction: V. Jacobson, "4BSD TCP header
-//! prediction", 1990; RFC 7323 appendix D.2). It leaves what the long way leaves.
+//! The fast path of a connection with simple exchanges only: a client that has received the whole
+//! response sends its next request, and the server its response, in one small segment each, with
+//! no loss and nothing else unusual before. Most traffic of servers is such. A segment that was
+//! expected so is only recorded ([`Steady`]); its effects are applied once another segment comes
+//! ([`Connection::replay`]), and what was recorded before the last exchange needs no more than to
+//! be counted (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
+//! appendix D.2). The results are the same as without it.
 
 mod reading;
 
@@ -15,64 +16,65 @@ use crate::tcp::sender::LoneSegment;
 use crate::tcp::shared::Spare;
 use crate::tcp::tracker::SimpleExchange;
 
-/// The flags of the last segment of a message that has nothing special.
+/// Flags of the last segment of an ordinary message.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
-/// On a path this short, what is steady is acknowledged as soon as RFC 9293 asks for, ns.
+/// Up to this base round trip, messages on the fast path are acknowledged within the limit of RFC
+/// 9293, ns.
 const NEAR_NS: u64 = ACK_WITHIN_NS / 5;
 
-/// What no such segment shows.
+/// Properties that no segment on the fast path has.
 const ODD_FACTS: u16 =
     SegmentFlags::TRUNCATED_HEADER | SegmentFlags::ECN_CE | SegmentFlags::CLOCK_SET;
 
-/// Where in an exchange a steady connection stands.
+/// Phase of the current exchange on the fast path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It was answered, and that has gone the long way: the connection is as it should be.
+    /// A response was processed in full; no state is pending.
     Found,
-    /// It was asked.
+    /// The request has passed.
     Asked,
-    /// It was answered.
+    /// The response has passed.
     Answered,
 }
 
-/// What has passed on a connection since it is steady, as far as it is still to be done.
+/// Segments recorded on the fast path whose effects are not yet applied.
 #[derive(Clone)]
 pub(super) struct Steady {
     phase: Phase,
-    /// The answer before the last request.
+    /// The response before the last request.
     before: LoneSegment,
-    /// That request; where there was none yet, its predecessor's end.
+    /// The last request; before the first, only the end of its predecessor.
     asked: LoneSegment,
-    /// Its answer.
+    /// The response to it.
     answer: LoneSegment,
-    /// The doubt about the answer before the last request, where there is one.
+    /// The doubt about the response before the last request, if there is one.
     doubted: Option<Doubted>,
-    /// What was asked.
+    /// Kind of the last request.
     kind: Label,
-    /// Right edges of the windows as each sender knew them when the last request passed.
+    /// Right edges of the windows as known to each sender when the last request passed.
     edges: [Option<u64>; 2],
-    /// The sequence numbers that follow.
+    /// Next sequence number of each side.
     next: [u32; 2],
-    /// Whether the round trip is noted that the last message of each side took to be acknowledged.
+    /// By side: the round trip of its last message is recorded.
     noted: [bool; 2],
 }
 
 impl Steady {
-    /// Whether a request waits for its answer.
+    /// Returns whether a request waits for its response.
     pub(super) fn is_asked(&self) -> bool {
         self.phase == Phase::Asked
     }
 
-    /// The last answer.
+    /// The last response.
     fn last_answer(&self) -> &LoneSegment {
         if self.phase == Phase::Answered { &self.answer } else { &self.before }
     }
 }
 
 impl Connection {
-    /// Whether it is a kept connection at rest behind the answer `segment`, as far as the next request
-    /// is concerned.
+    /// Enters the fast path if the response `segment` leaves the connection idle and without any
+    /// pending state that the next request could affect.
     pub(super) fn settle_down(&mut self, segment: &Segment, shared: &Shared) {
         let is_set_up = self.setup.claimed || self.setup.syn_first_ns().is_none();
         let knows_path = Side::ALL.into_iter().all(|side| self.path.knows(side));
@@ -82,7 +84,8 @@ impl Connection {
             && is_set_up
             && self.knows_roles
             && (self.pure_acks || self.path.base_rtt_ns() <= NEAR_NS)
-            // Without a handshake, a request that is acknowledged by its answer does not tell the path.
+            // Without a handshake, a request that the response acknowledges is no sample of the
+            // path.
             && (knows_path || self.mid_stream && !self.awaits_path())
             && !shared.disable_fast_path
             && is_plain(segment)
@@ -108,8 +111,8 @@ impl Connection {
         }
     }
 
-    /// Takes `segment`, if it is what was expected; else the connection is steady no more, and as it should
-    /// be.
+    /// Processes `segment` on the fast path if it is the expected one, and returns `true`;
+    /// otherwise leaves the fast path.
     #[inline]
     pub fn goes_on_steadily(
         &mut self,
@@ -137,7 +140,7 @@ impl Connection {
         true
     }
 
-    /// Whether `segment`, of the side that is to speak, is what was expected of any in answer to `last`.
+    /// Returns whether `segment` of `side` is as expected after `last`.
     #[inline(always)]
     fn is_next(&self, side: Side, segment: &Segment, start: u64, last: &LoneSegment) -> bool {
         let Some(steady) = &self.steady else { return false };
@@ -148,7 +151,7 @@ impl Connection {
             && self.senders[own].goes_on_with(segment, start, (last, steady.edges[own]))
     }
 
-    /// The client acknowledges the whole answer and asks again.
+    /// Returns whether `segment` acknowledges the whole response and carries the next request.
     #[inline(always)]
     fn is_request(&self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
@@ -157,7 +160,8 @@ impl Connection {
             && segment.time_ns - answer.time_ns <= DELAYED_ACK_MAX_NS
     }
 
-    /// The server answers what it was asked. Its clock is told of what may be the answer, once.
+    /// Returns whether `segment` is the response. Updates the clock of the server, once per
+    /// candidate.
     #[inline(always)]
     fn is_answer(&mut self, segment: &Segment) -> bool {
         let Some(steady) = &self.steady else { return false };
@@ -165,7 +169,7 @@ impl Connection {
             && !self.senders[Side::Server as usize].has_queued(segment)
     }
 
-    /// `segment` of `side` has passed, and was expected.
+    /// Records that the expected `segment` of `side` has passed.
     #[inline(always)]
     fn pass(&mut self, side: Side, segment: &Segment) {
         self.senders[side as usize].pass(segment);
@@ -175,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// Takes the request of [`is_request`](Self::is_request).
+    /// Processes the request of [`is_request`](Self::is_request).
     #[inline]
     fn ask_next(
         &mut self,
@@ -231,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Takes the answer of [`is_answer`](Self::is_answer).
+    /// Processes the response of [`is_answer`](Self::is_answer).
     #[inline(always)]
     fn answer_at_once(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) {
         let Some(steady) = &mut self.steady else { return };
@@ -246,8 +250,8 @@ impl Connection {
         }
     }
 
-    /// The answer has arrived, as `segment` says: counts its exchange, if it is one like many, and answers
-    /// whether that was so.
+    /// Counts the last exchange, whose response has arrived as `segment` shows, if it may be
+    /// counted as a simple one; returns whether it was.
     #[inline]
     fn tell_plainly(
         &mut self,
@@ -294,7 +298,7 @@ impl Connection {
         true
     }
 
-    /// The doubt about the last answer, which was told.
+    /// The doubt about the last response, whose exchange was counted.
     #[inline]
     fn doubt_answer(&self) -> Option<Doubted> {
         let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
@@ -305,7 +309,7 @@ impl Connection {
         doubts.then(|| Doubted::of_answer(steady.answer.frame, own_ns))
     }
 
-    /// Does what was only noted; the connection is steady no more.
+    /// Applies the recorded segments and leaves the fast path.
     #[inline]
     pub(super) fn leave_fast_path(&mut self, shared: &mut Shared) {
         if self.steady.is_some() {
@@ -314,8 +318,8 @@ impl Connection {
         }
     }
 
-    /// Does what was only noted, as far as it is not done. `read`: the last message was told from its
-    /// bytes.
+    /// Applies the recorded segments that are not yet applied. `read`: the last message was
+    /// recognised from its bytes.
     #[inline(never)]
     fn replay(&mut self, read: bool, spare: &mut Spare, gap: &mut Gap) {
         let Some(steady) = self.steady.as_mut() else { return };
@@ -360,8 +364,8 @@ impl Connection {
         }
     }
 
-    /// The silence of the server that `segment` ends, with nothing in it but its answer: `gap` is that of
-    /// another one, or of none, and what is not set here has no part in any.
+    /// Fills `gap` with the server's gap that `segment` ends, an ordinary response. `gap` holds an
+    /// earlier one or the default; fields not set here do not matter for either.
     fn expected_silence<'a>(&mut self, segment: &Segment, gap: &'a mut Gap) -> &'a Gap {
         let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
         let opens_from = match self.timeline.front() {
@@ -391,7 +395,7 @@ impl Connection {
     }
 }
 
-/// Whether `segment` may be a message by itself that has nothing special.
+/// Returns whether `segment` may be one whole ordinary message.
 #[inline]
 fn is_plain(segment: &Segment) -> bool {
     segment.flags.0 == PLAIN

@@ -1,33 +1,35 @@
-//! Repetitions by timer of which it is not yet known whether they were needed.
+//! Retransmissions by timer that may have been needless: the decision is postponed.
 
 use super::*;
 
-/// What a host takes to answer, ns.
+/// Longest time that a host takes to answer, ns.
 const ANSWER_NS: u64 = 1_000_000;
 
-/// A repetition by timer whose need is not yet known.
+/// A retransmission by timer of which it is not yet known whether it was needed.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
-    /// The silence that it ended.
+    /// The gap that it ended.
     pub gap: Gap,
-    /// Where it ends in its stream.
+    /// Position of its end in the stream.
     pub end: u64,
     /// Its timestamp.
     pub stamp: Stamp,
 }
 
-/// Repetitions by timer of what had arrived: only their answer told the sender so.
+/// Retransmissions by timer of data that had arrived and whose ACKs were lost: the answer to the
+/// retransmission is the first ACK that the sender got.
 #[derive(Clone, Debug)]
 pub(super) struct ToldLate {
     last: Suspended,
-    /// The one before it, which its sender had not waited for to be known.
+    /// The one before it, which was still undecided when the sender went on.
     earlier: Option<Suspended>,
 }
 
 impl Connection {
-    /// `side` acknowledged: was what its peer repeated by timer needed? Not if a D-SACK says it
-    /// had arrived, nor if the acknowledgment is of the first sending. Where the answer to a needless
-    /// repetition is the first to acknowledge more, it is the ACKs that were lost: `advances`.
+    /// Decides, with an ACK of `side`, whether its peer's retransmission by timer was needed. It
+    /// was not if a D-SACK reports the data as received, or if the ACK answers the first
+    /// transmission. `says`: the ACK carries a D-SACK, and it advances; if the answer to a
+    /// needless retransmission is the first to advance, the earlier ACKs were lost.
     #[inline]
     pub(super) fn settle_suspended(&mut self, side: Side, segment: &Segment, says: [bool; 2]) {
         if self.is_unsettled() || self.senders[side.peer() as usize].is_troubled() {
@@ -72,8 +74,8 @@ impl Connection {
         }
     }
 
-    /// `side` has acknowledged what its peer had repeated once by timer, and has neither timestamps nor D-SACK to
-    /// say which sending that was.
+    /// Keeps a retransmission to count ACKs for: `side` acknowledged data that was repeated once
+    /// by timer, and neither timestamps nor D-SACK show which transmission it answers.
     fn count_acks(&mut self, side: Side) {
         let Some(cold) = &mut self.cold else { return };
         let sender = &self.senders[side.peer() as usize];
@@ -84,9 +86,10 @@ impl Connection {
         cold.counted = cold.suspended.clone().filter(|held| all_acked && once(held));
     }
 
-    /// `side` acknowledges once more what it has acknowledged: it has got one more segment that it had before
-    /// (RFC 9293 §3.10.7.4). One ACK for each sending, and nothing was lost. An ACK right behind the first may
-    /// be a window update that the window's scale hides, once the application has read.
+    /// Handles a second ACK of `side` for the same position: it answers another copy of the
+    /// segment (RFC 9293 §3.10.7.4). One ACK per transmission means that nothing was lost. An ACK
+    /// directly after the first may be a window update of the reading application, hidden by the
+    /// window scale, and is not counted.
     #[cold]
     #[inline(never)]
     pub(super) fn settle_counted(&mut self, side: Side, acked_ns: u64) {
@@ -102,9 +105,8 @@ impl Connection {
         }
     }
 
-    /// `side` sends `segment` while a repetition may be suspended. Whether it repeats more of the same:
-    /// all that is outstanding is repeated at once, and the first of it not yet settled. Otherwise
-    /// the repetition is settled.
+    /// Returns whether the retransmission stays undecided as `side` sends `segment`: it does while
+    /// all outstanding data is repeated at once. Otherwise it is settled.
     #[inline(never)]
     pub(super) fn stays_suspended(&mut self, side: Side, segment: &Segment, kind: Kind) -> bool {
         if let Some(cold) = &mut self.cold {
@@ -114,7 +116,8 @@ impl Connection {
         let by_timer = kind == Kind::Retransmission(Recovery::Timer);
         if held.gap.sender != side {
             if kind == Kind::New {
-                // It was still on its way when its peer went on: the first one had arrived.
+                // The retransmission was still under way when the peer went on: the first
+                // transmission had arrived.
                 self.cold_mut().suspended = None;
             }
             return false;
@@ -128,8 +131,9 @@ impl Connection {
         false
     }
 
-    /// `side` goes on: at once with an ACK that only its timer has brought about, it had waited for
-    /// that. Otherwise it had nothing more to send, and nobody waited.
+    /// Decides about retransmissions after lost ACKs as `side` sends. If it goes on at once with
+    /// the ACK that its timer brought about, it had waited for that. Otherwise it had nothing more
+    /// to send, and the time belongs to the application.
     #[inline(never)]
     pub(super) fn settle_told_late(&mut self, side: Side, now_ns: u64, since: &SinceDeparture) {
         let Some(told) = self.cold.as_mut().and_then(|cold| cold.told_late.take()) else { return };
@@ -148,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Whether a repetition was needed, if the acknowledgment says so.
+    /// Returns whether a retransmission was needed, if `ack` shows it.
     fn was_needed(&self, held: &Suspended, ack: &Segment, dsack: bool) -> Option<bool> {
         let (sender, rtt_ns) = (held.gap.sender, self.path.rtt_ns(held.gap.sender.peer()));
         let of_first = held.stamp.is_first_answered(ack, held.gap.end_ns, rtt_ns);
@@ -156,8 +160,9 @@ impl Connection {
         if dsack || of_first && acked { Some(false) } else { (!of_first).then_some(true) }
     }
 
-    /// The connection or the capture is over. Where nothing followed the first repetition, no answer and no
-    /// other, the capture ends before its answer: the first sending may have been late only.
+    /// At the end of the connection or capture: counts an undecided retransmission as needed,
+    /// except if nothing followed it. Then the capture ends before its answer, and the first
+    /// transmission may only have been late.
     pub(super) fn resume_last(&mut self) {
         let last = self.last.frame;
         let Some(cold) = &mut self.cold else { return };
@@ -167,7 +172,8 @@ impl Connection {
         self.resume();
     }
 
-    /// What was repeated by timer was needed, or at least nothing says otherwise.
+    /// Attributes the suspended gap: the retransmission was needed, or at least nothing
+    /// contradicts that.
     pub(super) fn resume(&mut self) {
         let held = self.cold.as_mut().and_then(|cold| cold.suspended.take());
         let Some(held) = held else { return };
@@ -175,7 +181,7 @@ impl Connection {
         if let Some(fin_ns) = self.ending().fin_ns[gap.sender as usize]
             && !self.senders[gap.sender.peer() as usize].seen()
         {
-            // It has left, for all that one direction shows.
+            // By the one direction that was captured, the sender has closed.
             gap.end_ns = gap.end_ns.min(fin_ns.max(gap.start_ns));
         }
         if let Some(at_ns) = self.gave_up_ns(gap.sender, end) {

@@ -1,31 +1,32 @@
-//! What a sender would wait for its congestion window, had nothing else stood in its way.
+//! Waits for the congestion window that a sender would have had without another limit.
 
 use super::*;
 use crate::tcp::pipe::serialise_ns;
 
-/// What a sender with nothing over its flight but a congestion window had to send.
+/// The data that a sender had to send if only its congestion window limited the flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// Bytes to send.
     pub bytes: u64,
-    /// The window before, bytes.
+    /// Congestion window before, bytes.
     pub window: u64,
     /// Minimum round trip, ns.
     pub rtt_ns: u64,
-    /// The bottleneck's rate, bytes per second, if it is known.
+    /// Bottleneck rate, bytes per second, if known.
     pub rate: Option<u64>,
-    /// The sender spaces what it sends.
+    /// The sender paces.
     pub paced: bool,
 }
 
-/// How fast a sender goes that spaces what it sends, in windows a round trip, tenths: 1/ln 2 is what lets a
-/// window double in each (BBR, draft-ietf-ccwg-bbr §5.3.1); Linux lets others go between 1.2 and 2
+/// Rate of a pacing sender, in tenths of a window per round trip: 1/ln 2 lets a window double in
+/// each (BBR, draft-ietf-ccwg-bbr §5.3.1); for other algorithms Linux uses 1.2 to 2
 /// (`tcp_pacing_ca_ratio`, `tcp_pacing_ss_ratio`).
 const PACE_TENTHS: u128 = 14;
 
 impl Opening {
-    /// How long it waits for ACKs when its flight begins at the window before and doubles with
-    /// each round trip (RFC 5681 §3.1), until it fills the path, and for its own pace in the last flight, ns.
+    /// Time that the sender waits for ACKs if its flight begins at the window and doubles with
+    /// each round trip (RFC 5681 §3.1) until it fills the path, plus its pacing of the last
+    /// flight, ns.
     fn wait_ns(&self) -> u64 {
         let (waited_ns, last) = self.rounds();
         let Some((rest, flight)) = last.filter(|_| self.paced) else { return waited_ns };
@@ -34,14 +35,14 @@ impl Opening {
         waited_ns + (pace_ns as u64).saturating_sub(self.busy_ns_of(rest))
     }
 
-    /// How long it waits for ACKs until its flight fills the path, ns; `None` if it never does.
+    /// Time that it waits for ACKs until its flight fills the path, ns; `None` if it never does.
     fn full_after_ns(&self) -> Option<u64> {
         let (waited_ns, last) = self.rounds();
         last.is_none().then_some(waited_ns)
     }
 
-    /// How long it waits for ACKs from round trip to round trip, ns, and what is left for the last one, bytes, of a
-    /// flight of so many; `None` if its flight fills the path before.
+    /// Returns the time waited for ACKs round by round, ns, and for the last round the remaining
+    /// bytes and the flight; `None` if the flight fills the path before.
     fn rounds(&self) -> (u64, Option<(u64, u64)>) {
         let mut flight = self.window.max(1);
         let (mut sent, mut waited_ns) = (0, 0);
@@ -56,22 +57,23 @@ impl Opening {
         (waited_ns, Some((self.bytes.saturating_sub(sent), flight)))
     }
 
-    /// How long `bytes` keep the path busy, ns, as far as is known.
+    /// Time for which `bytes` keep the path busy, ns; 0 if the rate is unknown.
     fn busy_ns_of(&self, bytes: u64) -> u64 {
         self.rate.map_or(0, |rate| serialise_ns(bytes, rate.max(1)))
     }
 
-    /// How long all of it keeps the path busy, ns, where that is known.
+    /// Time for which all bytes keep the path busy, ns, if the rate is known.
     fn busy_ns(&self) -> Option<u64> {
         self.rate.map(|_| self.busy_ns_of(self.bytes))
     }
 }
 
 impl Exchange {
-    /// Without a ceiling over its flight the sender would still have had to open its congestion
-    /// window: what it would have waited for that, beyond what it did, is not lost to the ceiling. What it
-    /// did beyond that is, where it waited for the ceiling most: a window that is not filled does not
-    /// open (RFC 7661 §4.4).
+    /// Corrects the cost of a ceiling over the flight. Without the ceiling the sender would still
+    /// have had to open its congestion window, so the wait that this would have added is not lost
+    /// to the ceiling. If the sender waited longer for its window than it needed, and most for the
+    /// ceiling, the excess is attributed to the ceiling: a window that is not filled does not open
+    /// (RFC 7661 §4.4).
     pub fn uncover_opening(&mut self, sender: Side, opening: &Opening) {
         let needed_ns = opening.wait_ns();
         let opened_ns = self.waited_ns(sender, Cause::SlowStart);
@@ -90,9 +92,9 @@ impl Exchange {
         }
     }
 
-    /// Where the window of `sender` fills the path before all is sent, what it sends keeps the path busy as long as
-    /// its bytes take: what it waited beyond what it needed for its window to open belongs to that, as far as too
-    /// little does.
+    /// Attributes waits to the bottleneck: if the window fills the path before all data is sent,
+    /// the path is busy for as long as the bytes take. Time that `sender` waited beyond the need
+    /// of opening its window is moved to bandwidth, as far as that lacks it.
     pub fn owe_to_rate(&mut self, sender: Side, opening: &Opening) {
         let Some((needed_ns, least_ns)) = opening.full_after_ns().zip(opening.busy_ns()) else {
             return;
@@ -107,7 +109,7 @@ impl Exchange {
         }
     }
 
-    /// What `sender` waited for `cause`, ns.
+    /// Time that `sender` waited for `cause`, ns.
     fn waited_ns(&self, sender: Side, cause: Cause) -> u64 {
         let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
         self.chains.iter().find(same).map_or(0, |chain| chain.ns)
@@ -117,7 +119,7 @@ impl Exchange {
         self.chains.iter_mut().find(|chain| chain.cause == cause && chain.sender == sender)
     }
 
-    /// Gives `ns` of what `sender` waited for one cause to another, which is there.
+    /// Moves `ns` of what `sender` waited for one cause to another, if that is present.
     fn shift(&mut self, sender: Side, (from, to): (Cause, Cause), ns: u64, owner: Owner) {
         let ns = self.ledger.transfer(Owner::CongestionWindow, owner, ns);
         if let Some(chain) = self.chain_mut(sender, from) {
@@ -130,6 +132,6 @@ impl Exchange {
     }
 }
 
-/// What keeps a flight from rising.
+/// Causes that limit the height of a flight.
 const CEILINGS: [(Cause, Owner); 2] =
     [(Cause::SendBuffer, Owner::SendBuffer), (Cause::ReceiveWindow, Owner::ReceiveWindow)];

@@ -1,23 +1,22 @@
-//! What ACKs do to the sender once they can have reached it.
+//! Effects of ACKs on the sender, once they can have reached it.
 
 use super::*;
 
-/// A silence shorter than this after an ACK is what a host takes.
+/// A shorter silence after an ACK is ordinary host delay, ns.
 const UNEXPLAINED_NS: u64 = 1_000_000;
 
-/// Silences so many times longer than the round trip to the sender do not end by chance just
-/// after an ACK.
+/// A silence this many times longer than the round trip to the sender does not end just after an
+/// ACK by chance.
 const BY_CHANCE: u64 = 16;
 
-/// How much sooner than estimated an ACK may have reached its sender that was silent for so long, ns:
-/// what a host takes beside the path, and more than part of a short path only where chance does not
-/// explain it.
+/// Time by which an ACK may have reached the sender sooner than estimated, after a silence of
+/// `silent_ns`, ns: host delay; limited to a part of a short path unless chance is excluded.
 fn loose_ns(rtt_sender_ns: u64, silent_ns: u64) -> u64 {
     let long = silent_ns > BY_CHANCE * rtt_sender_ns;
     (300_000 + rtt_sender_ns / 16).min(if long { rtt_sender_ns } else { rtt_sender_ns / 4 })
 }
 
-/// Whether the first of its SACK blocks tells of data that came twice (RFC 2883 §4).
+/// Returns whether the first SACK block is a D-SACK: it reports data received twice (RFC 2883 §4).
 #[inline(never)]
 fn is_dsack(segment: &Segment) -> bool {
     let [first, second, ..] = segment.sack;
@@ -28,9 +27,9 @@ fn is_dsack(segment: &Segment) -> bool {
 }
 
 impl Sender {
-    /// Lets the ACKs take effect that can have reached the sender by `now_ns`: adds what they did
-    /// to what is known `since` the last departure. What leaves then `echoes` a timestamp, if it is known
-    /// what leaves.
+    /// Applies the ACKs that can have reached the sender by `now_ns`, and adds their effects to
+    /// `since`, the state since the last departure. `echoes`: the timestamp that the segment
+    /// leaving then echoes, if known.
     #[inline(always)]
     pub fn advance(
         &mut self,
@@ -50,10 +49,10 @@ impl Sender {
             self.marks.note(Marks::ECHOES, echoed);
             self.take_effect(since, ack, rtt_sender_ns, rtt_receiver_ns);
         }
-        // The estimate of the round trip may still be too long: where something was sent after
-        // a silence and nothing explains it, the next ACK may have come a little sooner, unless what
-        // was sent does not echo it. (What should have come long before and is not echoed does not
-        // tell that the way is longer: what was sent may have stood in a queue since.)
+        // The round trip may still be estimated too long. If a segment was sent after a silence
+        // that nothing explains, the next ACK may have arrived a little sooner, unless the segment
+        // shows by its echo that it had not. (An ACK that should have arrived long before and is
+        // not echoed does not show a longer path: the segment may have been queued since.)
         let known_ns = since.trigger.map_or(self.last.time_ns, |ack| ack.effect_ns);
         let silent_ns = now_ns.saturating_sub(known_ns.max(self.last.time_ns));
         if silent_ns > UNEXPLAINED_NS && !self.is_unheard(echoes) {
@@ -65,9 +64,10 @@ impl Sender {
         }
     }
 
-    /// Whether `ack` was lost on its way to the sender: what leaves now does not echo it, though it was sent,
-    /// by its own timestamp, when the ACK had long been due, and after a silence in which the timer ran out that
-    /// waits for ACKs (RFC 8985 §7.2). What stood in a queue since tells nothing of what came meanwhile.
+    /// Returns whether `ack` was lost on its way to the sender. The segment that leaves now does
+    /// not echo it, though by its own timestamp it was sent when the ACK had long been due, and
+    /// after a silence longer than the timer that waits for ACKs (RFC 8985 §7.2). A segment that
+    /// has been queued since shows nothing about ACKs that arrived meanwhile.
     #[cold]
     #[inline(never)]
     fn misses(&self, ack: &Ack, now_ns: u64, rtt_sender_ns: u64) -> bool {
@@ -82,21 +82,22 @@ impl Sender {
             && sent_ns >= due_ns + rtt_ns / 2
     }
 
-    /// Whether what `echoes` this timestamp left its sender before the next ACK came there.
+    /// Returns whether a segment that echoes this timestamp left the sender before the next
+    /// pending ACK arrived.
     #[inline]
     fn is_unheard(&self, echoes: Option<u32>) -> bool {
         self.marks.has(Marks::ECHOES) && echoes.is_some_and(|it| self.pending.is_unheard(it))
     }
 
-    /// Whether an ACK that reports a loss may have reached the sender by `now_ns`, a little sooner than
-    /// the round trip to it is estimated.
+    /// Returns whether an ACK that reports a loss may have reached the sender by `now_ns`, a
+    /// little sooner than the estimated round trip.
     pub(super) fn loss_reported(&self, now_ns: u64, rtt_sender_ns: u64) -> bool {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let early_ns = loose_ns(rtt_sender_ns, silent_ns);
         self.pending.reports_loss((now_ns + early_ns).saturating_sub(rtt_sender_ns))
     }
 
-    /// Lets the ACKs of a sender of bulk take effect that are bound to have reached it by `now_ns`.
+    /// Applies the ACKs that must have reached a bulk sender by `now_ns`.
     pub fn take_in(&mut self, now_ns: u64, rtt_sender_ns: u64, rtt_receiver_ns: u64) {
         if self.bulk.is_none() {
             return;
@@ -110,14 +111,16 @@ impl Sender {
         self.keep_since(since);
     }
 
-    /// The least of the last round-trip samples, ns: a delayed ACK among them does not count.
+    /// The least of the last round-trip samples, ns, so that a delayed ACK among them does not
+    /// count.
     pub fn rtt_recent_ns(&self) -> u64 {
         u64::from(self.rtts_last.into_iter().min().unwrap_or(0)) * RTT_UNIT_NS
     }
 
-    /// When the last ACK passed, and how long the round trip of what was timed last took, ns; one that is
-    /// far longer than the one before may have waited for a repair. `None` where it tells nothing of the path
-    /// because of that, or because too little is under way for the ACK of each to come at once.
+    /// Time of the last ACK and the last round-trip sample, ns; a sample far longer than the
+    /// previous one is limited, since it may include a repair. `None` if the sample says nothing
+    /// about the path: during recovery or a closed window, or if the flight is too small for
+    /// immediate ACKs.
     pub fn clocked_ns(&self) -> Option<(u64, u64)> {
         let [last, before, _] = self.rtts_last;
         let clocked = self.flight() > 4 * self.smss();
@@ -126,7 +129,8 @@ impl Sender {
         tells.then_some((self.una_seen_ns, rtt_ns))
     }
 
-    /// Whether an ACK of `position` may, with some tolerance, have reached the sender by now.
+    /// Returns whether an ACK of `position` may have reached the sender by now, with some
+    /// tolerance.
     pub(super) fn ack_near(&self, position: u64, now_ns: u64) -> bool {
         self.pending.covers(position, now_ns)
     }
@@ -192,7 +196,7 @@ impl Sender {
         self.follow_window(since, &ack);
     }
 
-    /// A duplicate ACK takes effect.
+    /// Records that a duplicate ACK took effect.
     #[cold]
     #[inline(never)]
     fn note_duplicate(&mut self, ack: &Ack, rtt_sender_ns: u64) {
@@ -203,7 +207,8 @@ impl Sender {
         trouble.duplicate_ack.get_or_insert(seen);
     }
 
-    /// `una` moved, by an ACK that tells of so many losses beyond it.
+    /// Updates the loss state after SND.UNA advanced; the ACK reports `duplicate_acks` losses
+    /// beyond it.
     #[cold]
     #[inline(never)]
     fn move_on(&mut self, duplicate_acks: u32) {
@@ -222,10 +227,10 @@ impl Sender {
             Offer::Edge(edge) => {
                 let window = edge.saturating_sub(ack.una);
                 self.note_window(window);
-                // What has less room than a full segment waits for more (RFC 9293 §3.8.6.2.1).
+                // With less room than a full segment a sender waits (RFC 9293 §3.8.6.2.1).
                 window < self.smss()
             }
-            // Nothing is nothing in any scale.
+            // Zero is zero at any scale.
             Offer::Field(field) => field == 0,
         };
         if closed || self.trouble.is_some() {
@@ -241,7 +246,7 @@ impl Sender {
         }
     }
 
-    /// By `ack` the window is (almost) closed, or it may have been until then.
+    /// Follows the closed window: it is now (almost) closed, or may have been until now.
     #[cold]
     #[inline(never)]
     fn note_closed(&mut self, since: &mut SinceDeparture, ack: &Ack, closed: bool) {
@@ -260,7 +265,7 @@ impl Sender {
         }
     }
 
-    /// How long the window has been closed by `now_ns` and still is; 0 if it is open.
+    /// Time for which the window has been closed, up to `now_ns`, ns; 0 if it is open.
     pub fn closed_for_ns(&self, now_ns: u64) -> u64 {
         self.trouble()
             .closed_since_ns
@@ -268,14 +273,14 @@ impl Sender {
     }
 
     pub(super) fn sample_rate(&mut self, ack: &Ack) {
-        // What never sends more than a few segments at once shows its own pace.
+        // A sender that never has more than a few segments in flight shows its own pace.
         let few = u64::from(self.flight_max) <= 3 * self.smss();
         let timed = self.times(ack.payload_bytes == 0);
         let in_recovery = self.trouble().recovery.is_some();
         let Some(bulk) = &mut self.bulk else { return };
         bulk.note_reader(ack);
         if let Some((una, nxt, seen_ns)) = bulk.rate_mark
-            // Not the last of what was under way: a timer may have held that one back.
+            // Not the last data in flight, whose ACK may be delayed.
             && ack.una < nxt
             && !few
             && timed
@@ -289,22 +294,23 @@ impl Sender {
         bulk.rate_mark = Some((ack.una, self.nxt, ack.seen_ns));
     }
 
-    /// Whether ACKs come at the pace of a receiving application that has not read most of its buffer.
+    /// Returns whether ACKs come at the pace of a receiving application that has not read most of
+    /// its buffer.
     pub fn reader_is_behind(&self) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.reader_is_behind)
     }
 
-    /// Whether an ACK tells when what it covers arrived. One that came with data came when an
-    /// application spoke, unless those without are seen as well: then it would have come before.
+    /// Returns whether an ACK shows when the data arrived. An ACK with data came when the
+    /// application sent it, unless pure ACKs are captured too: then one would have come before.
     #[inline]
     pub fn times(&self, pure: bool) -> bool {
         pure || self.marks.has(Marks::ACKED_ALONE)
     }
 
-    /// An ACK for this direction passed the vantage, which is `near` one of its ends. Answers the round-trip sample between the
-    /// vantage and the receiver, if it gave one, and when the last of what it newly covers had passed
-    /// (0 where that is not remembered), ns. `tsval` is what its sender's answers
-    /// to it echo, see [`Ack::tsval`].
+    /// Processes an ACK for this direction that passes the vantage, which is `near` one of its
+    /// ends. Returns the round-trip sample between the vantage and the receiver, if there is one,
+    /// and the time at which the last data newly acknowledged had passed (0 if that is not
+    /// remembered), ns. `tsval`: see [`Ack::tsval`].
     pub fn acked(&mut self, segment: &Segment, near: Near, tsval: u32) -> (Option<u64>, u64) {
         let frame = segment.frame;
         let una = self.sequence.position(segment.ack, self.nxt);
@@ -312,7 +318,7 @@ impl Sender {
         let scale = if segment.flags.has(TcpFlags::SYN) { Some(0) } else { self.window_scale };
         let offer = Offer::of(una, segment.window, scale);
         let pure = segment.payload_len == 0;
-        // RFC 5681 §2: a duplicate ACK neither moves the window nor ends anything.
+        // RFC 5681 §2: a duplicate ACK neither changes the window nor carries a FIN.
         let ends = segment.flags.0 & (TcpFlags::FIN | TcpFlags::RST) != 0;
         let repeated =
             una == una_seen && pure && self.nxt > una && !segment.flags.has(TcpFlags::SYN);
@@ -328,13 +334,14 @@ impl Sender {
                 let bulk = self.bulk.as_mut();
                 bulk.is_some_and(|bulk| bulk.is_paced(segment.time_ns, sent_ns, rtt_ns))
             }
-            // What an ACK waits for in its own host, a timer or who reads, is no pace of the path.
+            // The delay of an ACK in its own host, by a timer or a slow reader, is not the pace of
+            // the path.
             Near::Receiver if una > una_seen && sent_ns > 0 => {
                 segment.time_ns.saturating_sub(sent_ns) >= UNEXPLAINED_NS
             }
             _ => false,
         };
-        // A RST opens no window (RFC 9293 §3.10.7.4), whatever it says.
+        // A RST opens no window (RFC 9293 §3.10.7.4), whatever its field says.
         if !segment.flags.has(TcpFlags::RST) {
             let ack = Ack {
                 seen_ns: segment.time_ns,
@@ -373,9 +380,9 @@ impl Sender {
         (sample, sent_ns)
     }
 
-    /// Whether `ack`, on its way to the sender, changes nothing there: where nothing was ever wrong, it
-    /// repeats the one before with a window that is wide open, or tells that a FIN has arrived,
-    /// after which there is nothing to send.
+    /// Returns whether `ack` will change nothing at the sender. Without earlier losses this holds
+    /// if it repeats the previous ACK with a wide window, or acknowledges a FIN, after which there
+    /// is nothing to send.
     #[inline]
     pub(super) fn changes_nothing(&self, ack: &Ack) -> bool {
         let calm = self.is_calm() && self.since.is_none();
@@ -387,8 +394,8 @@ impl Sender {
         calm && open && (ended || self.pending.repeats(ack))
     }
 
-    /// An ACK up to `una`, beyond the last one, passed here: `timed` when what it covers arrived.
-    /// Answers the round-trip sample that it gave, ns.
+    /// Moves the highest ACK seen to `una`; `timed`: its time shows when the data arrived. Returns
+    /// its round-trip sample, ns.
     #[inline]
     pub(super) fn move_seen(&mut self, now_ns: u64, una: u64, timed: bool) -> Option<u64> {
         let mut sample = None;
@@ -408,15 +415,15 @@ impl Sender {
         sample
     }
 
-    /// What was timed took so long to be acknowledged.
+    /// Records a round-trip sample.
     #[inline]
     pub(super) fn take_round(&mut self, rtt_ns: u64) {
         let rtt = u32::try_from(rtt_ns / RTT_UNIT_NS).unwrap_or(u32::MAX);
         self.rtts_last = [rtt, self.rtts_last[0], self.rtts_last[1]];
     }
 
-    /// Where only a hole keeps the receiver from having all (RFC 2018), and it is filled though
-    /// nothing was sent again, a packet came late.
+    /// Recognises late packets by SACK (RFC 2018): if a hole was all that the receiver missed, and
+    /// it is filled without a retransmission, a packet was late.
     #[inline(never)]
     fn follow_hole(&mut self, segment: &Segment, una: u64) {
         let nxt = self.nxt;
@@ -438,7 +445,8 @@ impl Sender {
         }
     }
 
-    /// Position that was acknowledged though it was never seen here: the trace has a hole.
+    /// Skips data that was acknowledged though never seen here, which the capture misses; returns
+    /// its length, bytes.
     #[inline]
     pub fn skip_unseen(&mut self) -> Option<u64> {
         if self.una_seen() > self.in_order() { self.skip_to_acked() } else { None }
@@ -451,7 +459,7 @@ impl Sender {
         if una_seen > self.nxt + (1 << 30) {
             return None;
         }
-        // A FIN is one position that carries no data.
+        // A FIN takes one position without data.
         if self.fin() == Some(from) && una_seen == from + 1 {
             return None;
         }

@@ -1,46 +1,48 @@
-//! What a direction's losses show, those that were seen and those that were not.
+//! Losses of one direction, seen and unseen.
 
 use super::trouble::Repeated;
 use super::*;
 use crate::tcp::gap::Gap;
 
-/// Nothing is repeated sooner, ns: two round trips of a tail-loss probe are longer (RFC 8985 §7.2).
+/// Least time before a retransmission, ns; a tail loss probe waits two round trips, which is
+/// longer (RFC 8985 §7.2).
 const REPAIR_MIN_NS: u64 = 10_000_000;
 
-/// A segment of this size gets through everywhere: it is what is sent where nobody announces another (RFC 9293
-/// §3.7.1), and what senders fall back to whose longer ones vanish (RFC 2923 §2.1), bytes.
+/// A segment of this size arrives on every path, bytes: it is the default without the MSS option
+/// (RFC 9293 §3.7.1), and the size to which senders fall back when longer ones vanish (RFC 2923
+/// §2.1).
 const SMSS_EVERYWHERE: u64 = 536;
 
-/// Segments that a sender may send before it knows anything of the path (RFC 6928).
+/// Segments that a sender may send before it knows anything about the path (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
 
-/// A segment is repeated so often within a minute: its timer doubles (RFC 6298 §5.5).
+/// Most retransmissions of a segment within a minute: the timer doubles (RFC 6298 §5.5).
 const REPETITIONS_MAX: u64 = 8;
 
-/// Whether identification `number` is one of the `count` from `from` on.
+/// Returns whether identification `number` is one of the `count` beginning with `from`.
 pub fn is_among(number: u16, from: u16, count: u32) -> bool {
     u32::from(number.wrapping_sub(from)) < count
 }
 
-/// Whether an ACK at `ack_ns` came too early for one of what was sent at `sent_ns`: the least round
-/// trip is known to within a little.
+/// Returns whether an ACK at `ack_ns` came too early to answer data sent at `sent_ns`, with a
+/// margin for the estimate of the minimum round trip.
 pub fn too_early(ack_ns: u64, sent_ns: u64, rtt_receiver_ns: u64) -> bool {
     let margin_ns = (50_000 + rtt_receiver_ns / 64).min(rtt_receiver_ns / 8);
     ack_ns < sent_ns + rtt_receiver_ns - margin_ns
 }
 
-/// The timestamp of a repetition.
+/// Timestamp of a retransmission.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     tsval: Option<u32>,
-    /// It is later than that of the first sending, as far as its sender's clock tells.
+    /// It is later than that of the first transmission, as far as the sender's clock shows.
     newer: bool,
 }
 
 impl Stamp {
-    /// Whether what `ack` acknowledges was sent before this repetition: it echoes an earlier
-    /// timestamp (the Eifel algorithm, RFC 3522), or it comes too early for what was repeated at
-    /// `repeated_ns`. What echoes the repetition itself does not, however little is known of the path.
+    /// Returns whether `ack` answers the first transmission: it echoes an earlier timestamp (the
+    /// Eifel algorithm, RFC 3522), or comes too early for the retransmission at `repeated_ns`. An
+    /// ACK that echoes the retransmission does not, however little is known of the path.
     pub fn is_first_answered(self, ack: &Segment, repeated_ns: u64, rtt_receiver_ns: u64) -> bool {
         match self.age(ack) {
             Some(age) if age < 0 => true,
@@ -49,25 +51,26 @@ impl Stamp {
         }
     }
 
-    /// Whether it has none, so that an ACK does not tell which sending it is for.
+    /// Returns whether there is no timestamp, so that an ACK cannot be assigned to one
+    /// transmission.
     pub fn is_unstamped(self) -> bool {
         self.tsval.is_none()
     }
 
-    /// How much later the timestamp is that `ack` echoes, in ticks.
+    /// Ticks by which the timestamp that `ack` echoes is later.
     fn age(self, ack: &Segment) -> Option<i32> {
         self.tsval.zip(ack.echoes()).map(|(tsval, tsecr)| tsecr.wrapping_sub(tsval) as i32)
     }
 }
 
 impl Sender {
-    /// The last departure as it passed.
+    /// The last departure.
     pub fn last_seen(&self) -> Sighting {
         let Departure { frame, time_ns, len: payload_bytes, .. } = self.last;
         Sighting { frame, time_ns, payload_bytes, from: self.side }
     }
 
-    /// Whether `ack`, about to be taken in, only repeats that all has arrived.
+    /// Returns whether `ack`, not yet processed, only repeats that all data has arrived.
     pub fn acked_again(&self, ack: &Segment) -> bool {
         let una = self.sequence.position(ack.ack, self.nxt);
         ack.payload_len == 0
@@ -83,19 +86,19 @@ impl Sender {
         self.sent.sighting(self.side, start)
     }
 
-    /// Segments of payload sent, had each been as long as the SMSS.
+    /// Segments sent, computed from the payload and the SMSS.
     pub fn segments_sent(&self) -> u64 {
         let trouble = self.trouble();
         let by_size = (self.unique_bytes + trouble.repeated_bytes).div_ceil(self.smss());
         by_size.max(trouble.rexmt_data_packets)
     }
 
-    /// Whether packets that did not come by show in its IP identification.
+    /// Returns whether lost packets show in the sender's IP identification.
     pub fn counts_packets(&self) -> bool {
         self.packet_count.is_proven()
     }
 
-    /// Follows the identification field to `segment`: notes the packets that did not come by.
+    /// Follows the IP identification up to `segment`, and records packets that did not pass.
     #[inline]
     pub(super) fn count_packet(&mut self, segment: &Segment, others: u16) {
         let may_go_on = self.packets > 1 && u64::from(segment.payload_len) <= self.smss();
@@ -126,15 +129,16 @@ impl Sender {
         }
     }
 
-    /// Whether a packet that its identification showed to be missing has just come after all.
+    /// Returns whether a packet that was missing by its identification has just arrived, and
+    /// resets that.
     #[inline]
     pub fn take_late(&mut self) -> bool {
         self.packet_count.take_late()
     }
 
-    /// Whether none of the `packets` that `segment` leaves out can have carried data that was lost: it
-    /// continues the stream, and comes too soon after the packet before for a retransmission, or leaves
-    /// out more than a flight.
+    /// Returns whether none of the `packets` missing before `segment` can have carried lost data:
+    /// the segment continues the stream, and it comes too soon after the previous packet for a
+    /// retransmission, or more than a flight is missing.
     fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
         let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
         let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW);
@@ -142,8 +146,8 @@ impl Sender {
         in_order && (too_soon || packets > flight + REPETITIONS_MAX)
     }
 
-    /// How long after the packet before `segment`, which continues the stream and leaves out `packets`, at
-    /// least one of these can have carried data that was lost, ns.
+    /// Least time after the packet before `segment`, which continues the stream with `packets`
+    /// missing before it, at which one of these can have carried lost data, ns.
     fn repair_min_ns(&self, segment: &Segment, packets: u64) -> u64 {
         let all_acked = self.una_seen() >= self.nxt;
         let trouble = self.trouble();
@@ -152,26 +156,27 @@ impl Sender {
         let rtt_ns = self.rtt_recent_ns();
         let probe_ns = (2 * rtt_ns).clamp(REPAIR_MIN_NS, RTO_MIN_NS);
         match segment.seg_len() {
-            // There was no data before it but what is acknowledged.
+            // All data before it is acknowledged.
             0 if all_acked => u64::MAX,
             _ if reported => REPAIR_MIN_NS,
             0 if rtt_ns == 0 => RTO_MIN_NS,
             0 => probe_ns,
-            // Of a lost flight the probe repeats the last segment: what continues the stream is its only one.
+            // A probe for a lost flight repeats the last segment: a segment that continues the
+            // stream is the only one.
             _ if all_acked && packets > 1 => RTO_MIN_NS,
             _ if all_acked => probe_ns,
             _ => REPAIR_MIN_NS,
         }
     }
 
-    /// Greatest flight since its last loss, or ever where nothing was lost, bytes: that much
-    /// neither the congestion window nor a buffer of the sender stood in the way of.
+    /// Greatest flight since the last loss, or ever without a loss, bytes: neither the congestion
+    /// window nor the sender's buffer was smaller.
     pub fn flight_reached(&self) -> u64 {
         let trouble = self.trouble();
         if trouble.after_loss { trouble.flight_after_loss } else { self.flight_max.into() }
     }
 
-    /// Adds to a silence what went wrong before it and in it.
+    /// Adds the losses and other faults before and during a gap.
     #[inline(never)]
     pub fn add_trouble(&self, gap: &mut Gap) {
         let trouble = self.trouble();
@@ -189,27 +194,28 @@ impl Sender {
         gap.late_acks_missed = trouble.late_acks_missed;
     }
 
-    /// The timer repeats `segment`, which begins at `start`.
+    /// Records that the timer repeats `segment`, which begins at `start`.
     pub fn follow_timer(&mut self, start: u64, segment: &Segment) {
         if let Some(before) = self.original(start) {
             self.trouble_mut().repeating.again(start, before.time_ns, segment.time_ns);
         }
     }
 
-    /// Whether waits before repetitions have doubled: a timer's do (RFC 6298 §5.5).
+    /// Returns whether the waits before retransmissions have doubled, as a timer's do (RFC 6298
+    /// §5.5).
     pub fn timer_doubles(&self) -> bool {
         self.trouble().repeating.doubles
     }
 
-    /// Whether a loss is being repaired, as far as the sender knows.
+    /// Returns whether the sender is repairing a loss, as far as it knows.
     pub fn in_recovery(&self) -> bool {
         let trouble = self.trouble();
         trouble.recovery.is_some() && self.una() < trouble.recovery_end
     }
 
-    /// Whether segments above a size time out, time and again, and only smaller ones arrive: a
-    /// path MTU that nobody reports (RFC 2923 §2.1). Segments that are sent where nothing is known of the
-    /// path are none of these.
+    /// Returns whether segments above a certain size time out repeatedly and only smaller ones
+    /// arrive: a path MTU that is not reported (RFC 2923 §2.1). Segments of the default size are
+    /// excluded.
     pub fn sizes_stop_short(&self) -> bool {
         let Some(trouble) = &self.trouble else { return false };
         let lost = trouble.timed_out_len_max;
@@ -218,8 +224,8 @@ impl Sender {
             && trouble.rto_count >= 2
             && self.size_is_known(lost.into())
             && !self.misses_small_ones(lost.into());
-        // Beyond the loss only the repetitions are seen: all of them shorter than the segments were
-        // before it, after packets that never came.
+        // Behind the loss only the retransmissions are seen: all shorter than the earlier
+        // segments, after packets that never arrived.
         let longest = u64::from(self.acked_len_max);
         let never_full = longest * 20 < trouble.full_bytes * 19;
         let much = longest >= 500 || self.unseen_bytes() >= self.smss();
@@ -231,8 +237,8 @@ impl Sender {
         seen_lost || cut_down
     }
 
-    /// Whether `lost` bytes were one packet, and what was acknowledged before is known by its size: where
-    /// the capture joins segments (receive offload), they are several of a size that gets through.
+    /// Returns whether `lost` bytes were one packet and the size of acknowledged packets is known.
+    /// If the capture joins segments (receive offload), they are several of a size that arrives.
     fn size_is_known(&self, lost: u64) -> bool {
         let passed = u64::from(self.acked_len_max);
         let joined = passed >= 500 && lost.is_multiple_of(passed);
@@ -240,8 +246,8 @@ impl Sender {
         !joined && !acked_unsized
     }
 
-    /// Whether something shorter than the `lost` bytes was sent behind them, and its receiver reported
-    /// nothing of it: then it is not the size that keeps packets from arriving.
+    /// Returns whether a shorter segment was sent after the `lost` bytes and its receiver reported
+    /// nothing: then their size is not the reason for the loss.
     fn misses_small_ones(&self, lost: u64) -> bool {
         let behind = self.una_seen() + lost;
         let small = self.small_end.is_some_and(|end| widen(end.get(), self.nxt) > behind);
@@ -249,7 +255,7 @@ impl Sender {
         (small || closes) && !self.trouble().reported
     }
 
-    /// Something is missing for the first time: so long is a full segment.
+    /// Records the length of a full segment at the first loss.
     pub(super) fn note_full_segment(&mut self) {
         let full = self.smss();
         let trouble = self.trouble_mut();
@@ -258,8 +264,8 @@ impl Sender {
         }
     }
 
-    /// What is missing from `start` on comes by timer, `len` bytes at first: where it was a number
-    /// of full segments, and comes in shorter ones, its sender has cut them down.
+    /// Recognises a sender that shortens its segments: a hole of several full segments from
+    /// `start` is filled by timer, beginning with `len` bytes.
     pub(super) fn note_cut_down(&mut self, start: u64, len: u64) {
         let full = self.trouble().full_bytes.max(1);
         let of_whole_segments = |hole: &Hole| {
@@ -271,19 +277,20 @@ impl Sender {
         trouble.cut_down |= shorter && trouble.holes.iter().any(of_whole_segments);
     }
 
-    /// How long ago by `now_ns` the first packet passed that had overtaken what begins at `start`, ns.
+    /// Time since the first packet that had overtaken the data at `start` passed, up to `now_ns`,
+    /// ns.
     pub fn overtaken_ns(&self, start: u64, now_ns: u64) -> u64 {
         self.noticed_ns(start).map_or(0, |at_ns| now_ns.saturating_sub(at_ns))
     }
 
-    /// Whether `start` is where the stream goes on here, and only segments without data have overtaken
-    /// what begins there.
+    /// Returns whether the stream continues at `start`, and only segments without data have
+    /// overtaken that data.
     pub fn goes_on_at(&self, start: u64) -> bool {
         let mut holes = self.trouble().holes.iter();
         start == self.in_order() && holes.next().is_some_and(|hole| hole.end == self.nxt)
     }
 
-    /// The timestamp of `segment`, which repeats what passed as `original`.
+    /// Timestamp of `segment`, a retransmission of `original`.
     pub fn stamp(&self, segment: &Segment, original: Option<Sighting>) -> Stamp {
         let apart_ns = original.map_or(0, |it| segment.time_ns.saturating_sub(it.time_ns));
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
@@ -291,8 +298,8 @@ impl Sender {
         Stamp { tsval: stamped.then_some(segment.tsval), newer }
     }
 
-    /// Whether `segment` fills a hole and has a later timestamp than what showed that: the first sending, which did not
-    /// pass, had none so late.
+    /// Returns whether `segment` fills a hole and has a later timestamp than the packet that
+    /// revealed it: the first transmission, which did not pass, had an earlier one.
     fn is_stamped_later(&self, segment: &Segment) -> bool {
         let start = self.sequence.position(segment.seq, self.nxt);
         let mut holes = self.trouble().holes.iter();
@@ -301,21 +308,21 @@ impl Sender {
         at.is_some_and(|at| segment.tsval.wrapping_sub(at) as i32 > 0)
     }
 
-    /// Bytes that were sent and have never been seen.
+    /// Bytes that were sent and never seen.
     pub fn unseen_bytes(&self) -> u64 {
         self.trouble().holes.iter().map(|hole| hole.end - hole.start).sum()
     }
 
-    /// When it showed that what begins at `start` is missing, if it is, ns.
+    /// Time at which the data at `start` was found to be missing, ns, if it is.
     pub fn noticed_ns(&self, start: u64) -> Option<u64> {
         let mut holes = self.trouble().holes.iter();
         let hole = holes.find(|hole| hole.start <= start && start < hole.end);
         hole.map(|hole| hole.noticed_ns)
     }
 
-    /// A silence turned out to be the timer that repaired a loss of `packets` before the vantage.
+    /// Records that the timer repaired a loss of `packets` before the vantage.
     pub fn lost_unseen(&mut self, packets: u32) {
-        // A short message that came whole was not too long before either.
+        // A short message that passed whole was not too long for the path.
         let (last, passed) = (self.last, self.acked_len_max());
         let whole = last.pushed && last.len <= passed;
         self.note_full_segment();
@@ -325,8 +332,8 @@ impl Sender {
         self.reduce_window();
     }
 
-    /// The sender has made its congestion window smaller (RFC 5681 §3.1): what it had under way before
-    /// says no more how much that allows, and a flight that stands stands for it.
+    /// Records that the sender reduced its congestion window (RFC 5681 §3.1): its earlier flight
+    /// no longer shows what the window allows, and the rounds begin anew.
     pub fn reduce_window(&mut self) {
         let trouble = self.trouble_mut();
         trouble.after_loss = true;
@@ -336,10 +343,10 @@ impl Sender {
         }
     }
 
-    /// Whether it has more, and no ACK of two full segments or more for so long that its probe for a lost tail was
-    /// due: the receiver keeps none of these back (RFC 8985 §7.2, RFC 9293 §3.8.6.3).
-    /// What ended the silence late by its own timestamp was sent before, and where the capture's clock was set,
-    /// there may have been none.
+    /// Returns whether the tail loss probe was due: the sender has more data, and no ACK came for
+    /// two or more full segments, which a receiver acknowledges at once (RFC 8985 §7.2, RFC 9293
+    /// §3.8.6.3). A segment that was queued, by its own timestamp, was sent earlier, and a step of
+    /// the capture's clock is no silence.
     pub fn probe_due(&self, silent_ns: u64, rtt_sender_ns: u64) -> bool {
         let due_ns = 2 * (rtt_sender_ns + self.rtt_recent_ns());
         self.flight() >= 2 * self.smss()
@@ -348,9 +355,8 @@ impl Sender {
             && self.has_unsent()
     }
 
-    /// Whether what is sent from `start` to `end` at `now_ns` has arrived already, if it is a
-    /// repetition: it was acknowledged, or sent so short a time ago that nobody can know of a loss,
-    /// unless a router says so.
+    /// Returns whether data from `start` to `end`, repeated at `now_ns`, had arrived: it was
+    /// acknowledged, or sent too recently for a loss to be known, unless a router reported one.
     pub fn repeats_needlessly(
         &self,
         (start, end): (u64, u64),
@@ -363,7 +369,7 @@ impl Sender {
                 && first.is_some_and(|first| too_early(now_ns, first.time_ns, rtt_base_ns))
     }
 
-    /// `segment` repeats from `start` to `end`, and perhaps for nothing.
+    /// Records a retransmission from `start` to `end` that may be needless.
     pub(super) fn note_repeated(&mut self, segment: &Segment, (start, end): (u64, u64)) {
         if self.trouble().repeated.is_some() {
             return;
@@ -377,8 +383,8 @@ impl Sender {
         }
     }
 
-    /// The receiver acknowledged with `ack`: was what was repeated last needed? Not if it
-    /// acknowledges the first sending, nor if a D-SACK says so (RFC 2883): then nothing was lost.
+    /// Decides with `ack` whether the last retransmission was needed. It was not if the ACK
+    /// answers the first transmission or carries a D-SACK (RFC 2883): then nothing was lost.
     pub fn settle_repeated(&mut self, ack: &Segment, rtt_receiver_ns: u64, dsack: bool) {
         let Some(repeated) = self.trouble().repeated else { return };
         let of_first = repeated.stamp.is_first_answered(ack, repeated.time_ns, rtt_receiver_ns);
@@ -398,15 +404,15 @@ impl Sender {
         }
     }
 
-    /// What looked like such a silence was none; `first`: nothing had been lost before.
+    /// Reverts an unseen loss; `first`: there had been no earlier loss.
     pub fn found_again(&mut self, first: bool) {
         let trouble = self.trouble_mut();
         trouble.unseen_timeouts = trouble.unseen_timeouts.saturating_sub(1);
         trouble.after_loss = !first;
     }
 
-    /// Where sizes stop short: the greatest that got through and the least known to be lost,
-    /// bytes of payload.
+    /// Size limit of the path: the greatest payload that arrived and the least known to be lost,
+    /// bytes.
     pub fn size_bracket(&self) -> (u64, u64) {
         let (passed, lost) =
             (u64::from(self.acked_len_max), u64::from(self.trouble().timed_out_len_max));
@@ -418,7 +424,7 @@ impl Sender {
 mod tests {
     use super::*;
 
-    /// An ACK a round trip after what was repeated, that echoes `tsecr`.
+    /// An ACK one round trip after the retransmission that echoes `tsecr`.
     fn ack(tsecr: u32) -> Segment {
         let (flags, mut facts) = (TcpFlags(TcpFlags::ACK), SegmentFlags::default());
         facts.0 |= SegmentFlags::TIMESTAMPS;
@@ -430,7 +436,8 @@ mod tests {
         let stamp = Stamp { tsval: Some(7_000), newer: true };
         let is_first = |tsecr| stamp.is_first_answered(&ack(tsecr), 10_000_000, 20_000_000);
         assert_eq!([0, 6_800, 7_000].map(is_first), [false, true, false]);
-        // What comes too early for the repetition answers the first, whatever it echoes.
+        // An ACK too early for the retransmission answers the first transmission, whatever it
+        // echoes.
         assert!(stamp.is_first_answered(&ack(0), 25_000_000, 20_000_000));
     }
 }

@@ -1,41 +1,42 @@
-//! What a sender that paces itself sends at once.
+//! Recognises the pace of a sender that paces its segments.
 //!
-//! Linux sends what a millisecond of its pace is, two segments at least, and then waits for as long as
-//! that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): its kernel spaces what its
-//! application has long written.
+//! Linux sends a millisecond's worth of its pace at once, at least two segments, and then waits
+//! for as long as that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): the kernel
+//! spaces data that the application wrote long before.
 
 use super::*;
 use crate::tcp::ceiling::Shape;
 use crate::tcp::gap::{Gap, Turn};
 
-/// Silences remembered.
+/// Number of silences remembered.
 const REMEMBERED: usize = 4;
 
-/// Silences of a quarter of another are its like; shorter ones are within what was sent at once.
+/// A silence is similar to another if it lasts at least this fraction of it (1/4); shorter ones
+/// lie within data sent at once.
 const LIKE: u64 = 4;
 
-/// No silence is longer than that before a message, ns.
+/// Length recorded for the silence before a message, ns: longer than any other.
 const BEFORE_NS: u64 = u64::MAX / LIKE;
 
-/// What is sent at once where the pace is slow, in segments.
+/// Segments sent at once at a slow pace.
 const QUANTUM_SEGMENTS: u64 = 2;
 
-/// What the pace's share that is sent at once lasts, a millisecond, with what timers add, ns.
+/// Longest step of a pace, ns: a millisecond, with the delay of timers.
 const QUANTUM_NS: u64 = 2_000_000;
 
-/// What hosts take beside the path: in less than this it does not show how long two segments take, ns.
+/// Host delay, ns; a shorter time does not show how long the path takes for two segments.
 const HOST_NS: u64 = 500_000;
 
-/// A sender that has gone so many steps in pairs has a pace, up to [`u8::MAX`].
+/// Steps in pairs after which a sender is known to pace.
 const KNOWN_STEPS: u8 = 8;
 
-/// What is remembered of a pace; later steps count more, bytes.
+/// Bytes of a pace that are remembered; later steps count more.
 const PACE_BYTES: u64 = 32_768;
 
-/// Fewer segments show none.
+/// Least number of segments that show a pace.
 const PACE_SEGMENTS: u64 = 4;
 
-/// How fast a sender let go what it spaced by itself.
+/// Rate at which a sender let data go that it spaced itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     bytes: u64,
@@ -43,7 +44,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// `bytes` went before a step of `ns`.
+    /// Adds `bytes` that were sent before a step of `ns`.
     fn note(&mut self, bytes: u64, ns: u64) {
         (self.bytes, self.ns) = (self.bytes + bytes, self.ns + ns);
         if self.bytes > PACE_BYTES {
@@ -51,18 +52,18 @@ impl Pace {
         }
     }
 
-    /// Whether both steps are of one pace.
+    /// Returns whether both steps belong to one pace.
     fn is_like(&self, other: &Self) -> bool {
         let alike = |one: u64, other: u64| one <= 2 * other && other <= 2 * one;
         alike(self.bytes, other.bytes) && alike(self.ns, other.ns)
     }
 
-    /// Whether there were enough steps to know it.
+    /// Returns whether there were enough steps to know the pace.
     fn is_known(&self, smss: u64) -> bool {
         self.bytes >= PACE_SEGMENTS * smss
     }
 
-    /// How long something takes at this pace that took `ns` at the other.
+    /// Time at this pace of what took `ns` at the other, ns.
     fn takes_ns(&self, ns: u64, other: &Self) -> u64 {
         let times = |one: u64, other: u64| u128::from(one) * u128::from(other);
         let this = u128::from(ns) * times(other.bytes, self.ns);
@@ -70,30 +71,32 @@ impl Pace {
     }
 }
 
-/// The last silences of a sender.
+/// The last silences of a sender, and its pace.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// Where its stream stood, and how long it was silent, ns; the latest first.
+    /// Position of the stream and length of the silence, ns; the latest first.
     silences: [(u64, u64); REMEMBERED],
-    /// Steps of two full segments when nothing kept back the small end of what an application writes.
+    /// Steps of two full segments while Nagle's algorithm could hold nothing back; at most
+    /// [`u8::MAX`].
     steps: u8,
     /// The last silence that may have been a step of its pace.
     step: Pace,
-    /// Its pace, since it lost something if it did.
+    /// Its pace; after a loss, that since the loss.
     pace: Pace,
     after_loss: bool,
-    /// Before it lost anything, or since then where it went faster.
+    /// The best pace: before any loss, or since then if that was faster.
     best: Pace,
 }
 
 impl Pacer {
-    /// It went on at `position` after `ns`.
+    /// Records a silence of `ns` that ended at `position`.
     fn note(&mut self, position: u64, ns: u64) {
         self.silences.rotate_right(1);
         self.silences[0] = (position, ns);
     }
 
-    /// It spaced `bytes` by that silence, if it was as before: a busy host pauses now and then.
+    /// Adds `bytes` spaced by the silence `gap`, if it is similar to the previous step: a busy
+    /// host pauses occasionally.
     fn follow(&mut self, bytes: u64, gap: &Gap) {
         if gap.after_loss && !self.after_loss {
             (self.after_loss, self.pace) = (true, Pace::default());
@@ -110,13 +113,13 @@ impl Pacer {
         }
     }
 
-    /// Whether it has spaced what it sent.
+    /// Returns whether it has spaced its data.
     pub fn spaces(&self) -> bool {
         self.best.ns > 0 || self.pace.ns > 0
     }
 
-    /// What that silence would have lasted at its best pace, ns: all of it where it goes half as fast at
-    /// least, for its congestion control tries faster and slower ones anyhow.
+    /// Length that the silence would have had at the best pace, ns: all of it if the present pace
+    /// is at least half as fast, since congestion control varies the pace in any case.
     fn own_ns(&self, gap: &Gap) -> u64 {
         if !self.after_loss || !self.pace.is_known(gap.smss) || !self.best.is_known(gap.smss) {
             return 0;
@@ -125,8 +128,8 @@ impl Pacer {
         if 2 * best_ns >= gap.len_ns() { gap.len_ns() } else { best_ns }
     }
 
-    /// What was sent at once before a silence of `ns` at `position`, bytes: from the last silence of
-    /// its like on; `None` if that is longer ago than is remembered.
+    /// Bytes sent at once before a silence of `ns` at `position`: those since the last similar
+    /// silence; `None` if that is no longer remembered.
     fn sent_at_once(&self, position: u64, ns: u64) -> Option<u64> {
         let like = self.silences.iter().find(|(_, silent_ns)| silent_ns * LIKE >= ns)?;
         Some(position.saturating_sub(like.0))
@@ -134,7 +137,8 @@ impl Pacer {
 }
 
 impl Sender {
-    /// The silence `gap` ends at `position`, in a message that `began` at this place of the stream.
+    /// Follows the silence `gap`, which ends at `position` in a message that `began` at that
+    /// position.
     pub fn follow_pace(&mut self, gap: &mut Gap, position: u64, began: Option<u64>) {
         let (held, nxt) = (self.may_hold(gap, position), self.nxt);
         let Some(bulk) = &mut self.bulk else { return };
@@ -150,8 +154,8 @@ impl Sender {
         if gap.paced && gap.in_pairs && !held {
             pacer.steps = pacer.steps.saturating_add(1);
         }
-        // What comes one by one, or while the path is busy, may be spaced by the path; and a kernel sends at
-        // once what a millisecond of its pace is.
+        // Single segments, or segments sent while the path is busy, may be spaced by the path; a
+        // kernel sends a millisecond's worth at once.
         let own = gap.spaced() && gap.len_ns() >= HOST_NS.max(2 * gap.busy_ns);
         if let Some(bytes) = at_once.filter(|&it| own && it >= QUANTUM_SEGMENTS * gap.smss) {
             pacer.follow(bytes, gap);
@@ -159,28 +163,28 @@ impl Sender {
         if gap.paced && gap.after_loss {
             gap.own_pace_ns = pacer.own_ns(gap);
         }
-        // What it repeats is no beginning of what it sends after that.
+        // Repeated data does not begin the data sent after it.
         pacer.note(position.max(nxt), gap.len_ns());
     }
 
-    /// Whether Nagle's algorithm may keep back, at `position`, the small end of what is written in
-    /// pieces, until the small segment before is acknowledged.
+    /// Returns whether Nagle's algorithm may hold back the small end of a write at `position`,
+    /// until the small segment before it is acknowledged.
     fn may_hold(&self, gap: &Gap, position: u64) -> bool {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), position));
         small_end > self.una() && small_end <= position && gap.nagle_refuted == 0
     }
 
-    /// Whether the rate that was measured is not the path's, but that of a sender which never has more
-    /// under way than its receiver's window or its own buffer: spread over the round trip by what they
-    /// have let go before. The path has shown that it takes less to pass two segments on than that rate
-    /// says: that is how far their last one falls behind the round trip of an empty path, and how far
-    /// apart they arrive. `known`: that round trip was taken by the handshake.
+    /// Returns whether the measured rate is not the path's, but that of a sender limited by the
+    /// receiver's window or its own buffer, whose data is spread over the round trip by earlier
+    /// ACKs. The path has been shown to take less time for two segments than at that rate: by the
+    /// round trip of the second one beyond that of an empty path, and by their distance on
+    /// arrival. `known`: the round trip was measured in the handshake.
     pub fn paced_by_limit(&mut self, gap: &Gap, position: u64, rtt_ns: u64, known: bool) -> bool {
         let (smss, recent_ns) = (self.smss(), self.rtt_recent_ns());
         let Some(bulk) = &mut self.bulk else { return false };
         let rate = bulk.pipe.rate();
         let Some(at_once) = bulk.pacer.sent_at_once(position, gap.len_ns()) else { return false };
-        // Without any evidence of a rate there is none to refute.
+        // Without a measured rate there is nothing to refute.
         let pair_ns = rate.map_or(u64::MAX, |rate| 2 * smss * 1_000_000_000 / rate);
         let near = gap.rtt_sender_ns < gap.rtt_base_ns / 4;
         let arrives_so = near || at_once > u64::from(gap.last.payload_bytes);
@@ -197,8 +201,8 @@ impl Sender {
     }
 }
 
-/// Whether the silence may be a step of its sender's own pace: shorter than a round trip, after full
-/// segments. Whoever writes in pieces ends each with a small one.
+/// Returns whether the silence may be a step of its sender's pace: shorter than a round trip,
+/// after a full segment. A writer in pieces ends each with a small segment.
 fn may_be_step(gap: &Gap) -> bool {
     gap.turn == Turn::Continues
         && gap.retransmission.is_none()

@@ -1,44 +1,45 @@
-//! Who made the distances between packets that arrive: their path, or their sender?
+//! Whether the path or the sender made the distances between packets that arrive.
 //!
-//! Beside the receiver both look alike. But a sender that paces itself stamps its packets as it lets
-//! them go (RFC 7323 §5.4): where its own clock counts what lies between them, no queue did. Then
-//! only what it lets go at once shows how long the path takes to pass a segment on.
+//! At the receiver both look alike. But a pacing sender timestamps its packets as it sends them
+//! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only
+//! segments sent at once show how long the path takes for a segment.
 
 use super::*;
 use crate::tcp::clock::TICK_NS;
 
-/// Departures further apart than this part of the round trip are a wait for ACKs, not a pace.
+/// Distances above this fraction of the round trip (1/4) are waits for ACKs, not a pace.
 const WITHIN: u64 = 4;
 
-/// The clock's ticks do not tell of less time than this, ns.
+/// Least time that the clock's ticks can measure, ns.
 const TOLD_NS: u64 = 8_000_000;
 
-/// What is remembered of it: later packets count more, ns.
+/// Time that is remembered, ns; later packets count more.
 const REMEMBERED_NS: u64 = 64_000_000;
 
-/// What was sent at once is so many times closer than what comes before and after it.
+/// Packets sent at once are this many times closer than those before and after.
 const AT_ONCE: u64 = 4;
 
-/// No host waits for longer to put segments together that arrive (GRO, interrupt moderation), ns.
+/// Longest time for which a host joins arriving segments (GRO, interrupt moderation), ns.
 const JOINED_NS: u64 = 200_000;
 
-/// The distances between a sender's packets, here and by its own clock.
+/// Distances between a sender's packets, at the vantage and by its own clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spacing {
     last_tsval: u32,
-    /// In sum, ns.
+    /// Sums of both, ns.
     here_ns: u64,
     there_ns: u64,
-    /// A queue has spread them.
+    /// A queue has spread the packets.
     spread: bool,
-    /// The last one, ns.
+    /// The last distance, ns.
     last_ns: u64,
-    /// Those since a longer one, which are like each other: their sum, ns, and their number.
+    /// Sum, ns, and number of the similar distances since a longer one.
     at_once: (u64, u64),
 }
 
 impl Spacing {
-    /// A packet arrived `here_ns` after the one before, and left `there_ns` after it.
+    /// Adds a packet that arrived `here_ns` after the previous one and was sent `there_ns` after
+    /// it.
     fn note(&mut self, here_ns: u64, there_ns: u64) {
         self.here_ns += here_ns;
         self.there_ns += there_ns;
@@ -48,13 +49,13 @@ impl Spacing {
         self.spread |= self.here_ns >= TOLD_NS && 2 * self.there_ns < self.here_ns;
     }
 
-    /// Whether the sender made them, by its own clock.
+    /// Returns whether the sender made the distances, by its own clock.
     fn is_senders(&self) -> bool {
         self.here_ns >= TOLD_NS && 4 * self.there_ns >= 3 * self.here_ns
     }
 
-    /// The segments before the one that arrives now, if they came at once between longer distances: how
-    /// many after the first of them, and how long they took, ns.
+    /// The segments before the one that arrives now, if they came at once between longer
+    /// distances: their number, without the first, and the time that they took, ns.
     fn at_once(&mut self, apart_ns: u64) -> Option<(u64, u64)> {
         let before_ns = std::mem::replace(&mut self.last_ns, apart_ns);
         let (sum_ns, count) = self.at_once;
@@ -70,12 +71,13 @@ impl Spacing {
 }
 
 impl Sender {
-    /// Whether it is known, beside the receiver, that the sender made the distances between its packets.
+    /// Returns whether the sender is known, at the receiver, to have made the distances between
+    /// its packets.
     pub fn is_spaced_by_sender(&self) -> bool {
         self.bulk.as_ref().is_some_and(|bulk| bulk.is_spaced_by_sender())
     }
 
-    /// The next data of a sender of bulk arrives at its receiver, a round trip of `rtt_ns` away.
+    /// Processes data of a bulk sender at its receiver, with a round trip of `rtt_ns`.
     pub fn space(&mut self, segment: &Segment, rtt_ns: u64) {
         let apart_ns = segment.time_ns.saturating_sub(self.last.time_ns);
         let smss = self.smss();
@@ -87,7 +89,7 @@ impl Sender {
         let stamped = apart_ns < rtt_ns / WITHIN && segment.facts.has(SegmentFlags::TIMESTAMPS);
         let there_ns = self.clock.between_ns(spacing.last_tsval, segment.tsval);
         if let Some(there_ns) = there_ns.filter(|_| stamped) {
-            // What leaves no sooner than a queue lets it go is spaced by that.
+            // Packets that leave only as fast as a queue allows are spaced by that queue.
             let queued = self.clock.queued_ns() > 0;
             spacing.note(apart_ns, if queued { 0 } else { there_ns.min(apart_ns + TICK_NS) });
         }
@@ -117,8 +119,8 @@ impl Bulk {
 mod tests {
     use super::*;
 
-    /// Whether a sender whose packets arrive so far apart, again and again, each stamped with a count
-    /// of ticks by when it arrives, ns, is known to space them itself.
+    /// Returns whether a sender is known to space its packets, if they arrive `apart_ns` apart,
+    /// over and over, with timestamps by time of arrival.
     fn is_spaced(apart_ns: &[u64], tsval: impl Fn(u64) -> u32) -> bool {
         let mut sender = Sender { bulk: Some(Box::default()), ..Sender::default() };
         let mut time_ns = 1_000_000_000;

@@ -1,12 +1,12 @@
-//! The short way of a segment that is what was expected: one small segment more of a sender of which
-//! all before has been acknowledged, and with which nothing was ever wrong. What it does is what the
-//! long way does with it, without asking what else it may be (header prediction: V. Jacobson, "4BSD
-//! TCP header prediction", 1990; RFC 7323 appendix D.2).
+//! Fast path of a sender for an expected segment: one small segment with nothing else in flight,
+//! and no loss ever before. Its effects are the same as without the fast path, but no other case
+//! is considered (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
+//! appendix D.2).
 
 use super::*;
 use crate::capture::FrameId;
 
-/// A segment that was alone under way.
+/// A segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct LoneSegment {
     /// When it passed the vantage, ns.
@@ -17,24 +17,24 @@ pub(in crate::tcp) struct LoneSegment {
     pub end: u64,
     /// Payload bytes.
     pub len: u32,
-    /// The window in its header.
+    /// Window field of its header.
     pub window: u16,
 }
 
 impl LoneSegment {
-    /// `segment`, which ends at that position.
+    /// The record of `segment`, which ends at position `end`.
     #[inline]
     pub fn of(segment: &Segment, end: u64) -> Self {
         let &Segment { time_ns, frame, payload_len: len, window, .. } = segment;
         Self { time_ns, frame, end, len, window }
     }
 
-    /// Position of its beginning.
+    /// Position of its first byte.
     pub fn start(&self) -> u64 {
         self.end - u64::from(self.len)
     }
 
-    /// The segment again, as far as it matters.
+    /// The segment again, with the fields that matter.
     pub fn segment(&self) -> Segment {
         let &Self { time_ns, frame, len: payload_len, window, .. } = self;
         let flags = TcpFlags(TcpFlags::ACK | TcpFlags::PSH);
@@ -42,9 +42,9 @@ impl LoneSegment {
     }
 }
 
-/// What the ACK of all that was under way did to its sender.
+/// Effect of an ACK of all data in flight.
 pub(in crate::tcp) struct Cleared {
-    /// That ACK.
+    /// The ACK.
     pub trigger: AckTrigger,
     /// Unacknowledged bytes before it.
     pub flight: u64,
@@ -55,15 +55,15 @@ pub(in crate::tcp) struct Cleared {
 }
 
 impl Sender {
-    /// Whether nothing about it needs more than a glance.
+    /// Returns whether the sender has only the state that the fast path covers.
     fn is_plain(&self) -> bool {
         let simple = self.trouble.is_none() && self.bulk.is_none() && self.since.is_none();
         let knows_window = self.marks.has(Marks::HAS_WINDOW) == self.window_scale.is_some();
         simple && self.last.pushed && knows_window
     }
 
-    /// Whether all it ever sent has been acknowledged but `segment`, one small segment alone, and how far it may
-    /// go on is known.
+    /// Returns whether all data but `segment`, a single small one, is acknowledged, and the
+    /// sender's window is known.
     pub(in crate::tcp) fn has_sent_alone(&self, segment: &Segment) -> bool {
         let start = self.nxt - u64::from(segment.payload_len);
         let end = self.nxt as u32;
@@ -78,7 +78,8 @@ impl Sender {
             && self.pending.is_unused()
     }
 
-    /// Whether `segment` has just acknowledged all that was under way, which its sender has yet to hear.
+    /// Returns whether `segment` acknowledges all data in flight, which has not yet taken effect
+    /// at the sender.
     pub(in crate::tcp) fn is_cleared_by(&self, segment: &Segment) -> bool {
         let heard = |ack: Ack| ack.frame == segment.frame && ack.una == self.nxt;
         let plain = |ack: &Ack| !(ack.duplicate || ack.paced);
@@ -90,8 +91,9 @@ impl Sender {
             && self.pending.only(self.nxt).filter(plain).is_some_and(heard)
     }
 
-    /// Whether `segment` is one small segment more of this sender, in answer to `last`, and no more than came
-    /// before it in any way; `right_edge`: of the window that it knows, where its scale is known.
+    /// Returns whether `segment` is one more small segment of this sender, in answer to `last`,
+    /// and exceeds earlier ones in nothing. The right edge is that of the window known to the
+    /// sender, if the scale is known.
     #[inline]
     pub(in crate::tcp) fn goes_on_with(
         &self,
@@ -117,7 +119,7 @@ impl Sender {
             && (!segment.facts.has(SegmentFlags::IPV4) || self.packet_count.goes_on(segment))
     }
 
-    /// The right edge of the window as this sender knows it once it has heard the ACK of `una` in `last`.
+    /// Right edge of the window as known to this sender after the ACK of `una` in `last`.
     #[inline]
     pub(in crate::tcp) fn right_edge_after(
         &self,
@@ -129,15 +131,15 @@ impl Sender {
         right_edge.map(|edge| edge.max(una + scaled(last.window, scale)))
     }
 
-    /// Whether `segment`, new data, has waited in a queue, by its timestamp: that is observed, and
-    /// once more makes no difference.
+    /// Returns whether `segment`, new data, was queued according to its timestamp. The timestamp
+    /// is recorded; a second time makes no difference.
     #[inline]
     pub(in crate::tcp) fn has_queued(&mut self, segment: &Segment) -> bool {
         self.observe(segment);
         self.clock.queued_ns() > 0
     }
 
-    /// Takes the timestamp of `segment`.
+    /// Records the timestamp of `segment`.
     #[inline]
     pub(in crate::tcp) fn observe(&mut self, segment: &Segment) {
         if segment.facts.has(SegmentFlags::TIMESTAMPS) {
@@ -145,7 +147,7 @@ impl Sender {
         }
     }
 
-    /// The packet of [`goes_on_with`](Self::goes_on_with) passes, beside its timestamp.
+    /// Records the packet of [`goes_on_with`](Self::goes_on_with), except for its timestamp.
     #[inline]
     pub(in crate::tcp) fn pass(&mut self, segment: &Segment) {
         self.packets += 1;
@@ -155,7 +157,7 @@ impl Sender {
         self.last_packet = self.last_packet.after(segment);
     }
 
-    /// What it had sent was acknowledged after `rtt_ns`.
+    /// Records a round-trip sample of its data.
     #[inline]
     pub(in crate::tcp) fn note_round(&mut self, rtt_ns: u64) {
         if self.times(false) {
@@ -163,8 +165,8 @@ impl Sender {
         }
     }
 
-    /// It has sent `alone`, with nothing else under way, and knew a window up to `right_edge`. `noted`: how long
-    /// that took to be acknowledged is known.
+    /// Sets the state to: `alone` is in flight, and the window is known up to `right_edge`.
+    /// `noted`: its round trip is already recorded.
     pub(in crate::tcp) fn stand_at(
         &mut self,
         alone: &LoneSegment,
@@ -184,14 +186,15 @@ impl Sender {
         self.last = Departure { time_ns, frame, len, small: true, pushed: true, apart: 0 };
     }
 
-    /// What its receiver sent before that was `before`.
+    /// Records `before` as the last segment of its receiver.
     pub(in crate::tcp) fn hear(&mut self, before: &LoneSegment) {
         self.una_seen_ns = before.time_ns;
         self.acked_window = before.window;
     }
 
-    /// Takes the ACK of [`is_cleared_by`](Self::is_cleared_by). Its sender knew what it answers, so that
-    /// the round trip was no shorter than known: the path learns nothing from it.
+    /// Processes the ACK of [`is_cleared_by`](Self::is_cleared_by). Its sender had received the
+    /// data that it answers, so the round trip is no shorter than known, and no sample of the
+    /// path.
     #[inline]
     pub(in crate::tcp) fn take_clearing(&mut self, segment: &Segment) {
         let una = self.nxt;
@@ -212,7 +215,7 @@ impl Sender {
         self.move_seen(segment.time_ns, una, self.times(false));
     }
 
-    /// Lets the ACK of [`take_clearing`](Self::take_clearing) take effect.
+    /// Applies the ACK of [`take_clearing`](Self::take_clearing) at the sender.
     pub(in crate::tcp) fn clear(&mut self, rtt_sender_ns: u64, rtt_peer_ns: u64) -> Cleared {
         let (flight, right_edge) = (self.nxt - self.una(), self.right_edge());
         let (room, window) = (self.room(), self.window());
@@ -240,8 +243,8 @@ impl Sender {
         Cleared { trigger, flight, room, window }
     }
 
-    /// Takes the data of `segment` as [`depart`](Self::depart) does that of a new, small segment with
-    /// nothing before it under way.
+    /// Adds the data of `segment` as [`depart`](Self::depart) does, for a new, small segment with
+    /// nothing else in flight.
     #[inline]
     pub(in crate::tcp) fn depart_alone(&mut self, segment: &Segment) {
         let len = u64::from(segment.payload_len);

@@ -1,8 +1,8 @@
-//! What a segment is to its stream: new, repeated, overtaken or a probe.
+//! Classifies segments by their place in the stream: new, repeated, overtaken or a probe.
 
 use super::*;
 
-/// Least round trips, as far as they are known, ns.
+/// Minimum round trips as far as known, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtts {
     /// Between the vantage and the sender.
@@ -11,22 +11,22 @@ pub struct Rtts {
     pub base_ns: u64,
 }
 
-/// What Linux's RTO is beyond the round trip (RFC 6298 §2.3), and the ACK of one segment may be late,
-/// less a little, ns.
+/// Linux's least RTO beyond the round trip (RFC 6298 §2.3), and the longest delay of the ACK of a
+/// single segment, less a margin, ns.
 pub const RTO_MIN_NS: u64 = 180_000_000;
 
-/// Identifications no further apart are of one count, which tells which packet was sent first: random
-/// ones are so near by chance once in 32 times.
+/// Two IP identifications no further apart come from one counter, which shows the order of
+/// sending; random ones are that close with a probability of 1/32.
 const NUMBERS_NEAR: u16 = 1024;
 
-/// After this at the earliest Linux probes for the loss of a single segment, ns: two round trips and the
-/// longest that its receiver may keep the ACK back (RFC 8985 §7.2).
+/// Earliest time at which Linux probes for the loss of a single segment, ns: two round trips plus
+/// the longest delayed ACK (RFC 8985 §7.2).
 pub fn tail_probe_ns(rtt_ns: u64) -> u64 {
     RTO_MIN_NS + 2 * rtt_ns
 }
 
 impl Sender {
-    /// Tells what the data of `segment` is to the stream, without changing it.
+    /// Classifies the data of `segment`, without changing the stream.
     #[inline]
     pub fn kind(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         if start >= self.nxt { Kind::New } else { self.kind_of_old(segment, start, rtts) }
@@ -35,7 +35,7 @@ impl Sender {
     #[inline(never)]
     fn kind_of_old(&self, segment: &Segment, start: u64, rtts: Rtts) -> Kind {
         let end = start + u64::from(segment.payload_len);
-        // Probes and keep-alives repeat the last byte (or none) of what was acknowledged.
+        // Window probes and keep-alives repeat the last byte (or none) of acknowledged data.
         if segment.payload_len <= 1 && end <= self.una_seen() {
             return Kind::Probe;
         }
@@ -45,11 +45,11 @@ impl Sender {
             return Kind::Probe;
         }
         if was_probe && self.nxt <= probed_to {
-            // What a probe carried was not accepted, and is sent again with what follows it.
+            // The data of a probe was not accepted, and is sent again with more data.
             return Kind::New;
         }
         if end > self.nxt && start >= self.in_order() {
-            // Partly new (the sender put segments together): new data counts.
+            // Partly new (the sender joined segments): counted as new.
             return if self.retransmits(start) { self.repeats(segment, rtts) } else { Kind::New };
         }
         match self.trouble().holes.iter().find(|hole| start < hole.end && hole.start < end) {
@@ -59,13 +59,13 @@ impl Sender {
         }
     }
 
-    /// Whether what begins at `start` is sent although its receiver has closed the window: a window probe
-    /// (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
+    /// Returns whether data from `start` is sent although the receiver has closed the window: a
+    /// window probe (RFC 9293 §3.8.6.1). BSD, Solaris and Windows send data in it, Linux does not.
     fn is_beyond_closed_window(&self, start: u64) -> bool {
         self.closed() && self.offered_nothing() && start >= self.una()
     }
 
-    /// What is sent from `start` to `end` may be a window probe, of which nothing is lost.
+    /// Records data from `start` to `end` if it may be a window probe, whose loss does not count.
     #[inline]
     fn note_probe(&mut self, start: u64, end: u64) {
         if self.trouble.is_some() && self.is_beyond_closed_window(start) {
@@ -83,7 +83,8 @@ impl Sender {
     pub(super) fn fills(&self, hole: &Hole, segment: &Segment, rtts: Rtts) -> Kind {
         let rtt_base_ns = rtts.base_ns;
         let waited_ns = segment.time_ns.saturating_sub(hole.noticed_ns);
-        // A repair takes the vantage's ACK a whole round trip; an overtaken packet does not.
+        // A repair takes a whole round trip from the vantage's ACK; an overtaken packet comes
+        // sooner.
         let at_once = || waited_ns < (rtt_base_ns - rtt_base_ns / 8).max(3_000_000);
         let overtaken = self.sent_before_hole(hole, segment).unwrap_or_else(at_once);
         if overtaken {
@@ -93,8 +94,8 @@ impl Sender {
         }
     }
 
-    /// Whether the sender sent `segment` before the packet that showed `hole`; `None` where neither
-    /// timestamps (RFC 7323 §5.4) nor identifications tell.
+    /// Returns whether the sender sent `segment` before the packet that revealed `hole`; `None` if
+    /// neither timestamps (RFC 7323 §5.4) nor identifications show it.
     fn sent_before_hole(&self, hole: &Hole, segment: &Segment) -> Option<bool> {
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let age = hole.tsval.filter(|_| stamped).map(|at| segment.tsval.wrapping_sub(at) as i32);
@@ -109,8 +110,8 @@ impl Sender {
         numbered.then_some(number < 0)
     }
 
-    /// Whether the sender sent `segment` earlier than what it sent again last: its timestamps do
-    /// not go backward (RFC 7323 §5.4), nor does its count of packets.
+    /// Returns whether the sender sent `segment` before its last retransmission: its timestamps
+    /// (RFC 7323 §5.4) and packet count never go backward.
     fn sent_before_repair(&self, segment: &Segment) -> bool {
         let Some((tsval, ip_id)) = self.trouble().repair else { return false };
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
@@ -123,8 +124,8 @@ impl Sender {
         Kind::Retransmission(self.recovery_kind(segment.time_ns, rtts))
     }
 
-    /// By duplicate ACKs (or an ICMP error) where the sender has had some since the ACK point last
-    /// moved, or is still repairing what such a recovery began with; otherwise by timer.
+    /// How a retransmission was triggered: by duplicate ACKs or an ICMP error if the sender got
+    /// any since SND.UNA last advanced, or is still in such a recovery; otherwise by timer.
     pub(super) fn recovery_kind(&self, now_ns: u64, rtts: Rtts) -> Recovery {
         let silent_ns = now_ns.saturating_sub(self.last.time_ns);
         let rto_ns = RTO_MIN_NS + rtts.base_ns;
@@ -134,7 +135,7 @@ impl Sender {
             || self.loss_reported(now_ns, rtts.sender_ns);
         match trouble.recovery {
             Some(recovery) if self.una() < trouble.recovery_end => {
-                // A retransmission lost as well needs the timer after all.
+                // A lost retransmission needs the timer after all.
                 if recovery == Recovery::Fast && silent_ns > rto_ns {
                     Recovery::Timer
                 } else {
@@ -143,15 +144,15 @@ impl Sender {
             }
             _ if reported && silent_ns < rto_ns => Recovery::Fast,
             _ if silent_ns < TIMER_FLOOR_NS => Recovery::Fast,
-            // Where no round trip is known, no timer is shorter than the RTO.
+            // If no round trip is known, no timer is shorter than the least RTO.
             _ if rtts.base_ns == 0 && silent_ns < RTO_MIN_NS => Recovery::Fast,
             _ => Recovery::Timer,
         }
     }
 
-    /// Takes the data of `segment` into the stream: `kind` is what [`Self::kind`] said, `since`
-    /// what happened after the departure before. A repetition of what has `arrived` repairs nothing,
-    /// and is no more of a departure than a probe is: what is known since the last one stays so.
+    /// Adds the data of `segment` to the stream: `kind` is the result of [`Self::kind`], `since`
+    /// the state since the last departure. A needless retransmission (`arrived`) repairs nothing
+    /// and, like a probe, does not count as a departure: `since` is kept.
     pub fn depart(
         &mut self,
         segment: &Segment,
@@ -179,7 +180,8 @@ impl Sender {
             return;
         }
         self.sent.push(end, segment, self.una_seen_ns > 0);
-        // What is sent again in the middle tells nothing of what is left behind the end.
+        // A retransmission in the middle of the stream does not show whether more is buffered at
+        // its end.
         let ends = segment.flags.0 & (TcpFlags::PSH | TcpFlags::FIN) != 0;
         let pushed = if end < self.nxt { self.last.pushed } else { ends };
         let same_flight = since.acks == 0 && self.last.time_ns > 0;
@@ -198,16 +200,16 @@ impl Sender {
         self.fill_pipe(segment.time_ns, len);
     }
 
-    /// Whether a repetition from `start` to `end` is the probe for a lost tail, which carries new data where
-    /// there is some and the window has room for it (RFC 8985 §7.3). An RTO repeats what comes first, and
-    /// then perhaps the rest.
+    /// Returns whether a retransmission from `start` to `end` is a tail loss probe, which is sent
+    /// with old data only if there is no new data (RFC 8985 §7.3). An RTO repeats the first
+    /// unacknowledged segment, and then perhaps the rest.
     fn probes_with_old(&self, start: u64, end: u64) -> bool {
         let room = self.right_edge().is_some_and(|edge| edge > self.nxt);
         let last = self.original(start).is_some_and(|first| first.frame == self.last.frame);
         start > self.una() && end == self.nxt && last && room
     }
 
-    /// The same for data that is not new. Answers whether it is a departure.
+    /// The same for data that is not new. Returns whether it counts as a departure.
     #[inline(never)]
     fn depart_again(
         &mut self,
@@ -222,7 +224,7 @@ impl Sender {
         match kind {
             Kind::Retransmission(recovery) if arrived && self.last.time_ns > 0 => {
                 self.time_no_more(start);
-                // What was not acknowledged yet waits for its receiver's ACK, and none was lost.
+                // Unacknowledged data waits for its ACK; no ACK was lost.
                 let unheard = recovery == Recovery::Timer && end <= self.una_seen();
                 let repeated_ns = if unheard { segment.time_ns } else { since.repeated_ns };
                 let probed_tail = since.probed_tail || self.probes_with_old(start, end);
@@ -253,7 +255,7 @@ impl Sender {
         true
     }
 
-    /// `segment` is a new and small one.
+    /// Follows a new, small segment.
     #[inline]
     fn follow_small(&mut self, segment: &Segment, (start, end): (u64, u64), peer_tsval: u32) {
         let small_end = self.small_end.map_or(0, |end| widen(end.get(), start));
@@ -266,9 +268,10 @@ impl Sender {
         }
     }
 
-    /// A small segment follows another one, up to `small_end`, of which the sender has no ACK. What is
-    /// held goes without one when the probe for a lost tail is due. What echoes a timestamp later than all that
-    /// its peer has sent here answers a packet that the capture missed (RFC 7323 §4.3), and that may be the ACK.
+    /// Counts a small segment sent while another one, up to `small_end`, is unacknowledged. Held
+    /// data is also sent when the tail loss probe is due. A segment that echoes a later timestamp
+    /// than any captured of its peer answers a packet that the capture missed (RFC 7323 §4.3),
+    /// which may be the ACK.
     #[cold]
     #[inline(never)]
     fn refute_nagle(&mut self, small_end: u64, segment: &Segment, peer_tsval: u32) {
@@ -279,20 +282,20 @@ impl Sender {
         }
     }
 
-    /// Whether what leaves at `now_ns` may be the probe for a lost tail, which carries new data where
-    /// there is some (RFC 8985 §7.3).
+    /// Returns whether a segment sent at `now_ns` may be a tail loss probe, which carries new data
+    /// if there is some (RFC 8985 §7.3).
     fn probes_tail(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last.time_ns) >= tail_probe_ns(self.rtt_recent_ns())
     }
 
-    /// Whether a small segment is among the `flight` bytes that were unacknowledged and is so no
-    /// more.
+    /// Returns whether a small segment was among the `flight` unacknowledged bytes and is now
+    /// acknowledged.
     pub fn small_acked_of(&self, flight: u64) -> bool {
         let end = self.small_end.map(|end| widen(end.get(), self.nxt));
         end.is_some_and(|end| end + flight > self.nxt && end <= self.una())
     }
 
-    /// A probe is no departure.
+    /// Records a probe, which is not a departure.
     fn probe(&mut self, segment: &Segment, since: &SinceDeparture) {
         let mut since = *since;
         let closed = self.closed();
@@ -312,8 +315,8 @@ impl Sender {
         }
     }
 
-    /// A segment without data says how far its sender has got: data before it that was not seen
-    /// was lost, or overtaken, before the vantage. The position that a FIN takes is none.
+    /// Processes the position of a segment without data: earlier data that was not seen was lost
+    /// or overtaken before the vantage. The position that a FIN takes carries no data.
     pub fn announce(&mut self, segment: &Segment) {
         if !self.started() {
             self.sequence = Sequence::new(segment.seq);
@@ -327,8 +330,8 @@ impl Sender {
         }
     }
 
-    /// A stream of which nothing was captured but ACKs stands where the last of these did: a byte before that is no
-    /// data, it keeps the connection alive (RFC 9293 §3.8.4).
+    /// Starts a stream of which only ACKs were captured at their position: a byte before that is a
+    /// keep-alive and no data (RFC 9293 §3.8.4).
     #[inline]
     pub fn begin_behind_keep_alive(&mut self, segment: &Segment) {
         let end = segment.seq.wrapping_add(segment.payload_len);
@@ -337,8 +340,7 @@ impl Sender {
         }
     }
 
-    /// The stream has come to `end`, and what lies between its end so far and `start` was not
-    /// seen.
+    /// Extends the stream to `end`; data between its previous end and `start` was not seen.
     #[inline]
     fn reach(&mut self, segment: &Segment, start: u64, end: u64) {
         if start > self.nxt {
@@ -360,7 +362,7 @@ impl Sender {
         self.trouble_mut().notice(hole);
     }
 
-    /// Which sending of a repeated segment an ACK is for cannot be told (RFC 6298 §3).
+    /// The ACK of a repeated segment cannot be assigned to one transmission (RFC 6298 §3).
     fn time_no_more(&mut self, start: u64) {
         if start < widen(self.timed_end, start) {
             self.timed_ns = 0;
@@ -401,8 +403,7 @@ impl Sender {
         self.bulk.get_or_insert_default()
     }
 
-    /// The silence before the last departure has been judged: its round goes on, or the next
-    /// begins.
+    /// Updates the round after the silence before the last departure has been judged.
     pub fn follow_rounds(&mut self) {
         let (una, nxt, flight, smss) = (self.una(), self.nxt, self.flight(), self.smss());
         if let Some(bulk) = &mut self.bulk {
@@ -424,7 +425,7 @@ impl Sender {
         }
     }
 
-    /// Counts what is not new.
+    /// Counts data that is not new.
     fn count_again(&mut self, segment: &Segment, kind: Kind, end: u64) {
         let (len, una_seen) = (u64::from(segment.payload_len), self.una_seen());
         let unique = match kind {
@@ -438,7 +439,7 @@ impl Sender {
                 trouble.repair = Some((segment.tsval, segment.ip_id));
                 trouble.rexmt_data_packets += 1;
                 match recovery {
-                    // It had arrived: it repaired nothing, whatever made the sender repeat it.
+                    // It had arrived: the retransmission was needless, whatever caused it.
                     _ if end <= una_seen => trouble.spurious_retransmissions += 1,
                     Recovery::Timer => trouble.rto_count += 1,
                     Recovery::Fast => trouble.fast_retransmissions += 1,

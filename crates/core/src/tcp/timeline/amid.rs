@@ -1,48 +1,49 @@
-//! Messages amid a message of the other side, where the protocol does not say which ask for something: SSH and
-//! HTTP/2 in TLS widen windows while much is on its way. What the other side sends on does not answer them.
+//! Messages sent amid a message of the other side, in protocols that do not show which of them are
+//! requests: SSH and HTTP/2 in TLS send window updates during transfers. What the other side then
+//! continues to send is no response to them.
 
 use super::*;
 use crate::tcp::pause::MESSAGE_MAX_BYTES;
 
-/// Whether the client speaks while a message is still on its way.
+/// Whether the client sends while a message is still on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amid {
-    /// It has all of the answer, for all that is known.
+    /// No: it has the whole response, as far as known.
     #[default]
     No,
-    /// Perhaps not: what its server sends next will tell.
+    /// Perhaps: the next data of the server decides.
     Perhaps,
-    /// It has spoken perhaps amid an answer, which is kept until the server speaks.
+    /// It may have sent amid a response; that exchange is kept open until the server sends.
     Open,
-    /// It goes on with its request, and has not heard what its server has said.
+    /// It continues its request and has not received the server's data yet.
     GoesOn,
 }
 
-/// What has passed of a side's stream, and where its peer knows it to stand.
+/// Progress of one side's stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// All that has been sent.
+    /// Position sent.
     pub sent: u64,
-    /// All that has been acknowledged.
+    /// Position acknowledged.
     pub acked: u64,
 }
 
 impl Passed {
-    /// Whether, since it was at `begun`, more than a message was sent: a transfer, which its receiver may
-    /// have a word for.
+    /// Returns whether more than a message was sent since position `begun`: a transfer, on which
+    /// the receiver may send updates.
     fn is_transfer(self, begun: u64) -> bool {
         self.sent.saturating_sub(begun) > MESSAGE_MAX_BYTES
     }
 
-    /// Whether its receiver has not heard of so much of it that it speaks amid it.
+    /// Returns whether more than a message of it is unacknowledged.
     fn is_under_way(self, begun: u64) -> bool {
         self.sent.saturating_sub(self.acked.max(begun)) > MESSAGE_MAX_BYTES
     }
 }
 
 impl Timeline {
-    /// The client speaks at `now_ns`, when of its server's stream so much has `passed`, the last at
-    /// `last_ns`. Answers whether it surely speaks amid an answer.
+    /// Handles data of the client at `now_ns`, when the server's stream had `passed` so far, the
+    /// last of it at `last_ns`. Returns whether it certainly comes amid a response.
     pub fn speaks_amid(
         &mut self,
         now_ns: u64,
@@ -62,8 +63,8 @@ impl Timeline {
         passed.is_under_way(begun)
     }
 
-    /// Whether the server, which speaks when of its client's stream so much has `passed`, does so amid the
-    /// request.
+    /// Returns whether data of the server, when the client's stream had `passed` so far, comes
+    /// amid the request.
     pub fn answers_amid(&self, passed: Passed) -> bool {
         let asked = self.open.only().filter(|it| {
             it.request_seen && !it.response_seen && !it.in_handshake && it.response_end.is_none()
@@ -71,8 +72,9 @@ impl Timeline {
         asked.is_some_and(|it| passed.is_under_way(it.began_at[Side::Client as usize]))
     }
 
-    /// The client speaks at `now_ns`, when of its stream so much had `passed`. Where it cannot have heard what
-    /// its server has said since, it goes on with its request, and that was no answer.
+    /// Handles data of the client at `now_ns`, when its stream had `passed` so far. If it cannot
+    /// have received the server's data yet, it continues its request, and that data was no
+    /// response.
     pub fn goes_on_asking(&mut self, now_ns: u64, passed: Passed, rtt_client_ns: u64) {
         if self.active != Some(Side::Server) || !self.may_be_over() {
             return;
@@ -86,7 +88,7 @@ impl Timeline {
         }
     }
 
-    /// What the client said has been taken in.
+    /// Ends the handling of the client's data.
     #[inline]
     pub fn has_spoken_amid(&mut self) {
         if self.amid != Amid::Open {
@@ -94,8 +96,8 @@ impl Timeline {
         }
     }
 
-    /// Another request seems to begin amid an answer: that is over only if what its server sends next can
-    /// be the answer to it. Answers whether that is to be seen.
+    /// Handles a request that seems to begin amid a response: the response is over only if the
+    /// server's next data can be the answer to the request. Returns whether that is left open.
     pub(super) fn interrupt(&mut self) -> bool {
         let is_open = self.amid == Amid::Perhaps;
         if let Some(answer) = is_open.then(|| self.open.pop_front()).flatten() {
@@ -105,14 +107,15 @@ impl Timeline {
         is_open
     }
 
-    /// Whether what is done may turn out not to be.
+    /// Returns whether finished exchanges may be reopened.
     #[inline]
     pub fn is_interrupted(&self) -> bool {
         self.amid == Amid::Open
     }
 
-    /// The server speaks at `now_ns` (`None`: it will not), so far away from the vantage as its client. Sooner
-    /// than a round trip after the client it goes on with what it was saying: it was not asked for more.
+    /// Decides about an interrupted response as the server sends at `now_ns` (`None`: it never
+    /// does); `rtts_ns`: round trips between the vantage and both ends. Data sooner than a round
+    /// trip after the client's continues the response: the client had not asked for more.
     #[inline(never)]
     pub fn settle_interrupted(&mut self, now_ns: Option<u64>, rtts_ns: [u64; 2]) {
         self.amid = Amid::No;

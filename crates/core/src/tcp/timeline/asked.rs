@@ -1,4 +1,4 @@
-//! Exchanges whose requests are complete: what their client says next, they do not wait for.
+//! Exchanges whose request is complete: they do not wait for later data of their client.
 
 use super::{At, Timeline};
 use crate::cause::Slices;
@@ -8,24 +8,27 @@ use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 
 impl Timeline {
-    /// Whether each exchange under way has asked all that it asks, and waits for its answer to begin.
+    /// Returns whether every exchange under way has its complete request and waits for its
+    /// response to begin.
     pub fn all_asked(&self) -> bool {
         let last = self.open.back().filter(|it| it.is_awaiting());
         last.is_some_and(|it| it.response_end.is_none())
     }
 
-    /// Whether the response of each exchange under way is complete, if not at its client.
+    /// Returns whether every response under way is complete, though possibly not yet at the
+    /// client.
     pub fn all_answered(&self) -> bool {
         self.open.back().is_none_or(|exchange| exchange.response_end.is_some())
     }
 
-    /// Since when the oldest exchange under way waits for its answer to begin, ns.
+    /// Time since which the oldest exchange under way waits for its response to begin, ns.
     pub fn unanswered_since(&self) -> Option<u64> {
         let oldest = self.open.iter().find(|exchange| exchange.response_end.is_none())?;
         (oldest.asked && oldest.answered_ns == 0).then_some(oldest.first.time_ns)
     }
 
-    /// The server has spoken first, and its client waits for that since the connection was there.
+    /// Adds an exchange for a server that spoke first, if its data was not captured: the client
+    /// has waited since the connection was established.
     pub fn await_greeting(&mut self, at: &At, setup: &mut Setup, spare: &mut Spare) {
         let (Some(_), Some(ack)) = (setup.syn_first_ns(), setup.frames().ack) else { return };
         self.open(&At { time_ns: ack.time_ns.min(at.time_ns), seen: ack, ..*at }, setup, spare);
@@ -35,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// The oldest of the requests that began with the segment that ended `gap` was held up for it.
+    /// Attributes `gap` to the oldest of the requests that began with the segment that ended it.
     pub fn hold(&mut self, gap: &Gap, slices: &Slices) {
         let began = |it: &&mut Box<Exchange>| it.first.frame == gap.next.frame && !it.connects;
         if let Some(exchange) = self.open.iter_mut().find(began) {
@@ -43,7 +46,8 @@ impl Timeline {
         }
     }
 
-    /// The response to what was asked for last is not known to have reached its client, who has waited since.
+    /// Reopens the last response: it is not known to have reached the client, which has waited
+    /// since.
     pub fn lose_answer(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.response_end = None;

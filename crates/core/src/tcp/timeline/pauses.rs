@@ -1,11 +1,11 @@
-//! Pauses of a server within what may be its answer: waited for, or unasked.
+//! Pauses of a server in what may be its response: the client waits, or the data is unasked.
 
 use super::*;
 use crate::tcp::pause::Saved;
 
 impl Timeline {
-    /// The server was silent for `all_ns` since `since_ns`, `own_ns` of which are its own, and goes
-    /// on from `position`.
+    /// Handles a silence of the server of `all_ns` since `since_ns`, `own_ns` of it the server's
+    /// own, after which it continues from `position`.
     pub fn pause(&mut self, (own_ns, all_ns): (u64, u64), since_ns: u64, position: u64) {
         let is_over = self.may_be_over();
         self.paused_now = own_ns >= PAUSE_MIN_NS && is_over;
@@ -17,13 +17,13 @@ impl Timeline {
         }
     }
 
-    /// When the last pause of the exchange under way began, ns.
+    /// Begin of the last pause of the exchange under way, ns.
     pub fn paused_since_ns(&self) -> Option<u64> {
         let pauses = self.open.back()?.pauses.as_ref()?;
         Some(pauses.last_since_ns)
     }
 
-    /// What came after the last pause belongs to no exchange.
+    /// Removes the data after the last pause from the exchange.
     pub fn end_before_pause(&mut self) {
         if let Some(exchange) = self.open.back_mut() {
             exchange.end_before_pause();
@@ -31,7 +31,7 @@ impl Timeline {
         }
     }
 
-    /// The exchange under way as it stands, if it may be over.
+    /// Copies the state of the exchange under way, if that may be over.
     #[cold]
     #[inline(never)]
     pub fn save(&self) -> Option<Box<Saved>> {
@@ -39,7 +39,7 @@ impl Timeline {
         Some(Box::new(Saved::of(exchange)))
     }
 
-    /// What came since the exchange under way was `saved` belongs to none.
+    /// Sets the exchange under way back to `saved`: later data belongs to none.
     #[cold]
     #[inline(never)]
     pub fn end_at(&mut self, saved: Saved) {
@@ -49,16 +49,16 @@ impl Timeline {
         }
     }
 
-    /// The client went on at `next_ns`, or never did (`None`); the server's stream stands at
-    /// `position`.
+    /// Decides about the pauses once the client went on at `next_ns` (`None`: never); the server's
+    /// stream is at `position`.
     pub fn settle_pauses(&mut self, next_ns: Option<u64>, rtt_client_ns: u64, position: u64) {
         let Self { open, manner, open_ended, .. } = self;
         let paused = open.iter_mut().filter(|it| *open_ended || it.endless);
         paused.for_each(|it| it.settle_pauses(next_ns, rtt_client_ns, position, manner));
     }
 
-    /// The connection ends, and nothing was ever answered on it. Whether its client only ever sent,
-    /// when it had something to send: nobody waits then, neither between nor at the end.
+    /// At the end of a connection on which nothing was answered: returns whether its client only
+    /// sent data as it had some. Nothing waits then, neither in between nor at the end.
     pub fn is_one_way(&mut self) -> bool {
         if let Some(exchange) = self.open.front_mut() {
             let unanswered = exchange.request_seen && !exchange.response_seen;

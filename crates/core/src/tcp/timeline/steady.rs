@@ -1,10 +1,11 @@
-//! Requests and answers that begin with one segment, where nothing else is under way.
+//! Fast path of the timeline: requests and responses of one segment, with nothing else under way.
 
 use super::*;
 use crate::cause;
 
 impl Timeline {
-    /// Whether all that is under way is a response that ends at `end`, on its way to its client.
+    /// Returns whether the only exchange under way has a complete response, which ends at `end`
+    /// and is on its way to the client.
     #[inline]
     pub fn is_answered_up_to(&self, end: u64) -> bool {
         let only = self.open.only().and_then(|exchange| exchange.response_end);
@@ -13,15 +14,15 @@ impl Timeline {
             && self.done.is_empty()
     }
 
-    /// The response of [`is_answered_up_to`](Self::is_answered_up_to) has arrived, without having been
-    /// kept up.
+    /// Ends the exchange of [`is_answered_up_to`](Self::is_answered_up_to), whose response has
+    /// arrived without delay.
     #[inline]
     pub fn retire_only(&mut self, rtt_client_ns: u64) -> Option<Box<Exchange>> {
         self.retire_at = u64::MAX;
         self.take_front(rtt_client_ns, Outcome::Complete)
     }
 
-    /// With the ACK of the last response came a request of that `kind`, whole.
+    /// Adds an exchange of this `kind`: its whole request came with the ACK of the last response.
     #[inline]
     pub fn ask(&mut self, seen: Sighting, positions: [u64; 2], kind: &Label, spare: &mut Spare) {
         self.request_began = true;
@@ -33,15 +34,15 @@ impl Timeline {
         self.open.push_back(exchange);
     }
 
-    /// What was [asked](Self::ask) is only noted again.
+    /// Removes the exchange that was [asked](Self::ask): it is recorded by the fast path again.
     pub fn fold(&mut self, spare: &mut Spare) {
         if let Some(exchange) = self.open.pop_front() {
             spare.keep(exchange);
         }
     }
 
-    /// The request of [`ask`](Self::ask) has waited for its answer in `gap`: for the
-    /// way, and its server's application.
+    /// Attributes `gap`, in which the exchange of [`ask`](Self::ask) waited for its response, to
+    /// the path and the server's application.
     #[inline]
     pub fn wait(&mut self, gap: &Gap, spare: &mut Spare) {
         if let Some(exchange) = self.open.front_mut() {
@@ -54,7 +55,7 @@ impl Timeline {
         }
     }
 
-    /// The response came whole at `now_ns`, up to `end`.
+    /// Records the whole response at `now_ns`, which ends at `end`.
     #[inline]
     pub fn answer(&mut self, now_ns: u64, end: u64) {
         self.retire_at = self.retire_at.min(end);
@@ -65,7 +66,7 @@ impl Timeline {
         }
     }
 
-    /// `side` sent what was waited for, and nothing of it is in doubt.
+    /// Moves the cursor to data of `side` that was expected.
     #[inline]
     pub fn pass(&mut self, side: Side, now_ns: u64) {
         self.move_to(now_ns);

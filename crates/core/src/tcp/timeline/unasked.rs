@@ -1,5 +1,6 @@
-//! Messages of a client that ask for nothing, where the protocol does not say which do: HTTP/2 in TLS
-//! acknowledges settings and opens windows, a tunnel closes its channels. Nobody waits behind them.
+//! Messages of a client that need no response, in protocols that do not show which do: HTTP/2 in
+//! TLS acknowledges settings and opens windows, a tunnel closes its channels. Nothing waits after
+//! them.
 
 use super::Timeline;
 use crate::app::Side;
@@ -8,15 +9,16 @@ use crate::tcp::exchange::Exchange;
 use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};
 
-/// A record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7, §6.8): header, explicit
-/// nonce and tag (RFC 5288), and 17 bytes. A request is longer.
+/// Size of a TLS record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7,
+/// §6.8): header, explicit nonce and tag (RFC 5288), and 17 bytes of frame. A request is longer.
 const CONTROL_BYTES: u64 = 5 + 8 + 16 + 17;
 
 impl Timeline {
-    /// Before `gap`, which ends with the server's answer, the client had said something, had rested,
-    /// and had gone on. A server that answers at once what came last would have answered what came
-    /// first: that asked for nothing, and the request began when the client went on. So it is where
-    /// this client is known to ask without a rest; `sent` is where its stream stands.
+    /// Moves the begin of a request behind a rest of the client. Before `gap`, which ends with the
+    /// server's response, the client had sent something, rested, and gone on. A server that
+    /// answers the last part at once would have answered the first part too: that needed no
+    /// response, and the request began when the client went on. This applies if the client is
+    /// known to send requests without a rest; `sent` is the position of its stream.
     pub fn settle_rests(&mut self, gap: &Gap, slices: &Slices, sent: u64) {
         let answers = gap.sender == Side::Server && gap.turn == Turn::Answers && gap.next_len > 0;
         if !answers || !self.open_ended {
@@ -38,8 +40,8 @@ impl Timeline {
         }
     }
 
-    /// The client has left at `left_ns`, before an answer to what it had said last could have reached it
-    /// over a round trip of `rtt_ns`: it asked for nothing.
+    /// Handles a client that left at `left_ns`, before a response to its last message could have
+    /// reached it over a round trip of `rtt_ns`: the message was no request.
     pub fn forget_goodbye(&mut self, left_ns: u64, rtt_ns: u64) {
         if !self.open_ended || !self.manner.asked_at_once {
             return;
@@ -51,16 +53,17 @@ impl Timeline {
         }
     }
 
-    /// The client has closed, and its server with it: what it had said last asked for nothing.
+    /// Records that the client's last message was no request: both sides closed after it.
     pub fn expect_nothing(&mut self) {
         if let Some(exchange) = self.open.front_mut().filter(|it| it.is_unanswered()) {
             exchange.request_seen = false;
         }
     }
 
-    /// A TLS server closes, long after the client's last data, which took `last_bytes`; the streams stand at
-    /// `positions`. Where neither has said more than control frames take since the last exchange,
-    /// nobody has asked for anything, nor answered: the connection was idle.
+    /// Handles a TLS server that closes long after the client's last data, which took
+    /// `last_bytes`; the streams are at `positions`. If neither side has sent more than control
+    /// frames since the last exchange, there was neither a request nor a response: the connection
+    /// was idle.
     pub fn forget_farewell(&mut self, last_bytes: u64, positions: [u64; 2]) {
         if !self.open_ended || !self.manner.asked_at_once {
             return;
@@ -78,12 +81,12 @@ impl Timeline {
 }
 
 impl Exchange {
-    /// Asked for, and nothing of the answer has come.
+    /// Returns whether it has a request, and none of the response has come.
     fn is_unanswered(&self) -> bool {
         self.request_seen && !self.response_seen && !self.endless
     }
 
-    /// What was said before `rest` is no part of it.
+    /// Removes what was sent before `rest`.
     fn begin_behind(&mut self, rest: &Gap) {
         self.take_pauses_out();
         self.idle_ns = rest.len_ns();

@@ -1,28 +1,30 @@
-//! Connections that are over. For what of them comes late they are kept a while: whole where something
-//! may still be told of them, and as little more than their addresses and numbers where both sides closed and
-//! both know it. Thousands of short ones a second would take the room of thousands of open ones otherwise.
+//! Closed connections, kept for a while for late segments: in full if the report may still change,
+//! otherwise only their addresses and sequence numbers, once both sides have closed and both know
+//! it. Otherwise thousands of short connections per second would take the memory of thousands of
+//! open ones.
 
 use super::*;
 use crate::capture::STEP_NS;
 
-/// How long late segments are taken for those of a connection that is over, ns of capture time.
+/// Time for which late segments are attributed to a closed connection, ns of capture time.
 const LINGER_NS: u64 = 3_000_000_000;
 
-/// How long a connection that was closed is kept whole, ns: frames of one host are captured in another
-/// order than they were sent by a tenth of that ([`STEP_NS`]).
+/// Time for which a closed connection is kept in full, ns. The order of captured frames of one
+/// host differs from that of sending by at most a tenth of it ([`STEP_NS`]).
 const SETTLE_NS: u64 = 10 * STEP_NS;
 
-/// So many of one shard are kept whole, and what is left of so many: where no time goes by, or a scan meets
-/// closed ports by the thousand, those that were over first give way.
+/// Most connections of one shard kept in full, and most of which only addresses and numbers are
+/// kept. Beyond that the oldest are dropped, as with coarse timestamps or a scan of thousands of
+/// closed ports.
 const WHOLE_MAX: usize = 1 << 11;
 const PAST_MAX: usize = 1 << 14;
 
-/// How long the next repetition of what is not acknowledged may take, ns: the greatest timer that RFC 6298 §2.5
-/// asks for.
+/// Longest time until unacknowledged data is repeated, ns: the lowest upper bound of the RTO that
+/// RFC 6298 §2.5 allows.
 const REPEATED_WITHIN_NS: u64 = 60_000_000_000;
 
-/// Whether what passes at `now_ns` is nothing to `connection`. One lives until both FINs are acknowledged: until
-/// then what is missing is sent again.
+/// Returns whether a segment at `now_ns` no longer concerns `connection`. A connection lasts until
+/// both FINs are acknowledged, since unacknowledged data is repeated.
 pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
     let Some(over_ns) = connection.over_ns() else { return false };
     if connection.is_unacknowledged() {
@@ -31,17 +33,19 @@ pub fn is_past(connection: &Connection, now_ns: u64) -> bool {
     is_forgotten(over_ns, now_ns)
 }
 
-/// Whether what passes at `now_ns` is nothing to a connection that was over at `over_ns`.
+/// Returns whether a segment at `now_ns` no longer concerns a connection that was over at
+/// `over_ns`.
 pub fn is_forgotten(over_ns: u64, now_ns: u64) -> bool {
     now_ns >= over_ns.saturating_add(LINGER_NS)
 }
 
-/// A connection that is over, and still in the table: addresses and ports are used again, frames are not.
+/// Identifies a closed connection that is still in the table: addresses and ports are reused,
+/// frames are not.
 #[derive(Clone, Copy)]
 pub struct Over {
-    /// When it was over, ns.
+    /// Time at which it was over, ns.
     pub over_ns: u64,
-    /// Its hash there.
+    /// Its hash in the table.
     pub hash: u64,
     /// Its key.
     pub key: FlowKey,
@@ -50,13 +54,13 @@ pub struct Over {
 }
 
 impl Over {
-    /// `connection` was over at `over_ns`.
+    /// The entry for `connection`, which was over at `over_ns`.
     pub fn of(connection: &Connection, hash: u64, over_ns: u64) -> Self {
         let (key, first_frame) = (connection.key, connection.first_frame);
         Self { over_ns, hash, key, first_frame }
     }
 
-    /// Whether this is `connection`.
+    /// Returns whether this is `connection`.
     pub fn is(&self, connection: &Connection) -> bool {
         self.key == connection.key && self.first_frame == connection.first_frame
     }
@@ -66,74 +70,74 @@ impl Over {
     }
 }
 
-/// One of which nothing more can be told.
+/// A closed connection about which nothing more can be learnt.
 #[derive(Clone)]
 struct Past {
     key: FlowKey,
-    /// Where the table looks for it.
+    /// Its hash in the table.
     hash: u64,
     over_ns: u64,
-    /// The numbers of both sides, those of `key.high` second.
+    /// Sequence numbers of both sides, those of `key.high` second.
     numbers: [Numbers; 2],
 }
 
-/// What a segment is to connections that are over.
+/// Result of a segment for the closed connections.
 pub enum Meeting {
-    /// Nothing.
+    /// It belongs to none.
     None,
-    /// It comes late.
+    /// It is a late segment of one.
     Late,
-    /// It begins another one with the same addresses and ports.
+    /// It begins another connection with the same addresses and ports.
     Reuse,
 }
 
-/// One that need not be kept as it is any more.
+/// A closed connection whose full state may be freed.
 pub enum Due {
-    /// What was sent before it was over has come.
+    /// All segments sent before its end have arrived.
     Settled(Over),
-    /// What comes now is nothing to it.
+    /// Later segments no longer concern it.
     Forgotten(Over),
 }
 
-/// The connections of one shard that are over.
+/// The closed connections of one shard.
 #[derive(Clone, Default)]
 pub struct Closed {
-    /// Those of which more might be told in a moment.
+    /// Those to which delayed segments may still be added.
     fresh: VecDeque<Over>,
-    /// Those of which more might be told later.
+    /// Those kept longer, because later segments may change the report.
     doubtful: VecDeque<Over>,
     past: HashTable<Past>,
-    /// Of those, when each was over and its hash.
+    /// Time of the end and hash of each connection in `past`, oldest first.
     order: VecDeque<(u64, u64)>,
 }
 
 impl Closed {
-    /// One is over.
+    /// Adds a connection that is over.
     pub fn add(&mut self, over: Over) {
         self.fresh.push_back(over);
     }
 
-    /// It is to be kept whole for as long as segments may come late.
+    /// Keeps `over` in full for as long as late segments may come.
     pub fn keep(&mut self, over: Over) {
         self.doubtful.push_back(over);
     }
 
-    /// Whether another may be kept whole.
+    /// Returns whether another connection may be kept in full.
     pub fn has_room(&self) -> bool {
         self.doubtful.len() < WHOLE_MAX
     }
 
-    /// How many are kept whole.
+    /// Number of connections kept in full.
     pub fn whole(&self) -> usize {
         self.fresh.len() + self.doubtful.len()
     }
 
-    /// Those of which it is to be decided by `now_ns` how they are kept on.
+    /// The connections whose state is decided about by `now_ns`.
     pub fn due(&self, now_ns: u64) -> impl Iterator<Item = &Over> {
         self.fresh.iter().take_while(move |it| it.over_ns.saturating_add(SETTLE_NS) <= now_ns)
     }
 
-    /// Takes out the next one that need not be kept as it is any more.
+    /// Removes the next connection whose full state may be freed.
     pub fn next_due(&mut self, now_ns: u64) -> Option<Due> {
         let is_old = |over: &Over| over.is_forgotten(now_ns);
         if self.doubtful.len() > WHOLE_MAX || self.doubtful.front().is_some_and(is_old) {
@@ -143,7 +147,7 @@ impl Closed {
         if is_settled { self.fresh.pop_front().map(Due::Settled) } else { None }
     }
 
-    /// `over` was told of; the `numbers` are those of its sides.
+    /// Keeps the addresses and `numbers` of a connection that has been reported.
     pub fn remember(&mut self, over: &Over, numbers: [Numbers; 2], now_ns: u64) {
         let many = |left: usize| left >= PAST_MAX;
         while let Some(&(over_ns, hash)) =
@@ -161,7 +165,8 @@ impl Closed {
         self.past.insert_unique(hash, Past { key, hash, over_ns, numbers }, |it| it.hash);
     }
 
-    /// What `segment`, which is of none in the table and may begin one, is to those that were told of.
+    /// Result of `segment`, which belongs to no connection in the table and may begin one, for the
+    /// closed connections.
     #[inline]
     pub fn meet(&mut self, hash: u64, segment: &Segment) -> Meeting {
         let Ok(entry) = self.past.find_entry(hash, |it| it.key == segment.flow) else {
@@ -171,7 +176,7 @@ impl Closed {
         let begins = segment.flags.0 & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
         let forgotten = is_forgotten(past.over_ns, segment.time_ns);
         let sender = &past.numbers[segment.from_high() as usize];
-        // What only ends a connection follows the one that was.
+        // A segment that only ends a connection belongs to the earlier one.
         let late = if begins { sender.began_with(segment.seq) } else { sender.holds(segment.seq) };
         if !forgotten && late || segment.only_ends() {
             return Meeting::Late;

@@ -11,7 +11,7 @@ impl Sink for Nothing {
     fn connection(&mut self, _: &Connection) {}
 }
 
-/// Feeds a tracker segments of connections to one server, a microsecond after each other.
+/// Feeds a tracker with segments of connections to one server, one microsecond apart.
 #[derive(Default)]
 struct Feed {
     tracker: Tracker,
@@ -40,7 +40,7 @@ impl Feed {
         self.tracker.segment(&segment, &[], &mut Nothing);
     }
 
-    /// A connection of which both sides close at once.
+    /// Adds a connection that both sides close at once.
     fn connection(&mut self, port: u32) {
         let (syn, ack, fin) = (TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN);
         self.step(port, true, (syn, 0), [100, 0]);
@@ -52,8 +52,8 @@ impl Feed {
     }
 }
 
-/// Ports are used again before many others were used once: the new connection is none that was
-/// given up long ago.
+/// A port is reused before many others were used once: the new connection is not the attempt that
+/// was dropped long ago.
 #[test]
 fn a_port_that_is_used_again_is_no_attempt_of_before() {
     let mut feed = Feed::default();
@@ -64,8 +64,8 @@ fn a_port_that_is_used_again_is_no_attempt_of_before() {
     assert_eq!((feed.tracker.evicted, feed.tracker.port_reuses), (0, 1));
 }
 
-/// Of one that was closed cleanly nothing is left but its addresses and numbers: they tell what comes late
-/// from what is of another, whose SYN was not captured.
+/// Of a cleanly closed connection only addresses and numbers are kept: they distinguish late
+/// segments from those of another connection, whose SYN was not captured.
 #[test]
 fn what_comes_after_a_clean_close_is_known_by_its_numbers() {
     let data = (TcpFlags::ACK, 1);

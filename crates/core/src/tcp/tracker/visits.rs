@@ -3,35 +3,35 @@
 use super::closed::Over;
 use super::*;
 
-/// Of so many connections that began last, those may be visits that are nothing else by then: what is kept of
-/// them is more than of a connection that is followed.
+/// Only the last this many connections to begin may be visits: a visit takes more memory than a
+/// tracked connection.
 const VISITS_MAX: usize = 512;
 
-/// What a segment is to a visit.
+/// Result of a segment for the visits.
 pub enum Step {
-    /// There is none.
+    /// There is no visit with its addresses and ports.
     None,
     /// It was expected.
     Expected,
-    /// So it was, and both sides have left.
+    /// It was expected, and both sides have now closed.
     Over(Over),
     /// It was not expected.
     Odd,
 }
 
-/// Those of one shard.
+/// The visits of one shard.
 #[derive(Clone, Default)]
 pub struct Visits {
     table: HashTable<Box<Visit>>,
-    /// The last that have begun.
+    /// The last visits that began.
     begun: VecDeque<(u64, FlowKey, FrameId)>,
-    /// Room of those that are over.
+    /// Memory of ended visits, for reuse.
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
     spare: Vec<Box<Visit>>,
 }
 
 impl Visits {
-    /// One begins with `syn`. Answers another that began so long ago that it is none any more.
+    /// Starts a visit with `syn`; returns the oldest one if there are too many.
     pub fn begin(&mut self, hash: u64, syn: &Segment, shows_values: bool) -> Option<Box<Visit>> {
         let visit = Visit::begin(syn, self.spare.pop(), shows_values);
         self.begun.push_back((hash, visit.key, visit.first_frame()));
@@ -43,7 +43,7 @@ impl Visits {
         self.take(hash, &key, first_frame)
     }
 
-    /// Takes the next segment of one.
+    /// Processes the next segment of a visit.
     #[inline]
     pub fn goes_on(&mut self, segment: &Segment, payload: &[u8], shared: &mut Shared) -> Step {
         let hash = place(segment.flow_hash);
@@ -61,44 +61,45 @@ impl Visits {
         Step::Over(Over { over_ns: visit.over_ns, hash, key: visit.key, first_frame })
     }
 
-    /// Whether the handshake of the one that began so is complete, if there is one.
+    /// Returns whether the handshake of the visit that began with `first_frame` is complete;
+    /// `None` if there is no such visit.
     pub fn is_connected(&self, hash: u64, key: &FlowKey, first_frame: FrameId) -> Option<bool> {
         let visit = self.table.find(hash, |it| it.key == *key && it.first_frame() == first_frame);
         visit.map(|visit| visit.is_connected())
     }
 
-    /// Takes out the one that began so.
+    /// Removes the visit that began with `first_frame`.
     pub fn take(&mut self, hash: u64, key: &FlowKey, first_frame: FrameId) -> Option<Box<Visit>> {
         let found =
             self.table.find_entry(hash, |it| it.key == *key && it.first_frame() == first_frame);
         Some(found.ok()?.remove().0)
     }
 
-    /// Takes out that of `key`.
+    /// Removes the visit of `key`.
     pub fn take_of(&mut self, hash: u64, key: &FlowKey) -> Option<Box<Visit>> {
         Some(self.table.find_entry(hash, |it| it.key == *key).ok()?.remove().0)
     }
 
-    /// Takes out all of them, in the order they began.
+    /// Removes all visits, in the order in which they began.
     pub fn take_all(&mut self) -> impl Iterator<Item = Box<Visit>> + use<> {
         let mut all: Vec<_> = self.table.drain().collect();
         all.sort_by_key(|visit| (visit.first_ns(), visit.first_frame()));
         all.into_iter()
     }
 
-    /// This one is none any more.
+    /// Keeps the memory of an ended visit for reuse.
     pub fn keep_room(&mut self, visit: Box<Visit>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(visit);
         }
     }
 
-    /// How many there are.
+    /// Number of visits.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Bytes of memory they hold.
+    /// Memory that they take, bytes.
     pub fn memory_bytes(&self) -> usize {
         let visits = self.table.iter().map(|visit| visit.memory_bytes());
         self.table.allocation_size() + visits.sum::<usize>()

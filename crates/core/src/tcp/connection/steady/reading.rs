@@ -1,24 +1,24 @@
-//! What is said on a steady connection, where it is none of the messages known to the byte: it stays steady
-//! if each segment is a message by itself.
+//! Messages on the fast path that do not repeat known bytes: the connection stays on it while each
+//! segment is one whole message.
 
 use super::*;
 
-/// What was read of a segment that is to be a message by itself.
+/// What was parsed of a segment that should be one whole message.
 #[derive(Clone, Default)]
 struct Reading {
-    /// Position of its beginning.
+    /// Position of its first byte.
     start: u64,
-    /// The message begins with it.
+    /// A message begins at its first byte.
     begun: bool,
-    /// What is asked, if that was told.
+    /// Kind of the request, if known.
     kind: Label,
-    /// The message ends with it.
+    /// The message ends with its last byte.
     ended: bool,
 }
 
 impl Reading {
-    /// Takes a mark of what `side` sent, with `offset` of `len` bytes before it, if it is one of those that
-    /// a message by itself has.
+    /// Takes a mark of `side` at `offset` of `len` bytes; returns whether it fits one whole
+    /// message.
     fn takes(&mut self, side: Side, offset: u32, mark: &Mark<'_>, len: u32) -> bool {
         let is_within = self.begun && !self.ended;
         match (side, mark) {
@@ -44,8 +44,8 @@ impl Reading {
 }
 
 impl Connection {
-    /// Reads what was expected, and is no known message: the connection stays steady if it is a message by
-    /// itself.
+    /// Parses an expected segment that does not repeat known bytes. The connection stays on the
+    /// fast path if the segment is one whole message.
     #[inline(never)]
     pub(super) fn read(
         &mut self,
@@ -89,8 +89,7 @@ impl Connection {
         self.timeline.touch(Sighting::of(side, segment));
     }
 
-    /// `segment` of `side` is not a message by itself, as far as it has been read: the connection is steady
-    /// no more.
+    /// Leaves the fast path: `segment` of `side` turned out not to be one whole message.
     #[cold]
     fn leave(
         &mut self,
@@ -118,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Reads `mark` at `position` of the stream of `side`.
+    /// Passes `mark`, at `position` of the stream of `side`, to the timeline.
     fn mark(
         &mut self,
         side: Side,
