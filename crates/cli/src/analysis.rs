@@ -13,6 +13,7 @@ use tcpwhy_core::pipeline::{Analysis, Options, Sites};
 #[cfg(target_os = "linux")]
 use tcpwhy_core::report::Finding;
 use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
+use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::FlowKey;
 
 /// What the user asked for.
@@ -120,16 +121,52 @@ pub fn picture(
     let First { report, options, survey, complete } =
         first_look(sources, again, asked, progress, interrupted)?;
     let mut pass = picture::Pass::new(&options, &report);
+    if !complete || !read_again(&survey, again, interrupted, |block| pass.take(block))? {
+        return Err(Error::PageInterrupted);
+    }
+    Ok(Drawn { report, picture: pass.finish() })
+}
+
+/// Reads `sources` to their end and analyses them; `again` opens them for a second look, which gives every
+/// connection and exchange to `rows`.
+///
+/// # Errors
+/// [`Error::Capture`] where nothing can be read, [`Error::Once`] where it can be read only once. Where it
+/// was interrupted, the answer is incomplete and there are no rows.
+pub fn tables<R: Rows>(
+    sources: Vec<Source>,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    wanted: Wanted,
+    progress: impl FnMut(Progress) + Send,
+    interrupted: &AtomicBool,
+    rows: R,
+) -> Result<(Answer, Option<R>), Error> {
+    if let Some(once) = sources.iter().find(|it| matches!(it.open, Open::Once(_))) {
+        return Err(Error::Once { path: once.name.clone() });
+    }
+    let asked = (wanted.options, wanted.threads, wanted.vantages);
+    let First { report, options, survey, complete } =
+        first_look(sources, again, asked, progress, interrupted)?;
+    let mut pass = tables::Pass::new(&options, rows);
+    let complete = complete && read_again(&survey, again, interrupted, |block| pass.take(block))?;
+    let rows = complete.then(|| pass.finish());
+    Ok((Answer { report, ladder: None, note: None, complete, options }, rows))
+}
+
+/// Gives all blocks to `take`; returns whether it came to the end before it was interrupted.
+fn read_again(
+    survey: &Survey,
+    again: &dyn Fn() -> Result<Vec<Source>, Error>,
+    interrupted: &AtomicBool,
+    mut take: impl FnMut(&Block),
+) -> Result<bool, Error> {
     let mut capture = CaptureSet::new(survey.place(again()?))?;
     let mut block = Block::default();
     let go_on = || !interrupted.load(Ordering::Relaxed);
     while go_on() && capture.next_block(&mut block)? {
-        pass.take(&block);
+        take(&block);
     }
-    if !complete || !go_on() {
-        return Err(Error::PageInterrupted);
-    }
-    Ok(Drawn { report, picture: pass.finish() })
+    Ok(go_on())
 }
 
 /// The result of the first pass over captures.

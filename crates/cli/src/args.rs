@@ -18,6 +18,7 @@ Examples:
   tcpwhy slow.pcap --connection 10.0.0.7:50112    draw one connection
   tcpwhy slow.pcap --sockets sockets.json    with what `tcpwhy sockets --json` said meanwhile
   tcpwhy slow.pcap --json | jq '.findings[0]'
+  tcpwhy slow.pcap --parquet tables          every exchange as a table, for DuckDB or Spark
   tcpwhy explain nagle_delayed_ack           the manual of a cause
   tcpwhy explain list                        all causes
   tcpwhy report slow.pcap -o report.html     the same as one page to look at
@@ -179,6 +180,12 @@ pub struct Explain {
     /// the sockets of this system as they are now
     #[arg(long, value_name = "FILE|live", value_hint = clap::ValueHint::FilePath)]
     pub sockets: Option<PathBuf>,
+
+    /// Also write connections, exchanges, stalls and findings as Parquet tables into DIR
+    /// (docs/parquet.md)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    #[arg(conflicts_with_all = ["connection", "exchange"])]
+    pub parquet: Option<PathBuf>,
 
     /// At how many places the files were captured: 1, or 2, whose packets are then joined
     /// [default: found out from the packets]

@@ -5,6 +5,7 @@ use crate::args::Explain;
 use crate::error::Error;
 use crate::page::asked_for;
 use crate::progress::Bar;
+use crate::tables::Tables;
 use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
 use std::process::ExitCode;
 use tcpwhy_core::cause::{Cause, Class, words};
@@ -25,12 +26,23 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
     let open = || sources::open(&asked.files);
     let (sources, wanted) = (open().map_err(Error::or_mistyped)?, wanted(asked));
     let state = asked.sockets.as_deref().map(state::read).transpose()?;
-    sandbox::confine(&asked.files);
+    let tables = match &asked.parquet {
+        Some(folder) => Some(Tables::begin(folder, &asked.files)?),
+        None => {
+            sandbox::confine(&asked.files);
+            None
+        }
+    };
     let interrupted = terminal::interruptible();
     let mut bar = Bar::new(!asked.display.no_progress);
-    let answer = analysis::analyse(sources, &open, wanted, |at| bar.update(at), interrupted);
+    let progress = |at| bar.update(at);
+    let answer = match tables {
+        Some(tables) => analysis::tables(sources, &open, wanted, progress, interrupted, tables),
+        None => analysis::analyse(sources, &open, wanted, progress, interrupted)
+            .map(|answer| (answer, None)),
+    };
     drop(bar);
-    let mut answer = match answer {
+    let (mut answer, tables) = match answer {
         Err(Error::Capture(_)) if terminal::is_interrupted() => return Err(Error::NothingYet),
         answer => answer?,
     };
@@ -40,7 +52,8 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
         weigh(&mut answer.report, &state);
     }
     if !answer.complete {
-        eprintln!("tcpwhy: interrupted; this is what is known so far");
+        let tables = if asked.parquet.is_some() { ", and no tables are written" } else { "" };
+        eprintln!("tcpwhy: interrupted; this is what is known so far{tables}");
     }
     output::print(&shown(asked, &answer, &look)?)?;
     let totals = &answer.report.totals;
@@ -55,6 +68,9 @@ pub fn run(asked: &Explain) -> Result<ExitCode, Error> {
             None if left_out > 0 => Error::NothingRead { left_out, frames },
             None => Error::Nothing,
         });
+    }
+    if let Some(tables) = tables {
+        tables.finish(&answer.report)?;
     }
     Ok(ExitCode::from(u8::from(has_faults(&answer.report))))
 }

@@ -31,6 +31,7 @@ mod sandbox;
 mod sockets;
 mod sources;
 mod state;
+mod tables;
 #[cfg(target_os = "linux")]
 mod tap;
 mod terminal;

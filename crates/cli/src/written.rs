@@ -19,6 +19,16 @@ impl Written {
     /// # Errors
     /// [`Error::Overwrites`] where it is one of `inputs`, [`Error::Output`] where no file can be made there.
     pub fn begin(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
+        let written = Self::unconfined(path, inputs)?;
+        sandbox::confine_but_renaming(inputs, folder(path));
+        Ok(written)
+    }
+
+    /// Begins the file as [`begin`](Self::begin) does, and confines nothing: others may follow.
+    ///
+    /// # Errors
+    /// Those of [`begin`](Self::begin).
+    pub fn unconfined(path: &Path, inputs: &[impl AsRef<Path>]) -> Result<Self, Error> {
         let name = path.display().to_string();
         let is_same = |one: io::Result<PathBuf>, other: io::Result<PathBuf>| {
             one.ok().zip(other.ok()).is_some_and(|(one, other)| one == other)
@@ -27,8 +37,6 @@ impl Written {
         if inputs_there.any(|input| is_same(path.canonicalize(), input)) {
             return Err(Error::Overwrites { path: name });
         }
-        let folder =
-            path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = Builder::new();
         builder.prefix(".tcpwhy-").suffix(".part");
         #[cfg(unix)]
@@ -37,9 +45,8 @@ impl Written {
             // As any new file: the system takes away what the user's mask does.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(folder);
+        let file = builder.tempfile_in(folder(path));
         let file = file.map_err(|source| Error::Output { path: name, source })?;
-        sandbox::confine_but_renaming(inputs, folder);
         Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
     }
 
@@ -53,6 +60,11 @@ impl Written {
         let named = file.and_then(|it| it.persist(&self.path).map_err(|error| error.error));
         named.map(|_| ()).map_err(|source| Error::Output { path: name, source })
     }
+}
+
+/// The folder that `path` is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 impl Write for Written {

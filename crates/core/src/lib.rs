@@ -27,6 +27,8 @@ pub mod picture;
 pub mod pipeline;
 mod queue;
 pub mod report;
+mod second_pass;
 pub mod state;
+pub mod tables;
 pub mod tcp;
 pub mod wire;

@@ -12,6 +12,7 @@ mod json;
 mod list;
 mod set_ups;
 
+pub(crate) use list::row as exchange_row;
 pub use list::{ExchangeRow, Exchanges};
 pub use set_ups::SetUps;
 
@@ -20,9 +21,10 @@ use crate::cause::Cause;
 use crate::dns::Lookup;
 use crate::drill::{Followed, Room, Start};
 use crate::graph::{Graph, Point, RttSample};
-use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, Sites};
+use crate::pipeline::Options;
 use crate::report::{ConnectionReport, Finding, Ladder, Report, Step};
-use crate::tcp::{Connection, Exchange, Sink, Tracker};
+use crate::second_pass::SecondPass;
+use crate::tcp::{Connection, Exchange, Sink};
 
 /// Points of one connection's graphs, and of those of all.
 const POINTS_MAX: usize = 20_000;
@@ -34,16 +36,10 @@ const STALLS_MAX: usize = 300;
 /// Look-ups drawn, the longest.
 const LOOKUPS_MAX: usize = 200;
 
-/// A second pass under way.
+/// A second pass that draws.
 pub struct Pass {
-    decoder: Decoder,
-    control: Control,
-    batch: Batch,
-    sites: Sites,
-    /// As many as the first pass has, so that they meet the same.
-    trackers: Vec<Tracker>,
-    kept: Kept,
-    /// With the number of the finding that each is of.
+    pass: SecondPass<Kept>,
+    /// Connections that findings have their evidence from, with the index of the finding.
     followed: Vec<(usize, FrameId, Followed)>,
     ladders: Vec<(usize, Ladder)>,
 }
@@ -122,15 +118,6 @@ pub struct Stall {
 impl Pass {
     /// Will draw what `report` tells of, which was made with `options`.
     pub fn new(options: &Options, report: &Report) -> Self {
-        let decoder = Decoder::new(options);
-        let tracker = |_| {
-            let mut tracker = Tracker::default();
-            tracker.is_one_of(SHARDS);
-            tracker.shows_values = options.show_values;
-            tracker.go_long_way(true);
-            tracker.tell_of(options.window());
-            tracker
-        };
         let totals = &report.totals;
         let floods = report.findings.iter().filter(|it| it.cause == Cause::SynFlood);
         let span_ns = (totals.first_ns, totals.last_ns);
@@ -147,53 +134,28 @@ impl Pass {
             (index, frame, Followed::new(options, start).with_graph(graph))
         });
         Self {
+            pass: SecondPass::new(options, Kept { exchanges: Exchanges::default(), set_ups }),
             followed: followed.collect(),
             ladders: lookup_ladders(report),
-            control: Control::new(decoder.clone(), options.is_translated),
-            decoder,
-            batch: Batch::default(),
-            sites: options.sites.clone(),
-            trackers: (0..SHARDS).map(tracker).collect(),
-            kept: Kept { exchanges: Exchanges::default(), set_ups },
         }
     }
 
     /// Takes the next block.
     pub fn take(&mut self, block: &Block) {
-        self.decoder.decode(block, &mut self.batch);
-        self.control.take(&mut self.batch, block);
-        for segment in self.batch.segments() {
-            let payload = self.batch.payload(segment, block);
-            for (_, _, followed) in &mut self.followed {
+        let followed = &mut self.followed;
+        self.pass.take(block, |segment, payload| {
+            for (_, _, followed) in followed.iter_mut() {
                 if followed.flow == segment.flow && !followed.is_over() {
                     followed.segment(segment, payload);
                 }
             }
-        }
-        for (index, tracker) in self.trackers.iter_mut().enumerate() {
-            for event in self.batch.events(index) {
-                // Of two places the first tells, so that nothing is there twice.
-                match event {
-                    Event::Segment(segment) if self.sites.place(segment.frame) == 0 => {
-                        let payload = self.batch.payload(segment, block);
-                        tracker.segment(segment, payload, &mut self.kept);
-                    }
-                    Event::Error(error) if self.sites.place(error.frame) == 0 => {
-                        tracker.icmp_error(error, &mut self.kept);
-                    }
-                    Event::Copy(flow, hash) if !self.sites.are_two() => {
-                        tracker.leave_out(flow, hash, &mut self.kept);
-                    }
-                    _ => {}
-                }
-            }
-        }
+        });
     }
 
     /// All that was drawn.
-    pub fn finish(mut self) -> Picture {
-        self.trackers.iter_mut().for_each(|tracker| tracker.finish(&mut self.kept));
-        let mut lookups = self.control.take_lookups();
+    pub fn finish(self) -> Picture {
+        let (Kept { mut exchanges, set_ups }, mut control) = self.pass.finish();
+        let mut lookups = control.take_lookups();
         let lookups_omitted = lookups.len().saturating_sub(LOOKUPS_MAX) as u64;
         lookups.sort_by_key(|it| std::cmp::Reverse(it.end_ns.saturating_sub(it.start_ns)));
         lookups.truncate(LOOKUPS_MAX);
@@ -203,8 +165,7 @@ impl Pass {
         let of_connections = self.followed.into_iter().filter_map(drawing);
         let mut drawings: Vec<_> = of_names.chain(of_connections).collect();
         drawings.sort_by_key(|drawing| drawing.finding);
-        self.kept.exchanges.settle();
-        let Kept { exchanges, set_ups } = self.kept;
+        exchanges.settle();
         Picture { exchanges, drawings, set_ups, lookups, lookups_omitted }
     }
 }

@@ -180,7 +180,7 @@ pub fn add_resolver(netns: &Netns, host: IpAddr, index: u8) -> Result<IpAddr, La
     let addr = resolver_address(host, index);
     let more = if addr.is_ipv6() { "/64 nodad" } else { "/24" };
     let (length, nodad) = more.split_once(' ').unwrap_or((more, ""));
-    netns.ip(&format!("addr add {addr}{length} dev {INTERFACE} noprefixroute {nodad}"))?;
+    netns.ip(&format!("addr replace {addr}{length} dev {INTERFACE} noprefixroute {nodad}"))?;
     Ok(addr)
 }
 

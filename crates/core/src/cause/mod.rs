@@ -56,6 +56,7 @@ pub use application::busy;
 pub use assemble::{Floors, arrange, assemble};
 pub use bufferbloat::{Leg, own_ns};
 pub use confidence::of_many as confidence_of;
+pub(crate) use culprit::culprit;
 pub use delayed_ack::{SEND_BUFFER as BLOCKED_BY_SEND_BUFFER, after_late_ack};
 pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
@@ -64,6 +65,7 @@ pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 pub use tally::Tally;
 pub use words::{FixRow, ObservationWords, Words, manual, observation, observations, table, words};
 pub use worst::Worst;
+pub(crate) use worst::report as connection_report;
 
 use crate::tcp::{Gap, Turn};
 

@@ -176,7 +176,8 @@ impl Worst {
     }
 }
 
-fn report(connection: &Connection) -> ConnectionReport {
+/// What a report says of one connection.
+pub(crate) fn report(connection: &Connection) -> ConnectionReport {
     ConnectionReport {
         client: connection.client(),
         server: connection.server(),

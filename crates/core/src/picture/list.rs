@@ -71,7 +71,8 @@ impl Exchanges {
     }
 }
 
-fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
+/// What is listed of one exchange.
+pub(crate) fn row(connection: &Connection, exchange: &Exchange) -> ExchangeRow {
     let mut chains: Vec<_> = exchange.chains.iter().map(|it| (Reverse(it.ns), it.cause)).collect();
     chains.sort_unstable();
     let mut causes: Vec<Cause> = Vec::new();

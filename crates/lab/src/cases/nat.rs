@@ -91,9 +91,12 @@ fn act(stage: &mut Stage, p: &Params, variant: Variant) -> Result<Observed, LabE
     Ok(observed)
 }
 
-/// Makes the far end of the link a router to the backend.
+/// Makes the far end of the link a router to the backend. What an earlier run of the load on this
+/// stage set up is removed first.
 pub fn route(stage: &Stage, backend: &Netns) -> Result<(), LabError> {
     let router = &stage.server;
+    let _ = router.ip("link del inner");
+    let _ = router.run("nft", &["delete table ip lab"]);
     veth(router, "inner", backend, "outer")?;
     router.ip("addr add 172.16.9.1/24 dev inner")?;
     router.ip("link set inner up")?;

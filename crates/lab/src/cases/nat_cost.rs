@@ -44,7 +44,7 @@ fn act(stage: &mut Stage, p: &Params, _: Variant) -> Result<Observed, LabError> 
     route(stage, &backend)?;
     let to = match p.get("nat")? {
         0 => {
-            stage.client.ip(&format!("route add {BACKEND}/32 via {}", stage.server_addr))?;
+            stage.client.ip(&format!("route replace {BACKEND}/32 via {}", stage.server_addr))?;
             IpAddr::from(BACKEND)
         }
         _ => {

@@ -181,6 +181,8 @@ pub fn postgres_with(
 ) -> Result<(Process, String), LabError> {
     let programs = postgres_programs()?;
     let data = stage.dir().join("postgres");
+    // Of an earlier run of the load on this stage.
+    let _ = fs::remove_dir_all(&data);
     fs::create_dir_all(&data).doing("make the PostgreSQL directory")?;
     let owner = data.display().to_string();
     stage.server.run("chown", &["postgres:postgres", &owner])?;

@@ -1,0 +1,76 @@
+//! A second pass over a capture whose report is made: the same decoder, control and trackers as in the
+//! first pass, with another sink for connections and exchanges.
+
+use crate::capture::Block;
+use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, Sites};
+use crate::tcp::{Sink, Tracker};
+use crate::wire::Segment;
+
+/// A second pass under way.
+pub(crate) struct SecondPass<S> {
+    decoder: Decoder,
+    control: Control,
+    batch: Batch,
+    sites: Sites,
+    /// As many as the first pass has, so that each tracker sees the same connections.
+    trackers: Vec<Tracker>,
+    /// Receives connections and exchanges.
+    pub sink: S,
+}
+
+impl<S: Sink> SecondPass<S> {
+    /// Begins a pass with the options of the first one. The fast path is disabled, so that the sink
+    /// receives every exchange in full.
+    pub fn new(options: &Options, sink: S) -> Self {
+        let decoder = Decoder::new(options);
+        let tracker = |_| {
+            let mut tracker = Tracker::default();
+            tracker.is_one_of(SHARDS);
+            tracker.shows_values = options.show_values;
+            tracker.go_long_way(true);
+            tracker.tell_of(options.window());
+            tracker
+        };
+        Self {
+            control: Control::new(decoder.clone(), options.is_translated),
+            decoder,
+            batch: Batch::default(),
+            sites: options.sites.clone(),
+            trackers: (0..SHARDS).map(tracker).collect(),
+            sink,
+        }
+    }
+
+    /// Takes the next block; `on_segment` receives each of its segments first, with the payload.
+    pub fn take(&mut self, block: &Block, mut on_segment: impl FnMut(&Segment, &[u8])) {
+        self.decoder.decode(block, &mut self.batch);
+        self.control.take(&mut self.batch, block);
+        for segment in self.batch.segments() {
+            on_segment(segment, self.batch.payload(segment, block));
+        }
+        for (index, tracker) in self.trackers.iter_mut().enumerate() {
+            for event in self.batch.events(index) {
+                // Of two vantages only the first counts, so that no exchange is there twice.
+                match event {
+                    Event::Segment(segment) if self.sites.place(segment.frame) == 0 => {
+                        let payload = self.batch.payload(segment, block);
+                        tracker.segment(segment, payload, &mut self.sink);
+                    }
+                    Event::Error(error) if self.sites.place(error.frame) == 0 => {
+                        tracker.icmp_error(error, &mut self.sink);
+                    }
+                    Event::Copy(flow, hash) if !self.sites.are_two() => {
+                        tracker.leave_out(flow, hash, &mut self.sink);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Ends all connections; returns the sink, and the control with the look-ups.
+    pub fn finish(mut self) -> (S, Control) {
+        self.trackers.iter_mut().for_each(|tracker| tracker.finish(&mut self.sink));
+        (self.sink, self.control)
+    }
+}

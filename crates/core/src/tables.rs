@@ -1,0 +1,108 @@
+//! Connections, exchanges and stalls of a capture, one by one: a second pass that keeps none of them.
+//! `tcpwhy FILE --parquet DIR` writes them as tables.
+
+use crate::app::Side;
+use crate::capture::{Block, FrameId};
+use crate::cause::{Cause, connection_report, culprit};
+use crate::picture::{ExchangeRow, exchange_row};
+use crate::pipeline::Options;
+use crate::report::{ConnectionReport, Culprit};
+use crate::second_pass::SecondPass;
+use crate::tcp::{Chain, Connection, Exchange, Sink};
+
+/// An exchange with the connection that it is on.
+#[derive(Clone, Debug)]
+pub struct TableExchange {
+    /// The exchange.
+    pub row: ExchangeRow,
+    /// First frame of its connection, which identifies the connection.
+    pub connection_frame: FrameId,
+    /// `true` if it includes the set-up of its connection.
+    pub connects: bool,
+}
+
+/// The silences of one exchange that one cause explains, for one sender.
+#[derive(Clone, Debug)]
+pub struct Stall {
+    /// The cause.
+    pub cause: Cause,
+    /// The side that was silent.
+    pub sender: Side,
+    /// Who would have to change something.
+    pub culprit: Culprit,
+    /// Time of all of them that the cause owns, ns.
+    pub ns: u64,
+    /// Number of silences.
+    pub count: u32,
+    /// The longest of them, ns.
+    pub longest_ns: u64,
+    /// The frame before the longest silence.
+    pub before: FrameId,
+    /// The frame that ended the longest silence.
+    pub after: FrameId,
+}
+
+/// Receives the rows, in the order in which exchanges and connections end.
+pub trait Rows {
+    /// A connection is over.
+    fn connection(&mut self, connection: &ConnectionReport);
+    /// An exchange is over; `stalls` are the silences in it that causes explain.
+    fn exchange(&mut self, exchange: &TableExchange, stalls: &[Stall]);
+}
+
+/// The second pass, which gives the rows to `R`.
+pub struct Pass<R>(SecondPass<Given<R>>);
+
+struct Given<R> {
+    rows: R,
+    /// Reused, so that no exchange allocates one.
+    stalls: Vec<Stall>,
+}
+
+impl<R: Rows> Pass<R> {
+    /// Begins a pass with the options of the first one.
+    pub fn new(options: &Options, rows: R) -> Self {
+        Self(SecondPass::new(options, Given { rows, stalls: Vec::new() }))
+    }
+
+    /// Takes the next block.
+    pub fn take(&mut self, block: &Block) {
+        self.0.take(block, |_, _| {});
+    }
+
+    /// Gives what is still open, and returns the receiver.
+    pub fn finish(self) -> R {
+        self.0.finish().0.rows
+    }
+}
+
+impl<R: Rows> Sink for Given<R> {
+    fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        self.stalls.clear();
+        self.stalls.extend(exchange.chains.iter().map(|chain| stall(connection, chain)));
+        let exchange = TableExchange {
+            row: exchange_row(connection, exchange),
+            connection_frame: connection.first_frame,
+            connects: exchange.connects,
+        };
+        self.rows.exchange(&exchange, &self.stalls);
+    }
+
+    fn connection(&mut self, connection: &Connection) {
+        self.rows.connection(&connection_report(connection));
+    }
+}
+
+fn stall(connection: &Connection, chain: &Chain) -> Stall {
+    let [client, server] = [connection.client(), connection.server()];
+    Stall {
+        cause: chain.cause,
+        sender: chain.sender,
+        culprit: culprit(chain.cause, chain.sender, client, server),
+        ns: chain.ns,
+        count: chain.count,
+        longest_ns: chain.longest_ns,
+        before: chain.gap.last.frame,
+        after: chain.gap.next.frame,
+    }
+}
