@@ -1,4 +1,4 @@
-//! One direction of a connection: what its sender sent, knows and waits for.
+//! One direction of a connection: the data its sender sent, what it knows and what it waits for.
 
 mod acked;
 mod bulk;
@@ -51,139 +51,138 @@ use std::num::NonZeroU32;
 pub use trouble::Held;
 use trouble::{Hole, Trouble};
 
-/// Least wait before a loss repaired without duplicate ACKs counts as found by timer. Linux's
-/// RTO is at least 200 ms, its tail-loss probe two round trips.
+/// Least wait, ns, after which a loss repaired without duplicate ACKs counts as found by timer.
+/// Linux's RTO is at least 200 ms, its tail loss probe waits two round trips.
 const TIMER_FLOOR_NS: u64 = 2_000_000;
 
-/// Enough for the round trips of a minute in 32 bits.
+/// Unit of stored round-trip samples, ns: one minute fits into 32 bits.
 const RTT_UNIT_NS: u64 = 16;
 
-/// ACKs closer than this arrived together: what the sender knew before the first of them is what
-/// held it back.
+/// ACKs closer than this arrived together, ns: the state before the first of them is what limited
+/// the sender.
 const ACK_TRAIN_NS: u64 = 300_000;
 
-/// No window is wider (RFC 7323 §2.3).
+/// Greatest window, bytes (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u64 = 1 << 30;
 
-/// Linux puts no more into one buffer of a socket's queue (`GSO_MAX_SIZE`), and its limit may be
-/// exceeded by one.
+/// Most that Linux puts into one buffer of a socket's queue, bytes (`GSO_MAX_SIZE`); the limit of
+/// the queue may be exceeded by one buffer.
 const SKB_MAX_BYTES: u64 = 1 << 16;
 
-/// A stream that claims to be further ahead than this is not the same stream.
+/// A stream that announces a position further ahead than this is another stream, bytes.
 const ANNOUNCED_MAX: u64 = 1 << 30;
 
-/// What a segment with payload is to its stream.
+/// Classification of a segment with payload by its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Data never seen here, at the end of the stream.
+    /// Data not seen before, at the end of the stream.
     New,
-    /// Data seen here before.
+    /// Data seen before.
     Retransmission(Recovery),
-    /// Fills a hole with data that was lost before the vantage.
+    /// Data that fills a hole and was lost before the vantage.
     Fill(Recovery),
-    /// Fills a hole with data that was overtaken.
+    /// Data that fills a hole and was overtaken.
     Reordered,
-    /// Data that was overtaken by its own repetition.
+    /// Data that was overtaken by its own retransmission.
     Late,
     /// A probe of a closed window (RFC 9293 §3.8.6.1) or keep-alive (§3.8.4).
     Probe,
 }
 
-/// One direction of a connection: the sender's side of it, judged on the sender's clock. There
-/// are two for every open connection: what few need is in boxes, and of positions near `nxt` the
-/// lower half is kept.
+/// One direction of a connection: the sender's state, on the sender's clock. Every open connection
+/// has two, so rarely needed parts are boxed, and of positions near `nxt` only the lower half is
+/// stored.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
-    /// Whose it is.
+    /// The side that sends.
     side: Side,
     marks: Marks,
-    /// Stream positions, once it has started.
+    /// Mapping of sequence numbers to stream positions, once started.
     sequence: Sequence,
-    /// Receiver's window scale (of the *other* side's window field); `None` if unknown.
+    /// Scale of the windows that the receiver offers; `None` if unknown.
     pub window_scale: Option<u8>,
     /// Window field of the last ACK seen.
     acked_window: u16,
-    /// Announced by the peer, less timestamps; 0 if unknown.
+    /// MSS announced by the peer, less timestamps; 0 if unknown.
     smss_announced: u16,
-    /// Length of consecutive full segments, below the announced.
+    /// Length of consecutive full segments, below the announced size.
     smss_seen: u16,
-    /// What follows from both; 0 before either is known.
+    /// SMSS that follows from both; 0 before either is known.
     smss: u16,
-    /// Sender of the greatest window that its receiver has offered, as far as it matters.
+    /// Half of the greatest window that the receiver has offered, saturating.
     half_window: u16,
     /// Highest position sent (SND.NXT).
     pub nxt: u64,
-    /// Highest position acknowledged as seen here: its lower half.
+    /// Highest position acknowledged as seen at the vantage: its lower half.
     una_seen: u32,
-    /// When that ACK passed, ns.
+    /// Time at which that ACK passed, ns.
     una_seen_ns: u64,
-    /// Highest position acknowledged as the sender knows (SND.UNA): its lower half.
+    /// Highest position acknowledged as known to the sender (SND.UNA): its lower half.
     una: u32,
-    /// Right edge of the offered window as the sender knows: its lower half.
+    /// Right edge of the offered window as known to the sender: its lower half.
     right_edge: u32,
     pending: PendingAcks,
     /// The last data departure.
     pub last: Departure,
-    /// What is known of the time since, where that outlasts a segment. ACKs take effect when the
-    /// sender does something, and mostly that is a departure.
+    /// State since the last departure, if it is needed beyond the current segment: ACKs are
+    /// applied when the sender does something, which is mostly a departure.
     since: Option<Box<SinceDeparture>>,
     /// End of the last small segment: its lower half.
     small_end: Option<NonZeroU32>,
     /// The last round-trip samples between the vantage and the receiver, in [`RTT_UNIT_NS`].
     rtts_last: [u32; 3],
-    /// One segment being timed: the lower half of its end, and when it was seen, ns; 0 where none
-    /// is (Karn: reset by retransmission).
+    /// The segment being timed: lower half of its end, and its time, ns; 0 if there is none
+    /// (Karn's algorithm: reset by a retransmission).
     timed_end: u32,
     timed_ns: u64,
-    /// Its packets by their identification field.
+    /// Counts packets by their IP identification.
     packet_count: PacketCount,
     last_packet: LastPacket,
-    /// The sender's timestamp clock against the capture's.
+    /// The sender's timestamp clock compared with the capture's.
     clock: SenderClock,
-    /// The last segments sent, cleared by a timeout.
+    /// The last segments sent; cleared by a timeout.
     sent: SentLog,
-    /// Greatest payload of one segment that was acknowledged, up to [`u16::MAX`]: no path has an
-    /// MTU above that.
+    /// Greatest payload of one acknowledged segment, bytes, up to [`u16::MAX`]; no path has a
+    /// greater MTU.
     acked_len_max: u16,
-    /// Rounds and pipe, once there was enough data to need them.
+    /// State of a bulk sender, once enough data was in flight.
     pub bulk: Option<Box<Bulk>>,
     trouble: Option<Box<Trouble>>,
     /// Packets sent.
     packets: u64,
     /// Payload sent, each byte counted once.
     unique_bytes: u64,
-    /// Greatest flight, bytes, up to [`u32::MAX`]: a window is less than a quarter of that.
+    /// Greatest flight, bytes, up to [`u32::MAX`]; windows are less than a quarter of that.
     flight_max: u32,
     /// Position of its FIN: the lower half.
     fin: u32,
 }
 
 impl Sender {
-    /// The direction of what `side` sends.
+    /// A new direction, of data that `side` sends.
     pub fn of(side: Side) -> Self {
         Self { side, ..Self::default() }
     }
 
-    /// Its connection is set up once more: what it had sent counts nothing, but as packets.
+    /// Resets all but the packet counts, for a connection that is set up once more.
     pub fn begin_again(&mut self) {
         let Self { side, packets, packet_count, last_packet, .. } = std::mem::take(self);
         *self = Self { side, packets, packet_count, last_packet, ..Self::default() };
     }
 
-    /// What is kept of the time since the last departure, to be added to.
+    /// The stored state since the last departure, created on demand.
     #[cold]
     #[inline(never)]
     pub fn since_mut(&mut self) -> &mut SinceDeparture {
         self.since.get_or_insert_default()
     }
 
-    /// When the first ACK since the last departure took effect, ns.
+    /// Time at which the first ACK since the last departure took effect, ns.
     pub fn first_ack_ns(&self) -> Option<u64> {
         self.since.as_ref().and_then(|since| since.first_ack_ns)
     }
 
-    /// Takes what is kept of the time since the last departure, if anything, into `since`, for those
-    /// who know more of it.
+    /// Moves the stored state since the last departure, if there is any, into `since`.
     #[inline]
     pub fn take_since(&mut self, since: &mut SinceDeparture) {
         if let Some(kept) = self.since.take() {
@@ -191,30 +190,30 @@ impl Sender {
         }
     }
 
-    /// The time since the last departure is not over.
+    /// Stores the state since the last departure.
     pub fn keep_since(&mut self, since: SinceDeparture) {
         self.since = Some(Box::new(since));
     }
 
-    /// The capture's clock was set.
+    /// Handles a step of the capture's clock.
     pub fn clock_stepped(&mut self) {
         self.clock.distrust();
         self.timed_ns = 0;
     }
 
-    /// Whether anything ever went wrong.
+    /// Returns whether a loss or another fault ever occurred.
     #[inline]
     pub fn is_troubled(&self) -> bool {
         self.trouble.is_some()
     }
 
-    /// Whether nothing ever went wrong, and there was never much under way.
+    /// Returns whether no fault ever occurred and the flight was never large.
     #[inline]
     pub fn is_calm(&self) -> bool {
         self.trouble.is_none() && self.bulk.is_none()
     }
 
-    /// What went wrong.
+    /// State after losses and other faults.
     pub fn trouble(&self) -> &Trouble {
         self.trouble.as_deref().unwrap_or(Trouble::none())
     }
@@ -226,7 +225,7 @@ impl Sender {
         self.trouble.get_or_insert_default()
     }
 
-    /// What was counted; sizes and round trips are not set.
+    /// Counts for the report, without sizes and round trips.
     pub fn counts(&self) -> DirectionReport {
         let trouble = self.trouble();
         DirectionReport {
@@ -246,7 +245,7 @@ impl Sender {
         }
     }
 
-    /// Reads a word of each of its parts, so that all of them come from memory at once.
+    /// Reads a word of each part, to load all of them into the cache at once.
     pub fn glance(&self) -> u64 {
         let sent = self.nxt ^ self.last.time_ns ^ self.una_seen_ns ^ self.packets;
         let known = u64::from(self.una) ^ u64::from(self.rtts_last[0]) ^ u64::from(self.flight_max);
@@ -258,17 +257,17 @@ impl Sender {
         self.unique_bytes
     }
 
-    /// Whether any packet of this direction was seen.
+    /// Returns whether any packet of this direction was seen.
     pub fn seen(&self) -> bool {
         self.packets > 0
     }
 
-    /// Whether it has waited for the ACKs of full segments one or two at a time.
+    /// Returns whether the sender has waited for the ACKs of full segments one or two at a time.
     pub fn steps(&self) -> bool {
         self.marks.has(Marks::STEPS)
     }
 
-    /// It waits for the ACKs of full segments one or two at a time.
+    /// Records that the sender waits for the ACKs of full segments one or two at a time.
     pub fn note_steps(&mut self) {
         self.marks.note(Marks::STEPS, true);
     }
@@ -278,13 +277,13 @@ impl Sender {
         self.acked_len_max.into()
     }
 
-    /// When that ACK passed here, ns.
+    /// Time at which the highest ACK passed the vantage, ns.
     pub fn una_seen_ns(&self) -> u64 {
         self.una_seen_ns
     }
 
-    /// The timestamp of its ACK `segment`, if what its peer sends from then on echoes it, or a later
-    /// one: it carries nothing, and all before it was acknowledged (RFC 7323 §4.3); else 0.
+    /// Timestamp of its ACK `segment`, if later segments of its peer echo that or a later one: the
+    /// ACK has no data, and all data before it was acknowledged (RFC 7323 §4.3); otherwise 0.
     #[inline]
     pub fn stamp_echoed(&self, segment: &Segment) -> u32 {
         let alone = segment.payload_len == 0 && segment.flags.0 == TcpFlags::ACK;
@@ -293,25 +292,25 @@ impl Sender {
         if alone && settled && stamped { segment.tsval } else { 0 }
     }
 
-    /// Time to live of its last packet that was no RST; 0 if there was none.
+    /// TTL of its last packet that was no RST; 0 if there was none.
     pub fn ttl(&self) -> u8 {
         self.last_packet.ttl
     }
 
-    /// The timestamp of its last packet.
+    /// Timestamp of its last packet.
     #[inline]
     pub fn last_tsval(&self) -> u32 {
         self.last_packet.tsval
     }
 
-    /// The identification of its last packet.
+    /// IP identification of its last packet.
     #[inline]
     pub fn number(&self) -> u16 {
         self.last_packet.ip_id
     }
 
-    /// Counts any packet of this direction, and says whether it was captured before. `others`: the
-    /// identification of the last packet of the other direction.
+    /// Counts a packet of this direction; returns `true`, without counting it, if it was captured
+    /// before. `others`: identification of the other direction's last packet.
     #[inline]
     pub fn packet(&mut self, segment: &Segment, others: u16) -> bool {
         let syn = segment.flags.has(TcpFlags::SYN) && self.first_number() == Some(segment.seq);
@@ -334,44 +333,46 @@ impl Sender {
         false
     }
 
-    /// `segment` was captured twice.
+    /// Records that `segment` was captured twice.
     #[cold]
     #[inline(never)]
     fn expect_copies(&mut self, segment: &Segment) {
         self.trouble_mut().copies.get_or_insert_with(|| Copies::after(segment));
     }
 
-    /// Whether `segment` was captured before, where some were.
+    /// Returns whether `segment` was captured before, on a connection where that happened.
     #[inline(never)]
     fn is_copy(&mut self, segment: &Segment) -> bool {
         let known = self.trouble.as_deref_mut().and_then(|trouble| trouble.copies.as_mut());
         known.is_some_and(|copies| copies.is_copy(segment, self.packet_count.tells_apart()))
     }
 
-    /// Its message ended with what was sent last.
+    /// Records that its message ended with the last departure.
     pub fn end_message(&mut self) {
         let unpushed = self.last.len > 0 && !self.last.pushed;
         self.marks.note(Marks::UNPUSHED_END, unpushed);
     }
 
-    /// Whether it had nothing more buffered after its last departure, as far as PSH tells. Where that marks more than
-    /// the ends of what is buffered, those are what is smaller than a full segment.
+    /// Returns whether it had nothing more buffered after its last departure, as far as PSH shows.
+    /// If it sets PSH not only at the end of the buffered data, a segment below the SMSS is needed
+    /// as well.
     pub fn drained(&self) -> bool {
         self.last.pushed && (self.last.small || !self.marks.has(Marks::PUSHES_EARLY))
     }
 
-    /// Whether it is not known to end messages without PSH, so that its absence says something.
+    /// Returns whether the absence of PSH means something: it is not known to end messages without
+    /// PSH.
     pub fn marks_ends(&self) -> bool {
         !self.marks.has(Marks::UNPUSHED_END)
     }
 
-    /// Whether it had more in its buffer after its last departure: that was no end of what was written.
+    /// Returns whether it had more in its buffer after its last departure, which did not end a
+    /// write.
     pub fn has_unsent(&self) -> bool {
         self.last.len > 0 && !self.drained() && self.marks_ends()
     }
 
-    /// How much longer than the base round trip the ACK of the last departure took, ns; 0 if
-    /// it has not come.
+    /// Time of the last departure's ACK beyond the base round trip, ns; 0 if it has not come.
     pub fn latest_delay_ns(&self, rtt_receiver_ns: u64) -> u64 {
         if self.una_seen() < self.nxt {
             return 0;
@@ -379,21 +380,21 @@ impl Sender {
         self.una_seen_ns.saturating_sub(self.last.time_ns + rtt_receiver_ns)
     }
 
-    /// How much longer than the fastest the last packet of this sender was under way to the
-    /// vantage, by its timestamps, ns.
+    /// Queueing delay of this sender's last packet before the vantage, by its timestamps, ns.
     pub fn queued_ns(&self) -> u64 {
         self.clock.queued_ns()
     }
 
-    /// Whether its flight stood at a ceiling, and never went far beyond it: one that grows by half after
-    /// all was held back by a congestion window, or by a buffer that the kernel lets grow.
+    /// Returns whether its flight reached a ceiling and never went far above it. A flight that
+    /// still grows by half was limited by a congestion window, or by a buffer that the kernel
+    /// enlarges.
     pub fn stood_at_ceiling(&self) -> bool {
         let ceiling = self.bulk.as_ref().map_or(0, |bulk| bulk.ceiling);
         let beyond = ceiling.min(SKB_MAX_BYTES.max(ceiling / 2));
         ceiling > 0 && u64::from(self.flight_max) < ceiling + beyond
     }
 
-    /// Nothing is under way: gives back memory that is not in use.
+    /// Releases memory that is not in use.
     pub fn shrink(&mut self) {
         self.pending.shrink();
         self.sent.shrink();
@@ -428,7 +429,7 @@ mod tests {
         assert!(sender.nxt == start + 3 && sender.is_troubled());
     }
 
-    /// One that is sent for hours in one direction of which no ACK is captured.
+    /// Sends for hours in one direction, without any captured ACK.
     #[test]
     fn positions_stay_right_far_beyond_what_32_bits_hold() {
         const LEN: u32 = 1 << 20;

@@ -1,8 +1,8 @@
-//! The short way of a short connection: a client connects, asks once in one segment, is answered in one,
-//! and both leave. Where many clients come so, most connections are visits; a segment of one that was
-//! expected is only noted ([`Visit`]), and when the visit is over it is counted without ever having been
-//! followed ([`Visited`]). When anything else comes, what was noted goes the long way first
-//! ([`Visit::replay`]), so that it leaves what that leaves.
+//! Fast path of a one-shot connection: a client connects, sends one request in one segment, gets
+//! the response in one, and both sides close. With many such clients, most connections are visits.
+//! A segment that was expected so is only recorded ([`Visit`]); a complete visit is counted
+//! without tracking its connection ([`Visited`]). If any other segment comes, the recorded ones
+//! are first processed in full ([`Visit::replay`]), so that the results are the same.
 
 mod note;
 
@@ -21,25 +21,27 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use note::Note;
 use std::sync::Arc;
 
-/// Segments that a visit may have: three to connect, a request, an answer, two FINs, and as many ACKs.
+/// Most segments of a visit: three of the handshake, a request, a response, two FINs, and as many
+/// ACKs.
 const SEGMENTS_MAX: usize = 11;
 
-/// Payload that is kept of one, bytes: there is nothing else to read it from, should it turn out to be no visit.
+/// Most payload recorded for a visit, bytes: it is needed if the connection turns out to be no
+/// visit.
 const PAYLOAD_MAX: usize = 2048;
 
-/// The flags of a segment that is all of a message.
+/// Flags of a segment that is a whole message.
 const MESSAGE: u8 = TcpFlags::ACK | TcpFlags::PSH;
 
-/// The flags of a lone FIN.
+/// Flags of a FIN without data.
 const LEAVES: u8 = TcpFlags::ACK | TcpFlags::FIN;
 
-/// What no segment of a visit may show.
+/// Properties that no segment of a visit has.
 const ODD_FACTS: u16 = SegmentFlags::TRUNCATED_HEADER
     | SegmentFlags::ECN_CE
     | SegmentFlags::TUNNELLED
     | SegmentFlags::CLOCK_SET;
 
-/// How far a visit has come.
+/// Progress of a visit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Stage {
     #[default]
@@ -48,7 +50,7 @@ enum Stage {
     Connected,
     Asked,
     Answered,
-    /// The client has its answer.
+    /// The client has acknowledged the response.
     Arrived,
 }
 
@@ -65,8 +67,8 @@ pub struct Visit {
     software: Option<Arc<Software>>,
     kind: Label,
     path: Path,
-    /// By side: the sequence number that follows, what it has acknowledged, the largest segment it may send,
-    /// whether it has left, and the numbers of its packets.
+    /// By side: next sequence number, acknowledgment number, greatest segment that it may send,
+    /// whether it has closed, and the packet count.
     next: [u32; 2],
     acked: [u32; 2],
     smss: [u16; 2],
@@ -78,9 +80,10 @@ pub struct Visit {
     asked: Sighting,
     answered: Sighting,
     arrived_ns: u64,
-    /// The way to the server as it was known when the answer came, ns.
+    /// Round trip between vantage and server as known when the response came, ns; at most the time
+    /// waited.
     way_ns: u64,
-    /// When both sides had left, ns; 0 before.
+    /// Time at which both sides had closed, ns; 0 before.
     pub over_ns: u64,
     last_ns: u64,
     ttl: u8,
@@ -88,37 +91,37 @@ pub struct Visit {
     payload: Vec<u8>,
 }
 
-/// A visit that is over.
+/// A complete visit.
 pub struct Visited<'a> {
-    /// Who came.
+    /// The client.
     pub client: Endpoint,
-    /// To whom.
+    /// The server.
     pub server: Endpoint,
-    /// What was asked.
+    /// Kind of the request.
     pub kind: &'a Label,
-    /// What is spoken.
+    /// Protocol.
     pub protocol: Protocol,
-    /// What the server says it is.
+    /// Software that the server states.
     pub software: Option<&'a str>,
-    /// Time to live of the server's last packet.
+    /// TTL of the server's last packet.
     pub ttl: u8,
-    /// The round trips to both.
+    /// Round trips to both ends.
     pub path: Path,
     /// The first SYN.
     pub syn: Sighting,
     /// The request.
     pub asked: Sighting,
-    /// The answer.
+    /// The response.
     pub answered: Sighting,
-    /// When the answer was acknowledged, ns.
+    /// Time at which the response was acknowledged, ns.
     pub arrived_ns: u64,
-    /// Time of the set-up, ns.
+    /// Duration of the set-up, ns.
     pub connect_ns: u64,
-    /// The client's, between that and its request, ns.
+    /// Time of the client, between the set-up and its request, ns.
     pub client_ns: u64,
-    /// The path's, ns.
+    /// Time on the path, ns.
     pub path_ns: u64,
-    /// The server's, ns.
+    /// Time of the server, ns.
     pub server_ns: u64,
 }
 
@@ -131,7 +134,7 @@ impl Visited<'_> {
 }
 
 impl Visit {
-    /// Whether one may begin with `segment`.
+    /// Returns whether a visit may begin with `segment`.
     pub fn begins_with(segment: &Segment) -> bool {
         segment.flags.0 == TcpFlags::SYN
             && segment.payload_len == 0
@@ -139,7 +142,7 @@ impl Visit {
             && segment.facts.has(SegmentFlags::MSS)
     }
 
-    /// One that begins with `syn`, in the room of another where there is `room`.
+    /// A new visit that begins with `syn`, in the memory of an ended one if there is any.
     pub fn begin(syn: &Segment, room: Option<Box<Self>>, shows_values: bool) -> Box<Self> {
         let client_is_high = syn.from_high();
         let server = if client_is_high { &syn.flow.low } else { &syn.flow.high };
@@ -199,34 +202,35 @@ impl Visit {
         self.syn.frame
     }
 
-    /// When it began, ns.
+    /// Time of its first frame, ns.
     pub fn first_ns(&self) -> u64 {
         self.syn.time_ns
     }
 
-    /// The numbers of both sides, those of `key.high` second.
+    /// Sequence numbers of both sides, those of `key.high` second.
     pub fn numbers(&self) -> [Numbers; 2] {
         let sides = if self.client_is_high { [1, 0] } else { [0, 1] };
         sides.map(|side| Numbers::new(self.next[side], self.notes.get(side).map(|it| it.seq)))
     }
 
-    /// Whether its handshake is complete.
+    /// Returns whether its handshake is complete.
     pub fn is_connected(&self) -> bool {
         self.stage >= Stage::Connected
     }
 
-    /// Whether both sides have left, and each knows it of the other.
+    /// Returns whether both sides have closed and both FINs are acknowledged.
     pub fn is_over(&self) -> bool {
         self.left == [true; 2] && self.acked == [self.next[1], self.next[0]]
     }
 
-    /// The largest segment of `sender` is announced by its peer's SYN.
+    /// Takes the greatest segment of `sender` from its peer's SYN.
     fn announce(&mut self, sender: Side, syn: &Segment) {
         let timestamps = syn.facts.has(SegmentFlags::TIMESTAMPS);
         self.smss[sender as usize] = smss_of(syn.mss, timestamps);
     }
 
-    /// Whether no packet of `side` is missing before `segment`, as far as their numbers tell.
+    /// Counts a packet; returns whether none of `side` is missing before it, by their
+    /// identifications.
     #[inline]
     fn count_packet(&mut self, side: Side, segment: &Segment) -> bool {
         let (count, number) = &mut self.packets[side as usize];
@@ -236,7 +240,8 @@ impl Visit {
             || count.follow(segment, 1, *number, false) == 0
     }
 
-    /// Whether `segment` has waited in a queue, by its timestamp: a clock has to run for a while before it tells.
+    /// Returns whether `segment` was queued, by its timestamp; the clock has to run for a while
+    /// before that shows.
     #[inline]
     fn has_queued(&self, segment: &Segment) -> bool {
         segment.time_ns - self.syn.time_ns >= PROOF_NS && self.is_late(segment)
@@ -253,7 +258,7 @@ impl Visit {
         segment.facts.has(SegmentFlags::TIMESTAMPS) && clock.queued_ns() > 0
     }
 
-    /// Takes `segment`, if it was expected; otherwise nothing more will be.
+    /// Processes `segment` if it was expected; otherwise returns `false`, and the visit has ended.
     #[inline]
     pub fn goes_on(
         &mut self,
@@ -323,7 +328,8 @@ impl Visit {
         side == Side::Client && self.is_ack_alone(side, segment)
     }
 
-    /// Whether `segment` acknowledges all that the peer of `side` has sent, and says nothing else.
+    /// Returns whether `segment` acknowledges all data of the peer of `side` and does nothing
+    /// else.
     #[inline]
     fn is_ack_alone(&self, side: Side, segment: &Segment) -> bool {
         segment.flags.0 == TcpFlags::ACK
@@ -331,7 +337,7 @@ impl Visit {
             && segment.ack == self.next[side.peer() as usize]
     }
 
-    /// Whether `segment` may be the one segment of a message of `side`.
+    /// Returns whether `segment` may be a whole message of `side`.
     #[inline]
     fn is_message(&self, side: Side, segment: &Segment) -> bool {
         segment.flags.0 == MESSAGE
@@ -339,7 +345,7 @@ impl Visit {
             && (1..=self.smss[side as usize].into()).contains(&segment.payload_len)
     }
 
-    /// Reads `segment` of `side`; answers whether it is a whole message, and of a kind that is known.
+    /// Parses `segment` of `side`; returns whether it is a whole message with known headers.
     #[inline]
     fn read(
         &mut self,
@@ -381,7 +387,7 @@ impl Visit {
         true
     }
 
-    /// The server says that it has the request.
+    /// Handles the server's ACK of the request.
     fn hear(&mut self, side: Side, segment: &Segment) -> bool {
         let heard = side == Side::Server
             && self.acked[Side::Server as usize] != segment.ack
@@ -410,7 +416,7 @@ impl Visit {
         true
     }
 
-    /// An ACK or a FIN behind the answer.
+    /// Handles an ACK or FIN after the response.
     fn leave(&mut self, side: Side, segment: &Segment) -> bool {
         let own = side as usize;
         let leaves = segment.flags.0 == LEAVES && !self.left[own];
@@ -418,7 +424,7 @@ impl Visit {
         let expected = segment.payload_len == 0
             && (leaves || segment.flags.0 == TcpFlags::ACK && news)
             && self.may_acknowledge(side, segment.ack);
-        // A client that leaves before it has its answer waits for it no more.
+        // A client that closes before it has the response no longer waits for it.
         if !expected || leaves && side == Side::Client && self.stage == Stage::Answered && !news {
             return false;
         }
@@ -430,14 +436,14 @@ impl Visit {
         true
     }
 
-    /// Whether `ack` is the end of what the peer of `side` has said, or of its FIN behind that.
+    /// Returns whether `ack` covers all data of the peer of `side`, with or without its FIN.
     #[inline]
     fn may_acknowledge(&self, side: Side, ack: u32) -> bool {
         let next = self.next[side.peer() as usize];
         ack == next || self.left[side.peer() as usize] && ack == next.wrapping_sub(1)
     }
 
-    /// What of it is to be counted, if that is all there is to be known of it.
+    /// The visit for counting, if it is complete and its counts say everything about it.
     pub fn visited(&self) -> Option<Visited<'_>> {
         let waited_ns = self.answered.time_ns.saturating_sub(self.asked.time_ns);
         let paused_ns = self.asked.time_ns.saturating_sub(self.connected_ns);
@@ -471,7 +477,7 @@ impl Visit {
         })
     }
 
-    /// Does what was only noted to `connection`, which is new.
+    /// Processes the recorded segments in full, on the new `connection`.
     #[inline(never)]
     pub fn replay(&self, connection: &mut Connection, shared: &mut Shared, sink: &mut impl Sink) {
         let mut begin = 0;
@@ -492,7 +498,7 @@ impl Visit {
         self.notes.first().map(|note| note.segment(self.key, self.flow_hash, 0)).unwrap_or_default()
     }
 
-    /// Bytes of memory it holds.
+    /// Memory that it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.notes.capacity() * size_of::<Note>() + self.payload.capacity()
     }

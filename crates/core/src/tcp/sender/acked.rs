@@ -1,18 +1,18 @@
-//! The short way of an ACK that says nothing but how far its sender has come, to one with which nothing was
-//! ever wrong. It does what the long way does ([`Sender::acked`]), without asking what else it may be.
+//! Fast path of an ACK that only acknowledges, to a sender without any loss or other fault before.
+//! Its effects are those of [`Sender::acked`], but no other case is considered.
 
 use super::*;
 
 impl Sender {
-    /// Takes such an ACK. Answers the position that it acknowledges and the round-trip sample that it
-    /// gave, ns; `None` if it is none such, and nothing was done.
+    /// Processes such an ACK. Returns the position that it acknowledges and its round-trip sample,
+    /// ns; `None` if it is another kind of ACK, and then nothing has changed.
     #[inline]
     pub fn acked_plainly(&mut self, segment: &Segment, tsval: u32) -> Option<(u64, Option<u64>)> {
         let (nxt, una_seen) = (self.nxt, self.una_seen());
         let una = self.sequence.position(segment.ack, nxt);
         let pure = segment.payload_len == 0;
         let finished = self.marks.has(Marks::FINISHED);
-        // A FIN is one position that carries no data.
+        // A FIN takes one position without data.
         let of_fin = finished && una == nxt + 1 && self.fin == nxt as u32;
         let repeats = una == una_seen && pure && nxt > una;
         if una < una_seen || una > nxt && !of_fin || repeats {

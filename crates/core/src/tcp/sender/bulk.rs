@@ -1,4 +1,4 @@
-//! What only a sender of bulk needs.
+//! State that only a bulk sender needs.
 
 use crate::cause::{self, Slice};
 use crate::tcp::acks::{Ack, Offer};
@@ -12,74 +12,76 @@ use super::pieces::Pieces;
 use super::scale::Unscaled;
 use super::spacing::Spacing;
 
-/// What a kernel takes to send what an ACK has made room for, and what its estimated arrival may be
-/// off, at best.
+/// Time in which a kernel sends what an ACK has made room for, with the least error of the ACK's
+/// estimated arrival, ns.
 const PROMPT_NS: u64 = 1_000_000;
 
-/// Which end of a direction the capture is beside.
+/// Which end of a direction the vantage is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {
     /// Neither, or both.
     Neither,
-    /// The sender's: when it passes is when it leaves. The round trip to the receiver, ns.
+    /// The sender's: segments pass as they are sent.
     Sender {
-        /// See there.
+        /// Round trip to the receiver, ns.
         rtt_ns: u64,
     },
-    /// The receiver's: when it passes is when it arrives.
+    /// The receiver's: segments pass as they arrive.
     Receiver,
 }
 
 /// State of a sender that has sent more than a few segments.
 #[derive(Clone, Debug, Default)]
 pub struct Bulk {
-    /// The bottleneck.
+    /// Model of the bottleneck.
     pub pipe: Pipe,
-    /// The flight, round by round.
+    /// Height of the flight, round by round.
     pub rounds: Rounds,
-    /// The same before the last repetition.
+    /// The same before the last retransmission.
     pub(super) rounds_before: Rounds,
-    /// Last acknowledged position, window and time for rate samples.
+    /// Last acknowledged position, SND.NXT and time, for rate samples.
     pub(super) rate_mark: Option<(u64, u64, u64)>,
-    /// When the last ACK passed, and when the last of what it covers was sent, ns.
+    /// Time at which the last ACK passed, and at which the last data it covers was sent, ns.
     acked_ns: (u64, u64),
-    /// The last round trip to the receiver that was taken while more was under way, so that no
-    /// timer held the ACK back, ns.
+    /// The last round trip to the receiver measured while more data was in flight, so that no
+    /// timer delayed the ACK, ns.
     pub rtt_clocked_ns: u64,
-    /// The least height at which its flight was taken for a full send buffer's, bytes; 0 if never.
+    /// Least flight that was taken for a full send buffer, bytes; 0 if none was.
     pub(super) ceiling: u64,
-    /// How often it went on, after more than a busy host takes, as soon as the ACK was there, and how
-    /// often some time after it.
+    /// Number of times the sender went on, after more than ordinary host delay, as soon as the ACK
+    /// arrived, and number of times it did so later.
     prompt_stands: u32,
     late_stands: u32,
-    /// How often it went on, after a flight that was held up, as words of its peer had come, and how often
-    /// with an ACK.
+    /// Number of times the sender went on, after waiting with data in flight, as data of its peer
+    /// arrived, and number of times it did so at another time.
     pub went_on: [u32; 2],
-    /// When it last acknowledged words of its peer, and when these had passed, ns.
+    /// Time at which it last acknowledged data of its peer, and time at which that data had
+    /// passed, ns.
     pub answered_ns: (u64, u64),
-    /// The right edge of the offered window where it last moved by more than a little, and what was
+    /// Right edge of the offered window when it last moved by more than a little, and the position
     /// acknowledged then.
     pub(super) unread_since: (u64, u64),
-    /// The widest window that was offered: bytes, or the header's field where its scale is not known.
+    /// Greatest window offered: bytes, or the header's field if the scale is unknown.
     window_max: u64,
-    /// The receiving application has not read most of what it has room for.
+    /// The receiving application has not read most of its buffer.
     pub(super) reader_is_behind: bool,
-    /// The offered window where its scale is not known.
+    /// The offered window, if its scale is unknown.
     pub(super) unscaled: Unscaled,
-    /// How far apart its packets arrive.
+    /// Distances between arriving packets.
     pub(super) spacing: Spacing,
-    /// Its last silences.
+    /// Its last silences and its pace.
     pub pacer: Pacer,
-    /// What its application writes at a time.
+    /// Sizes of its application's writes.
     pub(super) pieces: Pieces,
-    /// What silences were put down to since then.
+    /// Slices of silences since `unread_since`.
     pub(super) unread: Vec<Slice>,
 }
 
 impl Sender {
-    /// How long the pipe was busy between two times with what was sent; for how much of that a
-    /// question stood in it whose ACK was so late; and how long one that began at a position and time
-    /// has kept it busy itself, ns.
+    /// Returns three times, ns: for how long the pipe was busy between two times with what was
+    /// sent; for how much of that a question waited in it, whose ACK was `late_ns` late; and for
+    /// how long a message that began at the position and time of `asked_since` has kept it busy
+    /// itself.
     #[inline(never)]
     pub fn busy_ns(
         &mut self,
@@ -99,9 +101,9 @@ impl Sender {
 }
 
 impl Bulk {
-    /// An ACK of what was sent last at `sent_ns` passes, where that was `rtt_ns` from the receiver and
-    /// back. Whether its distance from the one before is no more than what lay between the departures
-    /// of what they cover, though the path was not full: the sender made it, and not the path.
+    /// Returns whether the sender, and not the path, made the distance of an ACK from the previous
+    /// one: it is no more than that between the departures they cover, and the path was not full.
+    /// The ACK covers data sent last at `sent_ns`, with a round trip of `rtt_ns` to the receiver.
     pub(super) fn is_paced(&mut self, seen_ns: u64, sent_ns: u64, rtt_ns: u64) -> bool {
         let (seen_before_ns, sent_before_ns) =
             std::mem::replace(&mut self.acked_ns, (seen_ns, sent_ns));
@@ -114,8 +116,8 @@ impl Bulk {
         !spread && 2 * queued_ns < apart_ns
     }
 
-    /// Takes the window that an ACK offers. While most of a buffer is unread, ACKs come at the pace of who
-    /// reads, not the path's.
+    /// Takes the window that an ACK offers. While most of a buffer is unread, ACKs come at the
+    /// pace of the reader, not the path's.
     pub(super) fn note_reader(&mut self, ack: &Ack) {
         let window = match ack.offer {
             Offer::Edge(edge) => edge.saturating_sub(ack.una),
@@ -125,13 +127,14 @@ impl Bulk {
         self.reader_is_behind = self.is_unread(window);
     }
 
-    /// Whether an offered `window` shows most of a buffer to be unread. An application that reads what comes
-    /// leaves it as wide as it was, for no receiver takes back what it has offered (RFC 9293 §3.8.6).
+    /// Returns whether an offered `window` shows most of a buffer to be unread. An application
+    /// that reads what arrives keeps it as wide as before, since a receiver does not take back
+    /// what it has offered (RFC 9293 §3.8.6).
     pub(super) fn is_unread(&self, window: u64) -> bool {
         2 * window < self.window_max
     }
 
-    /// A flight of `bytes` was taken for a full send buffer in that silence.
+    /// Records that a flight of `bytes` was taken for a full send buffer in `gap`.
     pub fn stand_at(&mut self, bytes: u64, gap: &Gap) {
         self.ceiling = if self.ceiling == 0 { bytes } else { self.ceiling.min(bytes) };
         let prompt = gap.after_ack_ns() <= PROMPT_NS + gap.rtt_sender_ns / 32;
@@ -140,16 +143,16 @@ impl Bulk {
         self.late_stands += u32::from(long && !prompt);
     }
 
-    /// What followed that silence showed that its buffer had been full: it takes as much as has ever been
-    /// under way.
+    /// Records that the buffer had been full in `gap`, as later data showed: it holds as much as
+    /// the greatest flight.
     pub fn was_full(&mut self, gap: &Gap) {
         let height = self.rounds.emptied();
         self.ceiling = self.ceiling.max(height).max(gap.flight_before);
         self.stand_at(self.ceiling, gap);
     }
 
-    /// Whether it mostly went on some time after an ACK, and not as soon as that was there: it has a
-    /// clock of its own.
+    /// Returns whether the sender mostly went on some time after an ACK rather than at once: it is
+    /// driven by a clock of its own.
     pub fn is_clocked(&self) -> bool {
         self.late_stands > self.prompt_stands
     }

@@ -1,41 +1,42 @@
-//! Packets captured more than once: on a bridge, on `-i any`, from a mirror port.
+//! Packets captured more than once: on a bridge, on `-i any`, or from a mirror port.
 
 use super::RTO_MIN_NS;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Packets of one direction that are known again. The kernel takes up to 64 from a queue before
-/// it turns to another interface, where their copies are.
+/// Packets of one direction that are remembered. The kernel takes up to 64 from a queue before it
+/// serves another interface, where their copies are.
 const COPIES_MAX: usize = 64;
 
-/// How late a copy is recognised by its header alone, ns: retransmissions take longer.
+/// Longest delay of a copy recognised by its header alone, ns: retransmissions take longer.
 const COPY_NS: u64 = 2_000_000;
 
-/// The same where its identification is equal as well, ns: both sides of a switch are not further apart. Some
+/// The same if its IP identification is equal as well, ns: more than the delay of a switch. Some
 /// middleboxes give retransmissions the same number.
 const NUMBERED_COPY_NS: u64 = 20_000_000;
 
-/// The same of a SYN, or where a router lies between both, which has taken one off the time to live, ns: no
-/// timer of TCP is shorter (Linux: TCP_RTO_MIN).
+/// The same for a SYN, or if the TTL differs because of a router in between, ns: no timer of TCP
+/// is shorter (Linux: TCP_RTO_MIN).
 const ROUTED_COPY_NS: u64 = RTO_MIN_NS;
 
 /// The last packets of a direction of which some were captured twice.
 #[derive(Clone, Debug)]
 pub struct Copies {
-    /// Fingerprint, time, µs, and time to live; the oldest is at `next`.
+    /// Fingerprint, time, µs, and TTL; the oldest is at `next`.
     seen: [(u32, u32, u8); COPIES_MAX],
     next: usize,
 }
 
 impl Copies {
-    /// Those after `first`, which was captured twice.
+    /// Begins after `first`, which was captured twice.
     pub fn after(first: &Segment) -> Box<Self> {
         let mut copies = Box::new(Self { seen: [(0, 0, 0); COPIES_MAX], next: 0 });
         copies.is_copy(first, true);
         copies
     }
 
-    /// Whether `segment` was seen before; it is remembered. `numbers`: identifications tell packets apart.
+    /// Returns whether `segment` was captured before, and remembers it. `numbers`: identifications
+    /// distinguish packets.
     pub fn is_copy(&mut self, segment: &Segment, numbers: bool) -> bool {
         let (print, now_us) = (fingerprint(segment), (segment.time_ns / 1_000) as u32);
         let late_ns = |ttl: u8| late_max_ns(segment, numbers, ttl != segment.ttl);
@@ -51,14 +52,14 @@ impl Copies {
     }
 }
 
-/// Whether the packet has an identification: a repetition has another (RFC 6864 allows to leave
-/// it out of what is not to be fragmented).
+/// Returns whether the packet has an identification, so that a retransmission has another (RFC
+/// 6864 allows to leave it zero in packets that must not be fragmented).
 pub(super) fn is_numbered(segment: &Segment) -> bool {
     segment.facts.has(SegmentFlags::IPV4) && segment.ip_id != 0
 }
 
-/// How much later than `segment` a copy of it is still recognised, ns. `numbers`: identifications tell
-/// packets apart; `routed`: both differ in their time to live.
+/// Longest delay of a copy of `segment`, ns. `numbers`: identifications distinguish packets;
+/// `routed`: the TTLs differ.
 fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     match numbers && is_numbered(segment) {
         true if routed || segment.flags.has(TcpFlags::SYN) => ROUTED_COPY_NS,
@@ -67,7 +68,7 @@ fn late_max_ns(segment: &Segment, numbers: bool, routed: bool) -> u64 {
     }
 }
 
-/// Of what a copy has in common with its original: routers between them change other fields.
+/// Hash of the fields that a copy shares with its original; routers change others.
 fn fingerprint(segment: &Segment) -> u32 {
     let mut hasher = DefaultHasher::new();
     let sack = segment.sack.map(|block| (block.left, block.right));
@@ -77,10 +78,10 @@ fn fingerprint(segment: &Segment) -> u32 {
     hasher.finish() as u32
 }
 
-/// What is kept of the last packet of a direction, to know a copy that follows it.
+/// The last packet of a direction, kept to recognise a copy that follows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastPacket {
-    /// In [`TICK_NS`], the lower half: what is near is told by a difference.
+    /// Lower half of the time in [`TICK_NS`]; only differences to near times are used.
     time: u32,
     seq: u32,
     ack: u32,
@@ -90,11 +91,11 @@ pub struct LastPacket {
     /// See [`Segment::ip_id`].
     pub ip_id: u16,
     flags: u8,
-    /// Time to live of the last one that was no RST.
+    /// TTL of the last packet that was no RST.
     pub ttl: u8,
 }
 
-/// A power of two: it is asked for every packet.
+/// Unit of `time`, ns; a power of two, because it is used for every packet.
 const TICK_NS: u64 = 1 << 10;
 
 fn ticks(segment: &Segment) -> u32 {
@@ -117,8 +118,8 @@ impl LastPacket {
         }
     }
 
-    /// Whether `segment` is this packet once more. Without an identification a pure ACK is not:
-    /// duplicate ACKs are alike, too. `numbers`: identifications tell packets apart.
+    /// Returns whether `segment` is a copy of this packet. Without an identification a pure ACK is
+    /// not, since duplicate ACKs are alike too. `numbers`: identifications distinguish packets.
     #[inline]
     pub fn is(&self, segment: &Segment, numbers: bool) -> bool {
         (self.seq, self.ack, self.tsval) == (segment.seq, segment.ack, segment.tsval)
@@ -128,14 +129,14 @@ impl LastPacket {
             && (numbers && is_numbered(segment) || segment.seg_len() > 0)
     }
 
-    /// Whether the SYN `segment` is this one captured again: at once, or with the same number where
-    /// SYNs have one, as on both sides of a slow link.
+    /// Returns whether the SYN `segment` is a copy of this one: it comes at once, or has the same
+    /// identification where SYNs have one, as on both sides of a slow link.
     pub fn is_same_syn(&self, segment: &Segment) -> bool {
         let same = self.ip_id == segment.ip_id;
         self.age_ns(segment) < late_max_ns(segment, same, false)
     }
 
-    /// How long before `segment` it passed, ns, up to an hour.
+    /// Time from this packet to `segment`, ns; at most about an hour.
     #[inline]
     pub fn age_ns(&self, segment: &Segment) -> u64 {
         u64::from(ticks(segment).wrapping_sub(self.time)) * TICK_NS

@@ -1,63 +1,64 @@
-//! What an application writes at a time, and how long it pauses of its own accord between two writes.
+//! Sizes of an application's writes, and its own pauses between them.
 //!
-//! Writes of one size end in small segments of one size. A writer who has to wait for room in its
-//! buffer ends so too; but he waits only when the buffer is full, and goes on when an ACK has made
-//! enough room in it: Linux wakes him when a third is free (`sk_stream_min_wspace`).
+//! Writes of one size end in small segments of one size. Waits for room in the send buffer end so
+//! too; but a writer waits only if the buffer is full, and goes on when ACKs have made enough
+//! room: Linux wakes it when a third is free (`sk_stream_min_wspace`).
 
 use super::*;
 use crate::tcp::gap::{Gap, Turn};
 
-/// An application that pauses for less than this is a busy host, ns.
+/// Shortest pause of an application, ns; a shorter silence is a busy host.
 pub const PAUSE_NS: u64 = 1_000_000;
 
-/// At the end of a write of so many segments a congestion window stops by chance only seldom.
+/// Least length of a write, in segments, at whose end a congestion window seldom stops by chance.
 const LONG_SEGMENTS: u64 = 8;
 
-/// Other ends in a row that make them those of the writes.
+/// Number of consecutive ends of another size that replace the known one.
 const STRANGERS: u8 = 3;
 
 /// The writes of one sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pieces {
-    /// Payload of the small segments that they end in; 0 before one is known.
+    /// Payload of the small segments in which writes end, bytes; 0 if not yet known.
     end_bytes: u32,
-    /// Ends of another size in a row.
+    /// Consecutive ends of another size.
     strangers: u8,
-    /// Where the stream stood when it went on last after a pause, and what was under way then.
+    /// Position of the stream when the sender last went on after a pause, and the flight then.
     from: (u64, u64),
-    /// When it began to fill a buffer with nothing in it, ns.
+    /// Time at which it began to fill an empty buffer, ns.
     empty_ns: u64,
-    /// What was under way when it wrote another last, and the most with which it did so twice.
+    /// The flight when it last began another write, and the greatest with which it did so twice,
+    /// bytes.
     beside: u64,
     beside_max: u64,
-    /// What it had written into an empty buffer when it paused, of which it is not known whether there
-    /// was room for more, and how long, ns.
+    /// Bytes written into an empty buffer before a pause of which it is unknown whether there was
+    /// room for more, and the length of the pause, ns.
     first: Option<(u64, u64)>,
-    /// Where the last piece ended, and how long it was, bytes.
+    /// Position at which the last write ended, and its length, bytes.
     last: (u64, u64),
-    /// Pauses with room for more: how long together, ns, and how many.
+    /// Pauses although there was room for more: total length, ns, and number.
     own: (u64, u32),
 }
 
-/// Whether a buffer had room for more with `written`, of whose sender `reached` has been under way: it
-/// has held more, and took another piece beside `beside` bytes, when of what makes it full a third has to
-/// go before its writer goes on. With some tolerance.
+/// Returns whether a buffer with `written` bytes had room for more: it has held more (`reached`
+/// bytes were in flight), and took another write beside `beside` bytes, while a writer to a full
+/// buffer would have waited until a third was free. With some tolerance.
 fn has_room(written: u64, beside: u64, reached: u64) -> bool {
     4 * beside > 3 * written && 8 * reached > 9 * written
 }
 
 impl Pieces {
-    /// A piece ends at `position`.
+    /// Records that a write ends at `position`.
     pub(super) fn end(&mut self, position: u64) {
         self.last = (position, position.saturating_sub(self.last.0));
     }
 
-    /// Whether a message of so many bytes is written in several, by the last of them.
+    /// Returns whether a message of this length takes several writes, judged by the last of them.
     pub(super) fn are_many_in(&self, message: u64) -> bool {
         self.last.1 > 0 && 2 * self.last.1 <= message
     }
 
-    /// What this sender's pauses of its own last, ns; 0 if none is known.
+    /// Mean of this sender's own pauses, ns; 0 if none is known.
     fn own_ns(&self) -> u64 {
         self.own.0 / u64::from(self.own.1.max(1))
     }
@@ -66,7 +67,7 @@ impl Pieces {
         self.own = (self.own.0 + ns, self.own.1 + 1);
     }
 
-    /// Whether a piece that ends in so many bytes is one of those that are followed.
+    /// Returns whether a write with this end belongs to those that are followed.
     fn follows(&mut self, end_bytes: u32) -> bool {
         if end_bytes == self.end_bytes {
             self.strangers = 0;
@@ -81,8 +82,8 @@ impl Pieces {
         true
     }
 
-    /// A piece ended before `gap`, and the next begins at `start` with `flight` bytes under way.
-    /// Answers how long its writer would have paused anyhow, ns.
+    /// Handles `gap` between two writes; the next begins at `start` with `flight` bytes in flight.
+    /// Returns how long the writer would have paused in any case, ns.
     fn pause(&mut self, gap: &Gap, start: u64, flight: u64) -> u64 {
         let pause_ns = gap.len_ns().saturating_sub(gap.busy_ns);
         let written = (self.from.1 + start.saturating_sub(self.from.0)).max(gap.flight_first);
@@ -93,7 +94,7 @@ impl Pieces {
         if let Some((_, ns)) = self.first.take_if(|it| has_room(it.0, beside, reached)) {
             self.note_own(ns);
         }
-        // Until the ACK of what was written first a full buffer stays full.
+        // Until the ACK of the first data a full buffer stays full.
         let filling_ns = gap.end_ns.saturating_sub(self.empty_ns);
         let unanswered = self.empty_ns > 0 && 4 * filling_ns < 3 * gap.rtt_base_ns;
         if unanswered || long && has_room(written, beside, reached) {
@@ -108,8 +109,8 @@ impl Pieces {
 }
 
 impl Sender {
-    /// The silence `gap` ends at `start`, in a message that `began` at this place of the stream, at this
-    /// time.
+    /// Follows the silence `gap`, which ends at position `start`, in a message with this begin
+    /// (position and time).
     pub fn follow_pieces(&mut self, gap: &mut Gap, start: u64, began: Option<(u64, u64)>) {
         let flight = self.flight();
         let ends =
@@ -117,7 +118,7 @@ impl Sender {
         let roomy = gap.room_before.is_some_and(|room| room >= gap.flight_first as i64);
         let bulk = match &mut self.bulk {
             Some(bulk) if ends || flight == 0 => bulk,
-            // The first pause may be the only one that tells.
+            // The first pause may be the only one with evidence.
             none @ None if ends && roomy && gap.flight_first > gap.smss => {
                 none.get_or_insert_default()
             }

@@ -1,5 +1,5 @@
-//! Positions in the stream of one direction (RFC 9293 §3.4): where its sequence numbers stand, and how far
-//! it was sent, seen and acknowledged.
+//! Positions in the stream of one direction (RFC 9293 §3.4): the origin of its sequence numbers,
+//! and how far it was sent, seen and acknowledged.
 
 use super::*;
 
@@ -9,19 +9,19 @@ impl Sender {
         self.marks.has(Marks::FINISHED).then(|| widen(self.fin, self.nxt))
     }
 
-    /// A FIN was sent, at `position`.
+    /// Records a FIN at `position`.
     pub fn finish(&mut self, position: u64) {
         self.marks.note(Marks::FINISHED, true);
         self.fin = position as u32;
     }
 
-    /// Position up to which everything was seen here.
+    /// Position up to which everything was seen at the vantage.
     pub fn in_order(&self) -> u64 {
         let trouble = self.trouble.as_deref().filter(|trouble| !trouble.holes.is_empty());
         trouble.map_or(self.nxt, |trouble| trouble.in_order)
     }
 
-    /// Whether it is known where its stream stands.
+    /// Returns whether the position of the stream is known.
     pub fn started(&self) -> bool {
         self.marks.has(Marks::STARTED)
     }
@@ -31,7 +31,7 @@ impl Sender {
         self.nxt.saturating_sub(self.una())
     }
 
-    /// Highest position acknowledged as seen here.
+    /// Highest position acknowledged, as seen at the vantage.
     #[inline]
     pub fn una_seen(&self) -> u64 {
         widen(self.una_seen, self.nxt)
@@ -43,7 +43,7 @@ impl Sender {
         widen(self.una, self.nxt)
     }
 
-    /// The position of a header's sequence number.
+    /// Position of a header's sequence number; the first one sets the origin.
     pub fn position(&mut self, seq: u32) -> u64 {
         if !self.started() {
             self.marks.note(Marks::STARTED, true);
@@ -54,21 +54,21 @@ impl Sender {
         self.sequence.position(seq, self.nxt)
     }
 
-    /// Whether what begins with this number was sent and not acknowledged.
+    /// Returns whether data beginning with this number was sent and not yet acknowledged.
     pub fn is_under_way(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
         self.started() && position >= self.una_seen() && position < self.nxt
     }
 
-    /// Whether what comes before this number may have been sent, or a little that was not seen: no more
-    /// than a window as it is before its scale is agreed on (RFC 7323 §2.2).
+    /// Returns whether data before this number may have been sent; up to one unscaled window (RFC
+    /// 7323 §2.2) of it may not have been seen.
     pub fn may_have_sent(&self, seq: u32) -> bool {
         let position = self.sequence.position(seq, self.nxt);
         (self.una_seen()..=self.nxt + u64::from(u16::MAX)).contains(&position)
     }
 
-    /// The stream has come to `position`. What was acknowledged is not further behind than a window
-    /// can be, even if no ACK was captured.
+    /// Moves the stream to `position`. The acknowledged position is no further behind than the
+    /// greatest window, even if no ACK was captured.
     pub(super) fn go_to(&mut self, position: u64) {
         let [una, una_seen] = [self.una(), self.una_seen()];
         let right_edge = self.right_edge().unwrap_or(una);
@@ -81,7 +81,7 @@ impl Sender {
         }
     }
 
-    /// The stream's data begins at `position`, after the SYN.
+    /// Sets the position at which the data of the stream begins, after the SYN.
     pub fn begin_data(&mut self, position: u64) {
         if position > self.nxt {
             self.go_to(position);
@@ -91,7 +91,7 @@ impl Sender {
         }
     }
 
-    /// The numbers of all that it sent; of a stream that was not `seen_begin` nobody knows how many.
+    /// Range of the sequence numbers that it sent; the first is known only if `seen_begin`.
     pub fn numbers(&self, seen_begin: bool) -> Numbers {
         let first = self.sequence.first;
         let next = self.fin().map_or(self.nxt, |fin| self.nxt.max(fin + 1));
@@ -99,7 +99,7 @@ impl Sender {
         Numbers::new(first.wrapping_add(next as u32), known.then_some(first))
     }
 
-    /// Header sequence number of the first segment seen.
+    /// Header sequence number at the origin.
     pub fn first_number(&self) -> Option<u32> {
         self.started().then_some(self.sequence.first)
     }

@@ -1,44 +1,45 @@
-//! The window scale of a connection whose SYNs were not captured (RFC 7323 §2.2): what its sender
-//! does under the windows that it is offered shows it.
+//! Inference of the window scale (RFC 7323 §2.2) if the SYNs were not captured: from the sender's
+//! behaviour under the offered windows.
 
 use super::*;
 use crate::tcp::gap::{Gap, Turn};
 
-/// Silences in a row at a window's edge that show its scale: a flight that grows is there by chance
-/// once, but not twice.
+/// Consecutive silences at a window's edge that show its scale: a growing flight may be there once
+/// by chance, but not twice.
 const MET_MIN: u8 = 2;
 
-/// A scale is no larger than the receiver's buffer needs (RFC 7323 §2.3): where one is in use, the
-/// fields of a buffer that is full of promises are at least this wide.
+/// A scale is no larger than the receiver's buffer needs (RFC 7323 §2.3): if one is in use, the
+/// field of a fully offered buffer is at least this great.
 const FIELD_WIDE: u16 = 1 << 14;
 
-/// Numbers that programs and kernels like are a few times a power of two.
+/// Round numbers, as programs and kernels use them, are less than this many times a power of two.
 const FEW: u64 = 32;
 
-/// Whether nobody chooses `bytes`: a flight that fills such a window to the byte is there by no chance.
+/// Returns whether `bytes` is no round number: a flight that fills such a window exactly does not
+/// do so by chance.
 fn is_odd(bytes: u64) -> bool {
     bytes > 0 && bytes >> bytes.trailing_zeros() >= FEW
 }
 
-/// The offered window while its scale is not known.
+/// The offered window while its scale is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unscaled {
-    /// The header's field, as the sender knows.
+    /// Window field, as known to the sender.
     field: u16,
-    /// The same before the last train of ACKs.
+    /// Window field before the last train of ACKs.
     field_before: u16,
-    /// The least scale by which windows were as wide as the flight.
+    /// Least scale by which the windows were as great as the flight.
     scale: u8,
-    /// Silences in a row in which the flight filled a window of that scale.
+    /// Consecutive silences in which the flight filled a window of that scale.
     met: u8,
-    /// The field in the last of them.
+    /// Window field in the last of them.
     field_met: u16,
-    /// That became the connection's scale.
+    /// `true` if that became the connection's scale.
     settled: bool,
 }
 
 impl Sender {
-    /// A window was offered whose scale is not known.
+    /// Records an offered window of unknown scale.
     pub(super) fn offer_field(&mut self, field: u16) {
         self.marks.take_back(Marks::HAS_WINDOW);
         if let Some(bulk) = &mut self.bulk {
@@ -46,7 +47,7 @@ impl Sender {
         }
     }
 
-    /// A train of ACKs begins.
+    /// Keeps the window field as a train of ACKs begins.
     pub(super) fn hold_field(&mut self) {
         if self.window_scale.is_none()
             && let Some(bulk) = &mut self.bulk
@@ -55,9 +56,10 @@ impl Sender {
         }
     }
 
-    /// A sender that had more to send waited for an ACK: with its flight at the edge of what it was offered by
-    /// the least scale that allows for the flight, again and again, that is the scale, and the window was
-    /// what it waited for. Answers whether that was found out.
+    /// Infers the scale from a gap in which a sender with more to send waited for an ACK. If its
+    /// flight is repeatedly at the edge of the window, at the least scale that allows such a
+    /// flight, that is the scale and the window was the limit. Returns whether the scale was found
+    /// by this gap.
     pub fn infer_scale(&mut self, gap: &mut Gap) -> bool {
         let Some(bulk) = &mut self.bulk else { return false };
         if !gap.ack_triggered() || gap.retransmission.is_some() {
@@ -68,13 +70,13 @@ impl Sender {
         }
         let known = &mut bulk.unscaled;
         let flight = gap.flight_before;
-        // What was in flight is known less exactly the further away the sender is.
+        // The further away the sender is, the less exactly its flight is known.
         let far_ns = gap.rtt_sender_ns.min(gap.rtt_base_ns);
         let loose =
             u128::from(flight) * u128::from(far_ns) / (8 * u128::from(gap.rtt_base_ns)).max(1);
         let loose = loose as u64;
         if self.window_scale.is_some() {
-            // Senders keep to their windows: it was a wider one.
+            // Senders keep to their windows: the window was greater.
             let beyond = gap.room_before.is_some_and(|room| -room > (gap.smss + loose) as i64);
             if beyond {
                 self.window_scale = None;
@@ -83,7 +85,8 @@ impl Sender {
             }
             return false;
         }
-        // Who answered had waited for the question, and who had nothing more to send for no window.
+        // A sender that answers had waited for the question, and one with nothing more to send for
+        // no window.
         if gap.turn == Turn::Answers || gap.drained {
             return false;
         }
@@ -93,8 +96,8 @@ impl Sender {
         let room = window(least) as i64 - flight as i64;
         let fills = room < gap.next_len.min(gap.smss) as i64 && room <= flight as i64 / 4;
         let field = known.field_before;
-        // A flight that stands still under a window that does the same may do so for another reason,
-        // where the window is not as wide as its scale allows for.
+        // A constant flight under a constant window may have another reason if the window field is
+        // smaller than its scale suggests.
         let tells = least == 0
             || field >= FIELD_WIDE
             || room == 0 && is_odd(flight)
@@ -125,8 +128,8 @@ impl Sender {
 mod tests {
     use super::*;
 
-    /// The scale that shows when a sender has 939 bytes in flight before each of four silences that an ACK ends, while
-    /// its peer's windows vary.
+    /// The scale inferred when a sender has 939 bytes in flight before each of four silences that
+    /// an ACK ends, while its peer's windows vary.
     fn shown(turn: Turn, drained: bool) -> Option<u8> {
         let mut half = Sender { bulk: Some(Box::default()), ..Sender::default() };
         for field_before in [470, 560, 470, 560] {

@@ -1,56 +1,57 @@
-//! What happened to a sender since it last sent data.
+//! State of a sender since its last data segment.
 
 use super::*;
 
-/// What ACKs did to the sender since its last departure.
+/// Effects of ACKs, and other events, since the sender's last departure.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SinceDeparture {
-    /// When the first ACK that moved `una` or the window's right edge took effect, ns.
+    /// Time at which the first ACK that moved SND.UNA or the window's right edge took effect, ns.
     pub first_ack_ns: Option<u64>,
-    /// The last ACK that moved `una` or the window's right edge.
+    /// The last ACK that moved SND.UNA or the window's right edge.
     pub trigger: Option<AckTrigger>,
-    /// How many did.
+    /// Number of such ACKs.
     pub acks: u32,
-    /// Flight just before the first of them.
+    /// Flight just before the first of them, bytes.
     pub flight_first: u64,
-    /// Flight just before the last of them.
+    /// Flight just before the last of them, bytes.
     pub flight_before: u64,
-    /// Room in the offered window just before the last of them.
+    /// Room in the offered window just before the last of them, bytes; `None` if unknown.
     pub room_before: Option<i64>,
-    /// Window offered just before the last of them.
+    /// Window offered just before the last of them, bytes; `None` if unknown.
     pub window_before: Option<u64>,
-    /// How long the receiver kept the window (almost) closed.
+    /// Time for which the receiver kept the window (almost) closed, ns.
     pub closed_ns: u64,
-    /// Window probes sent.
+    /// Number of window probes sent.
     pub probes: u32,
-    /// Of them answered, without the window having opened.
+    /// Number of these answered without opening the window.
     pub probes_answered: u32,
-    /// The first of them.
+    /// The first window probe.
     pub probe: Option<Sighting>,
-    /// Packets of this sender missing by the IP identification counter.
+    /// Packets of this sender missing by their IP identification.
     pub missing_packets: u32,
-    /// The identification of the first of them.
+    /// Identification of the first of these.
     pub missing_from: u16,
     /// The capture has a hole here.
     pub holed: bool,
-    /// When its timer last repeated what had been acknowledged, ns; 0 if it did not.
+    /// Time at which the timer last repeated acknowledged data, ns; 0 if it did not.
     pub repeated_ns: u64,
-    /// An ACK that passed here was lost on its way to it.
+    /// An ACK that passed the vantage was lost on its way to the sender.
     pub ack_lost: bool,
-    /// The last timestamp of its peer that has passed here.
+    /// Timestamp of the peer's last packet at the vantage.
     pub peer_tsval: u32,
-    /// It probed for a lost tail and had nothing new to do that with.
+    /// The sender sent a tail loss probe with old data, for want of new.
     pub probed_tail: bool,
 }
 
 impl SinceDeparture {
-    /// The capture itself has a hole: packets that are missing there tell nothing of the path.
+    /// Discards missing packets: the capture itself has a hole, so that they show nothing about
+    /// the path.
     pub fn excuse_missing(&mut self) {
         self.missing_packets = 0;
         self.holed = true;
     }
 
-    /// The sender probed a closed window.
+    /// Records a probe of a closed window.
     pub fn probed(&mut self, from: Side, segment: &Segment) {
         self.probes += 1;
         self.probe.get_or_insert(Sighting::of(from, segment));

@@ -1,41 +1,41 @@
-//! How long a full segment of a sender is.
+//! Length of a sender's full segments.
 
 use super::*;
 
-/// A window of less than twice this divides nothing: segments of 536 bytes are always in order
-/// (RFC 9293 §3.7.1).
+/// Least half window that limits the segment size: segments of 536 bytes are always allowed (RFC
+/// 9293 §3.7.1).
 const HALF_WINDOW_MIN: u16 = 268;
 
-/// Largest segment sent where neither MSS option nor full segments were seen: Ethernet's MTU
-/// less IP and TCP, and the same less timestamps. Who says nothing is to be sent 536 bytes (RFC 9293
-/// §3.7.1), but longer ones are seen.
+/// SMSS assumed if neither an MSS option nor full segments were seen: Ethernet's MTU less IP and
+/// TCP headers, and the same less timestamps. RFC 9293 §3.7.1 asks for 536 bytes then, but longer
+/// segments are seen.
 const SMSS_PLAIN: u16 = 1460;
 const SMSS_DEFAULT: u16 = smss_of(SMSS_PLAIN, true);
 
 /// Bytes of the TCP timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMPS_BYTES: u16 = 12;
 
-/// The largest segment that may be sent to who announces `mss` (RFC 9293 §3.7.1, RFC 6691), bytes.
+/// Greatest payload of a segment to a receiver that announces `mss` (RFC 9293 §3.7.1, RFC 6691),
+/// bytes.
 pub const fn smss_of(mss: u16, timestamps: bool) -> u16 {
     mss.saturating_sub(if timestamps { TIMESTAMPS_BYTES } else { 0 })
 }
 
 impl Sender {
-    /// Announced maximum segment sizes; both sides' timestamps are in use or not.
+    /// Takes the MSS that the peer announces; `timestamps`: the option is in use.
     pub fn announce_smss(&mut self, mss: u16, timestamps: bool) {
         self.smss_announced = smss_of(mss, timestamps).max(1);
         self.settle_smss();
     }
 
-    /// The other side has announced no maximum segment size: as far as is known, what a network of Ethernet
-    /// carries.
+    /// Assumes Ethernet's MSS if the peer has announced none.
     pub fn assume_smss(&mut self, timestamps: bool) {
         if self.smss_announced == 0 {
             self.announce_smss(SMSS_PLAIN, timestamps);
         }
     }
 
-    /// What was seen or announced of the segment size has changed.
+    /// Updates the SMSS after one of its inputs has changed.
     fn settle_smss(&mut self) {
         self.smss = match (self.smss_seen, self.smss_announced) {
             (0, announced) => announced,
@@ -47,8 +47,8 @@ impl Sender {
         }
     }
 
-    /// A window of `bytes` was offered: half of the greatest is as good as a full segment (RFC 9293
-    /// §3.8.6.2.1), and Linux sends none that is longer.
+    /// Takes an offered window of `bytes`: half of the greatest counts as a full segment (RFC 9293
+    /// §3.8.6.2.1), and Linux sends none longer.
     pub(super) fn note_window(&mut self, bytes: u64) {
         let sender = u16::try_from(bytes / 2).unwrap_or(u16::MAX);
         if sender > self.half_window {
@@ -57,8 +57,7 @@ impl Sender {
         }
     }
 
-    /// The longest segment that its receiver takes, bytes; as long as was seen where it has not
-    /// said.
+    /// Greatest segment that the receiver accepts, bytes; as seen if it was not announced.
     pub fn segment_max(&self) -> u64 {
         match self.smss_announced {
             0 => self.smss(),
@@ -66,7 +65,8 @@ impl Sender {
         }
     }
 
-    /// The longest segment that no offload need have joined, bytes: some forget their options.
+    /// Greatest segment that is not a result of offload, bytes: some senders ignore the room that
+    /// options take.
     pub fn captured_max(&self) -> u64 {
         self.segment_max() + u64::from(TIMESTAMPS_BYTES)
     }
@@ -76,19 +76,21 @@ impl Sender {
         u64::from(if self.smss == 0 { SMSS_DEFAULT } else { self.smss })
     }
 
-    /// Whether a departure of `len` bytes ends in a segment below the SMSS.
+    /// Returns whether a departure of `len` bytes ends in a segment below the SMSS.
     pub(super) fn small(&self, len: u64) -> bool {
         let smss = self.smss();
         if len <= smss { len < smss } else { !len.is_multiple_of(smss) }
     }
 
-    /// Two equal segments of one flight below the announced size, the first of them cut from more
-    /// (RFC 9293 §3.9.1.2): the path's own size, unless a longer one has got through.
+    /// Learns the SMSS from two equal segments of one flight below the announced size, the first
+    /// of them cut from more data (RFC 9293 §3.9.1.2): the path's size, unless a longer one has
+    /// arrived.
     pub(super) fn learn_smss(&mut self, segment: &Segment, since: &SinceDeparture) {
         let len = segment.payload_len;
         let stamped = segment.facts.has(SegmentFlags::TIMESTAMPS);
         let back_to_back = len == self.last.len && !self.last.pushed && since.acks == 0;
-        // Some fill segments up to what was announced, whatever their options take (against RFC 6691 §2).
+        // Some fill segments up to the announced size and ignore the room for options (against RFC
+        // 6691 §2).
         let filled = self.smss_announced.saturating_add(TIMESTAMPS_BYTES);
         if back_to_back && stamped && self.smss_announced > 0 && len == u32::from(filled) {
             self.announce_smss(filled, false);

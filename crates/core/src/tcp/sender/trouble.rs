@@ -1,4 +1,4 @@
-//! What only a direction in trouble needs to remember. Most never are, and hold nothing of this.
+//! State of a direction after a loss or another fault. Most directions never need it.
 
 use super::copies::Copies;
 use super::losses::Stamp;
@@ -8,24 +8,24 @@ use crate::tcp::exchange::Chain;
 use crate::tcp::gap::Recovery;
 use crate::tcp::sent::Sighting;
 
-/// A stretch of the stream that was not seen though later data was.
+/// A range of the stream that was not seen although later data was.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
     pub start: u64,
     pub end: u64,
     pub noticed_ns: u64,
-    /// IP identification of the packet that showed the hole.
+    /// IP identification of the packet that revealed the hole.
     pub ip_id: u16,
     /// Timestamp of that packet, if it had one.
     pub tsval: Option<u32>,
 }
 
-/// The first segment of a repetition.
+/// The first segment of a retransmission.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
-    /// Where it ends.
+    /// Position of its end.
     pub end: u64,
-    /// When it was repeated, ns.
+    /// Time of the retransmission, ns.
     pub time_ns: u64,
     /// Its timestamp.
     pub stamp: Stamp,
@@ -35,23 +35,23 @@ pub struct Repeated {
     pub flight: u64,
 }
 
-/// Holes remembered.
+/// Most holes remembered.
 const HOLES_MAX: usize = 64;
 
-/// Time, of exchanges that are over, in which a sender kept back what it had, ns: what the whole may show
-/// to have been its application's.
+/// Time in finished exchanges for which a sender held data back, ns; it may yet turn out to be the
+/// application's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
-    /// By Nagle's algorithm.
+    /// Held by Nagle's algorithm.
     nagle_ns: u64,
-    /// By a full send buffer.
+    /// Held by a full send buffer.
     buffer_ns: u64,
-    /// Until a late ACK.
+    /// Held until a late ACK.
     late_ack_ns: u64,
 }
 
 impl Held {
-    /// What `owner` has of it, where that is one of them.
+    /// Time held for `owner`, if that is one of these causes.
     pub fn of(&mut self, owner: Owner) -> Option<&mut u64> {
         match owner {
             Owner::NagleDelayedAck => Some(&mut self.nagle_ns),
@@ -61,7 +61,7 @@ impl Held {
         }
     }
 
-    /// Adds what `chain` took.
+    /// Adds the time of `chain`.
     pub fn add(&mut self, chain: &Chain) {
         match chain.cause {
             Cause::NagleDelayedAck => self.nagle_ns += chain.ns,
@@ -72,26 +72,26 @@ impl Held {
     }
 }
 
-/// What a timer repeats again and again (RFC 6298 §5.5).
+/// The segment that a timer repeats over and over (RFC 6298 §5.5).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Repeating {
-    /// Where what it repeats begins.
+    /// Position of its begin.
     start: u64,
-    /// When that was first sent, as far as is known, ns.
+    /// Time of its first transmission, as far as known, ns.
     pub first_ns: u64,
-    /// When it was sent last, ns.
+    /// Time of its last transmission, ns.
     last_ns: u64,
-    /// How long it had waited then, ns.
+    /// Wait before that, ns.
     waited_ns: u64,
-    /// A wait was twice as long as the one before.
+    /// A wait was twice as long as the previous one.
     pub doubles: bool,
 }
 
 impl Repeating {
     const NONE: Self = Self { start: 0, first_ns: 0, last_ns: 0, waited_ns: 0, doubles: false };
 
-    /// What begins at `start`, and was sent at `before_ns` as well, is sent again at `now_ns`. The ticks of a
-    /// timer are small beside its waits.
+    /// Records the segment at `start`, last sent at `before_ns`, as repeated at `now_ns`. Timer
+    /// granularity is small compared with its waits.
     pub fn again(&mut self, start: u64, before_ns: u64, now_ns: u64) {
         let doubles = self.doubles;
         if self.start != start || self.waited_ns == 0 {
@@ -105,68 +105,68 @@ impl Repeating {
     }
 }
 
-/// Losses, holes, closed windows and what else does not happen to a healthy direction.
+/// Losses, holes, closed windows and other faults of a direction.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
-    /// Holes in what was seen, in the order they were noticed.
+    /// Holes in the order in which they were found.
     pub holes: Vec<Hole>,
-    /// Position up to which everything was seen here, while there are holes.
+    /// Position up to which everything was seen at the vantage; valid while there are holes.
     pub in_order: u64,
-    /// Seen time of the ACK that closed the window.
+    /// Time at which the ACK that closed the window passed, ns; `None` if the window is open.
     pub closed_since_ns: Option<u64>,
     /// The ACK that closed the window last.
     pub closed_by: Option<Sighting>,
-    /// The first duplicate ACK since the ACK point last moved.
+    /// The first duplicate ACK since SND.UNA last moved.
     pub duplicate_ack: Option<Sighting>,
-    /// Duplicate ACKs or SACKs in effect since `una` last moved.
+    /// Duplicate ACKs or SACKs in effect since SND.UNA last moved.
     pub duplicate_acks_now: u32,
-    /// When the last of them took effect, ns.
+    /// Time at which the last of these took effect, ns.
     pub duplicate_effect_ns: u64,
-    /// Packets that the path marked with congestion experienced (RFC 3168 §5).
+    /// Packets that the path marked as Congestion Experienced (RFC 3168 §5).
     pub ecn_marked: u64,
-    /// ACKs of its receiver's that echo such a mark (§6.1.3).
+    /// ACKs of the receiver that echo such a mark (§6.1.3).
     pub ecn_echoed: u64,
-    /// An ICMP error told its sender of a packet too big, and what was under way then is not all
-    /// acknowledged.
+    /// An ICMP error reported a packet too big to the sender, and the data in flight then is not
+    /// all acknowledged.
     pub pmtu_reported: bool,
-    /// Where that ends.
+    /// Position of the end of that data.
     pub pmtu_reported_end: u64,
-    /// Highest position that needs repair; the sender is in recovery below it.
+    /// Position below which the sender is in recovery.
     pub recovery_end: u64,
     /// How the recovery began.
     pub recovery: Option<Recovery>,
-    /// What was repeated last, until it is known to have been needed.
+    /// The last retransmission, until it is known whether it was needed.
     pub repeated: Option<Repeated>,
-    /// Timestamp and IP identification of the last segment that was sent again.
+    /// Timestamp and IP identification of the last retransmitted segment.
     pub repair: Option<(u32, u16)>,
-    /// Something was lost on this direction.
+    /// A loss has occurred in this direction.
     pub after_loss: bool,
     /// Greatest flight since the last loss, bytes.
     pub flight_after_loss: u64,
-    /// When the receiver said that all has arrived but a hole, ns.
+    /// Time at which the receiver reported that only a hole is missing, ns.
     pub all_but_hole_ns: Option<u64>,
-    /// How long it waited from then until the hole was filled, ns, where that just happened
-    /// though nothing was sent again.
+    /// Time from then until the hole was filled without a retransmission, ns; 0 unless that just
+    /// happened.
     pub hole_filled_ns: u64,
-    /// How often that happened.
+    /// Number of times that happened.
     pub late_arrivals: u32,
-    /// What its timer has repeated last.
+    /// The segment that the timer repeated last.
     pub repeating: Repeating,
-    /// How the last loss was repaired, as a cause.
+    /// Cause that stands for the last repair.
     pub loss_cause: Option<Cause>,
-    /// The fault that kept it silent so long that its congestion window was closed again, and how
-    /// far that had been open, bytes.
+    /// The fault that kept the sender silent so long that its congestion window was closed again,
+    /// and the window before, bytes.
     pub restarted: Option<(Cause, u64)>,
     /// See [`crate::tcp::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
     /// See [`crate::tcp::Gap::nagle_holds`].
     pub nagle_holds: u32,
-    /// Silences that looked like Nagle's algorithm but did not end with the ACK.
+    /// Gaps that look like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
-    /// Times it asked for something when nobody waited, at once with the late ACK of what it had said
-    /// before, and times it did so some time after that.
+    /// Number of requests sent, while no response was awaited, at once with the late ACK of the
+    /// previous data, and number of those sent some time after it.
     pub idle_holds: [u32; 2],
-    /// Times it went on with a message by its application's clock, without an ACK.
+    /// Number of times it continued a message after a pause of its application, without an ACK.
     pub own_pauses: u32,
     /// See [`crate::tcp::Gap::late_acks_met`].
     pub late_acks_met: u32,
@@ -176,58 +176,61 @@ pub struct Trouble {
     pub waits: Waits,
     /// See [`Held`].
     pub held: Held,
-    /// Greatest payload of one segment that was lost to a timer.
+    /// Greatest payload of a segment lost and repeated by timer, bytes.
     pub timed_out_len_max: u32,
-    /// How long a full segment was before the first loss, bytes; 0 before it.
+    /// Length of a full segment before the first loss, bytes; 0 without a loss.
     pub full_bytes: u64,
-    /// Several segments of that size never came, and were repeated by timer in shorter ones.
+    /// Several full segments never arrived, and were repeated by timer in shorter ones.
     pub cut_down: bool,
-    /// Height at which the offered window stood in the way last, and how often in a row.
+    /// Height of the last limiting window, bytes, and the number of consecutive times it was
+    /// limiting.
     pub window_level: (u64, u32),
-    /// The height at which it did so most often, and how often.
+    /// The height that was limiting most often, bytes, and the number of times.
     pub window_level_max: (u64, u32),
-    /// Height beyond which it has not opened since, and how often it stood in the way meanwhile.
+    /// Height that the limiting window has not exceeded since, bytes, and the number of times it
+    /// was limiting since.
     pub window_stands: (u64, u32),
-    /// How often it stood in the way, and of these how often it had been more than twice as wide before.
+    /// Number of times the window was limiting, and of those after it had been more than twice as
+    /// great.
     pub window_waits: [u32; 2],
     /// Keep-alive probes sent.
     pub keep_alives: u64,
-    /// Silences that ended with packets missing in between.
+    /// Timeouts of losses before the vantage.
     pub unseen_timeouts: u32,
-    /// Packets missing in them.
+    /// Packets lost in these.
     pub unseen_packets: u32,
-    /// D-SACKs received (RFC 2883): retransmissions that were not needed.
+    /// D-SACKs received (RFC 2883), which report needless retransmissions.
     pub dsacks: u32,
     /// Payload sent more than once, bytes.
     pub repeated_bytes: u64,
-    /// Segments retransmitted.
+    /// Number of retransmitted segments.
     pub rexmt_data_packets: u64,
-    /// Of them by timer.
+    /// Number of these by timer.
     pub rto_count: u64,
-    /// Of them by duplicate ACKs or SACK.
+    /// Number of these by duplicate ACKs or SACK.
     pub fast_retransmissions: u64,
-    /// How many of these belong to exchanges that are over.
+    /// Number of fast retransmissions in finished exchanges.
     pub fast_counted: u64,
-    /// Of them for nothing.
+    /// Number of retransmissions of data that had arrived.
     pub spurious_retransmissions: u64,
     /// Segments out of order.
     pub out_of_order_packets: u64,
-    /// Duplicate ACKs for what was sent.
+    /// Duplicate ACKs for its data.
     pub duplicate_acks: u64,
-    /// Its receiver has reported that something is missing.
+    /// The receiver has reported missing data.
     pub reported: bool,
-    /// Zero windows offered to it.
+    /// Zero windows offered to the sender.
     pub zero_window_advertisements: u64,
     /// Window probes sent.
     pub zero_window_probes: u64,
-    /// Where the data begins and ends that was sent beyond a closed window.
+    /// Positions between which data was sent beyond a closed window.
     pub probed: (u64, u64),
-    /// The last packets, where some were captured twice.
+    /// The last packets, if some were captured twice.
     pub copies: Option<Box<Copies>>,
 }
 
 impl Trouble {
-    /// None.
+    /// The state without any fault.
     pub fn none() -> &'static Self {
         static NONE: Trouble = Trouble::NONE;
         &NONE
@@ -292,19 +295,19 @@ impl Trouble {
         copies: None,
     };
 
-    /// How often something was sent again, and how often that was not needed (RFC 2883). What was
-    /// lost before the vantage was seen once.
+    /// Number of retransmissions, and number of those that were needless (RFC 2883). A loss before
+    /// the vantage is counted by its timeout, since only the retransmission passed.
     pub fn repetitions(&self) -> [u64; 2] {
         [self.rexmt_data_packets + u64::from(self.unseen_timeouts), self.dsacks.into()]
     }
 
-    /// Whether most of what was sent again was not needed.
+    /// Returns whether most retransmissions were needless.
     pub fn repeats_for_nothing(&self) -> bool {
         let [again, needless] = self.repetitions();
         2 * needless > again
     }
 
-    /// A hole shows at the end of the stream.
+    /// Adds a hole at the end of the stream.
     pub fn notice(&mut self, hole: Hole) {
         if self.holes.is_empty() {
             self.in_order = hole.start;
@@ -316,8 +319,9 @@ impl Trouble {
         }
     }
 
-    /// The stream from `start` to `end` came after all. Where that leaves two pieces of a hole and there is
-    /// room for one, the smaller piece is forgotten: what fills it later counts as a repetition.
+    /// Fills holes between `start` and `end`. If that leaves two pieces of a hole and there is
+    /// room for one, the smaller is forgotten: data that fills it later counts as a
+    /// retransmission.
     pub fn fill(&mut self, start: u64, end: u64) {
         let apart = |hole: &Hole| end <= hole.start || hole.end <= start;
         let Some(first) = self.holes.iter().position(|hole| !apart(hole)) else { return };
@@ -336,7 +340,7 @@ impl Trouble {
         self.settle_in_order();
     }
 
-    /// The same for all holes from that at `first` on where none is left in two pieces.
+    /// The same for all holes from index `first` on, if none is split into two pieces.
     fn fill_from(&mut self, first: usize, start: u64, end: u64) {
         for hole in &mut self.holes[first..] {
             if hole.start < end && start < hole.end {
@@ -350,7 +354,7 @@ impl Trouble {
         self.holes.retain(|hole| hole.start < hole.end);
     }
 
-    /// Holes were filled: everything up to the first that is left was seen.
+    /// Updates the position up to which everything was seen, after holes were filled.
     pub fn settle_in_order(&mut self) {
         if let Some(hole) = self.holes.first() {
             self.in_order = self.in_order.max(hole.start);
@@ -368,7 +372,7 @@ mod tests {
         trouble
     }
 
-    /// What is looked at with each segment is bounded by the number of holes.
+    /// The work per segment is bounded by the number of holes.
     #[test]
     fn few_holes_are_kept_whatever_the_order_in_which_a_hole_is_filled() {
         const SEGMENTS: u64 = 10_000;

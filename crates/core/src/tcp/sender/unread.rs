@@ -1,21 +1,21 @@
-//! Waits for a receiver whose application reads nothing: first it keeps back its ACKs, then it
-//! closes the window.
+//! Waits for a receiver whose application does not read: it first delays its ACKs, then closes the
+//! window.
 
 use super::*;
 use crate::cause::{Cause, Slice, Slices};
 use crate::tcp::gap::{Gap, Turn};
 
 impl Sender {
-    /// Keeps what a silence was put down to while the window's right edge stands still: until it
-    /// moves, the receiving application may have read nothing.
+    /// Keeps the slices of gaps while the window's right edge does not move: until it does, the
+    /// receiving application may have read nothing.
     pub fn note_unread(&mut self, gap: &Gap, slices: &Slices) {
         if self.bulk.is_none() {
             return;
         }
         let (edge, una, smss) = (self.right_edge(), self.una(), self.smss());
         let Some(bulk) = &mut self.bulk else { return };
-        // A little it moves though nobody reads: windows are offered in units (RFC 7323 §2.2), and
-        // a kernel that packs segments together finds room for more.
+        // It moves a little even if nothing is read: windows are offered in units (RFC 7323 §2.2),
+        // and a kernel that merges segments finds room for more.
         let (edge_then, una_then) = bulk.unread_since;
         let little = (una - una_then) / 8 + 2 * smss;
         let moved = edge.is_none_or(|edge| edge > edge_then + little);
@@ -29,15 +29,15 @@ impl Sender {
         }
     }
 
-    /// The window has closed: what was kept is that reader's doing.
+    /// Takes the slices that were kept, which belong to the reader: the window has closed.
     pub fn take_unread(&mut self) -> Vec<Slice> {
         self.bulk.as_mut().map(|bulk| std::mem::take(&mut bulk.unread)).unwrap_or_default()
     }
 }
 
-/// What a sender seems to be held up by whose receiver keeps back its ACKs (RFC 9293 §3.8.6.3 has
-/// every second full segment acknowledged at once; Linux does so as long as somebody reads). One
-/// that sends a probe of new data meanwhile (RFC 8985 §7.3) seems to have been busy.
+/// Causes that gaps seem to have while the receiver delays its ACKs (RFC 9293 §3.8.6.3 asks for an
+/// immediate ACK of every second full segment; Linux sends it as long as the application reads). A
+/// sender that sends new data as a probe meanwhile (RFC 8985 §7.3) seems to have been busy.
 fn may_be_a_reader(cause: Cause) -> bool {
     matches!(
         cause,
@@ -52,7 +52,7 @@ fn may_be_a_reader(cause: Cause) -> bool {
 impl Bulk {
     fn add_unread(&mut self, slice: &Slice) {
         if slice.cause == Some(Cause::SendBuffer) {
-            // A ceiling takes over what was put down to a window that opens.
+            // A ceiling takes over time attributed to an opening window.
             for earlier in self.unread.iter_mut().filter(|it| it.cause == Some(Cause::SlowStart)) {
                 (earlier.owner, earlier.cause) = (slice.owner, slice.cause);
             }

@@ -1,24 +1,24 @@
-//! Waits for late ACKs that the same sender shows later to have been none.
+//! Apparent waits for late ACKs that the sender's later behaviour may refute.
 
 use super::*;
 use crate::tcp::gap::{Gap, Turn};
 
-/// What a sender that seemed to wait for late ACKs did.
+/// Behaviour of a sender that seemed to wait for late ACKs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waits {
-    /// The least that would have been under way, had it not waited, bytes; 0 while it never did.
+    /// Least flight that it would have had without waiting, bytes; 0 if it never waited.
     least_bytes: u64,
-    /// How often it seemed to wait.
+    /// Number of apparent waits.
     met: u32,
-    /// How often it went on later, after a pause, with that much under way and no ACK.
+    /// Number of times it went on after a pause, with that much in flight and without an ACK.
     free: u32,
 }
 
 impl Waits {
     pub(super) const NONE: Self = Self { least_bytes: 0, met: 0, free: 0 };
 
-    /// `gap` ended with an ACK that its sender seemed to wait for. What an offered window or a loss before
-    /// explains is certain.
+    /// Counts `gap` as an apparent wait. Waits that an offered window or an earlier loss explains
+    /// are certain, and are not counted.
     fn wait(&mut self, gap: &Gap) {
         if gap.after_loss || gap.steps || gap.window_limited() {
             return;
@@ -28,8 +28,8 @@ impl Waits {
         self.met += 1;
     }
 
-    /// Its sender went on in `gap` without an ACK. What follows at once was written with what was there
-    /// before, and tells nothing.
+    /// Counts `gap`, which ended without an ACK. Data that follows at once was written together
+    /// with earlier data, and is no evidence.
     fn go_on(&mut self, gap: &Gap) {
         let free = gap.turn == Turn::Continues
             && gap.retransmission.is_none()
@@ -39,14 +39,14 @@ impl Waits {
         self.free += u32::from(free);
     }
 
-    /// Whether what looked like waits was chance: as often its sender went on without the ACK.
+    /// Returns whether the apparent waits are chance: the sender went on without the ACK as often.
     pub fn are_chance(&self) -> bool {
         self.met > 0 && self.free >= self.met
     }
 }
 
 impl Sender {
-    /// Takes in a silence of its sender that is explained: `waited` for a late ACK.
+    /// Processes an explained gap; `waited`: for a late ACK.
     pub fn follow_waits(&mut self, gap: &Gap, waited: bool) {
         if waited {
             self.trouble_mut().waits.wait(gap);

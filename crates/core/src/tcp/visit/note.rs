@@ -1,9 +1,9 @@
-//! A segment of a visit, in little room.
+//! Compact record of a segment of a visit.
 
 use crate::capture::FrameId;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 
-/// What is kept of a segment: all of it that a segment of a visit has.
+/// Fields of a segment that segments of visits can have.
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     time_ns: u64,
@@ -45,7 +45,7 @@ impl Note {
         }
     }
 
-    /// Whether it and `segment` have timestamps of one sender's.
+    /// Returns whether this segment and `segment` have timestamps of the same sender.
     pub fn is_of_sender(&self, segment: &Segment) -> bool {
         let own = |facts: SegmentFlags| {
             (facts.has(SegmentFlags::TIMESTAMPS), facts.has(SegmentFlags::FROM_HIGH))
@@ -53,12 +53,12 @@ impl Note {
         own(self.facts) == own(segment.facts)
     }
 
-    /// Its timestamp, and when it passed, ns.
+    /// Timestamp, and time at which it passed, ns.
     pub fn stamp(&self) -> (u32, u64) {
         (self.tsval, self.time_ns)
     }
 
-    /// The segment, whose payload begins at `payload_offset` of what is kept.
+    /// The segment, with its payload at `payload_offset` of the recorded payload.
     pub fn segment(&self, flow: FlowKey, flow_hash: u64, payload_offset: u32) -> Segment {
         Segment {
             time_ns: self.time_ns,
