@@ -22,11 +22,21 @@ fn was_idle(connection: &Connection, exchange: &Exchange) -> bool {
     let closed_ns = connection.ending().fin_ns[Side::Server as usize];
     if connection.mid_stream && connection.totals.exchanges <= 1 && exchange.idle_ns == 0 {
         // What was said last lies before the capture, and its server had closed, or forgotten the connection, since.
-        return closed_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns)
-            || closed_ns.is_none() && connection.ending().unknown;
+        return match closed_ns {
+            Some(at_ns) => at_ns <= exchange.start_ns || closed_unheard(connection, exchange),
+            None => connection.ending().unknown,
+        };
     }
     closed_ns.unwrap_or(exchange.start_ns).min(exchange.start_ns).saturating_sub(since_ns)
         >= IDLE_NS
+}
+
+/// Returns whether the server, which sent no data in the capture, closed before the request reached it:
+/// its FIN would have acknowledged what it had received (RFC 9293 §3.10.7.4).
+fn closed_unheard(connection: &Connection, exchange: &Exchange) -> bool {
+    let [client, server] = &connection.senders;
+    server.counts().actual_data_bytes == 0
+        && client.una_seen() <= exchange.began_at[Side::Client as usize]
 }
 
 /// Since when nothing had been said before the request, ns.
@@ -43,6 +53,12 @@ fn quiet_since_ns(connection: &Connection, exchange: &Exchange) -> u64 {
 fn is_whole(connection: &Connection) -> bool {
     let faults = connection.faults();
     faults.truncated + faults.missing_bytes == 0
+}
+
+/// Whether the capture has the whole of what each side sent, if not every byte of it: a snap length cuts
+/// packets and hides none.
+fn has_no_hole(connection: &Connection) -> bool {
+    connection.faults().missing_bytes == 0
 }
 
 /// Whether what was asked is known to be a request, and no goodbye.
@@ -67,7 +83,7 @@ fn is_request(connection: &Connection, exchange: &Exchange) -> bool {
 /// has to be read.
 fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
     let begun = exchange.response_seen && !exchange.is_complete();
-    let counted = connection.faults().missing_bytes == 0 && connection.owes(Side::Server);
+    let counted = has_no_hole(connection) && connection.owes(Side::Server);
     begun && (is_whole(connection) || counted) && connection.announces_end()
 }
 
@@ -75,7 +91,7 @@ fn is_cut_short(connection: &Connection, exchange: &Exchange) -> bool {
 /// request on a connection that had lain idle. (What a server closes for without an answer
 /// otherwise may be a goodbye.)
 pub(super) fn closed_on(connection: &Connection, exchange: &Exchange) -> bool {
-    let http = is_http(connection, exchange) && is_whole(connection);
+    let http = is_http(connection, exchange) && has_no_hole(connection);
     let unanswered = http && exchange.request_seen && !exchange.response_seen;
     unanswered && was_idle(connection, exchange) || is_cut_short(connection, exchange)
 }
@@ -140,7 +156,9 @@ impl Tally {
         // Nor has one that had closed of its own accord when the RST came.
         let [client_fin_ns, server_fin_ns] = connection.ending().fin_ns;
         // What was sent before a FIN and not captured whole may have been a goodbye, too.
-        if !is_whole(connection) && client_fin_ns.is_some() && !exchange.response_seen {
+        let is_known =
+            is_whole(connection) || has_no_hole(connection) && is_http(connection, exchange);
+        if !is_known && client_fin_ns.is_some() && !exchange.response_seen {
             return;
         }
         let left = client_fin_ns.is_some_and(|at_ns| server_fin_ns.is_none_or(|it| at_ns < it));
