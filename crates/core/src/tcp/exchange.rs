@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 /// A receiver that closes its window fewer times than this was late only occasionally.
 const CLOSED_OFTEN: u32 = 3;
 
-/// How an exchange ended.
+/// Outcome of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Outcome {
     /// The response was complete, or the next request began.
@@ -105,7 +105,7 @@ pub struct Exchange {
     pub ledger: Shares,
     /// Its time by cause.
     pub chains: Vec<Chain>,
-    /// How it ended.
+    /// Outcome of the exchange.
     pub outcome: Outcome,
     /// Time for which the connection was idle before it, ns; 0 for the first exchange.
     pub idle_ns: u64,
@@ -240,7 +240,7 @@ impl Exchange {
         self.ledger.total_ns()
     }
 
-    /// Whether its response was complete.
+    /// Returns whether its response is complete.
     pub fn is_complete(&self) -> bool {
         self.response_end.is_some()
     }

@@ -346,7 +346,7 @@ impl Gap {
         self.sender == Side::Client && self.next_len > 0 && self.retransmission.is_none()
     }
 
-    /// Whether the departure that ended it is a segment below the SMSS.
+    /// Returns whether the departure that ended it is a segment below the SMSS.
     pub fn next_small(&self) -> bool {
         self.next_len < self.smss
     }

@@ -67,7 +67,7 @@ pub struct Timeline {
     pub rests: bool,
     /// Data pushed last came after a pause of the server.
     pub paused_now: bool,
-    /// How the server answers.
+    /// The way in which the server answers.
     pub manner: Manner,
     /// Data being pushed may come amid the response to an earlier request.
     pub amid: Amid,

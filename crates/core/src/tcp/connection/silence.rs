@@ -283,7 +283,7 @@ impl Connection {
         if self.faults().missing_bytes > 0 { 0 } else { refuted }
     }
 
-    /// Returns whether no one waited in this gap: it follows a TLS handshake, and is longer than a
+    /// Returns whether no exchange waited in this gap: it follows a TLS handshake, and is longer than a
     /// client that needed the handshake takes to send its request.
     pub(super) fn has_rested(&self, gap: &Gap) -> bool {
         if !self.timeline.is_ready() || gap.len_ns() <= HANDSHAKE_WAITED_FOR_NS {

@@ -1,4 +1,4 @@
-//! Whether the path or the sender made the distances between packets that arrive.
+//! Finds out whether the path or the sender made the distances between arriving packets.
 //!
 //! At the receiver both look alike. But a pacing sender timestamps its packets as it sends them
 //! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only

@@ -133,7 +133,7 @@ pub struct Trouble {
     pub pmtu_reported_end: u64,
     /// Position below which the sender is in recovery.
     pub recovery_end: u64,
-    /// How the recovery began.
+    /// Trigger of the recovery.
     pub recovery: Option<Recovery>,
     /// The last retransmission, until it is known whether it was needed.
     pub repeated: Option<Repeated>,
