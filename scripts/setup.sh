@@ -5,6 +5,7 @@
 set -euo pipefail
 
 rust_min=1.88
+duckdb_version=2.0.1
 packages=()
 
 # need PROGRAM PACKAGE: the package, unless the program is there.
@@ -87,6 +88,9 @@ for what in "$@"; do
         # The kernel hooks; without clang a build leaves them out.
         need clang clang
         need nft nftables
+        # DuckDB reads the tables of --parquet; Debian has it only as a Python wheel.
+        python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3 python3-venv)
+        wants_duckdb=1
         ;;
     web)
         need node nodejs
@@ -116,6 +120,12 @@ if [ ${#packages[@]} -gt 0 ]; then
     echo "setup: installing ${packages[*]}" >&2
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         "${packages[@]}" >/dev/null
+fi
+if [ -n "${wants_duckdb:-}" ]; then
+    venv=${CARGO_TARGET_DIR:-target}/duckdb
+    "$venv/bin/python" -c 'import duckdb' 2>/dev/null ||
+        { python3 -m venv "$venv" && "$venv/bin/pip" -q --disable-pip-version-check install "duckdb==$duckdb_version"; } ||
+        echo 'setup: DuckDB cannot be installed; its test is left out' >&2
 fi
 if [ -n "${toolchain:-}" ]; then
     rustup default "$toolchain"

@@ -39,7 +39,7 @@ pub enum Error {
     #[error("{0}")]
     Capture(#[from] CaptureError),
     #[error(
-        "{path}: a drawing reads the capture a second time, and this can be read only once; save it \
+        "{path}: drawings and tables read the capture twice, and this can be read only once; save it \
          first: tcpdump -w FILE"
     )]
     Once { path: String },

@@ -79,7 +79,8 @@ impl<R: Rows> Pass<R> {
 impl<R: Rows> Sink for Given<R> {
     fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
         self.stalls.clear();
-        self.stalls.extend(exchange.chains.iter().map(|chain| stall(connection, chain)));
+        let owning = exchange.chains.iter().filter(|chain| chain.ns > 0);
+        self.stalls.extend(owning.map(|chain| stall(connection, chain)));
         let exchange = TableExchange {
             row: exchange_row(connection, exchange),
             connection_frame: connection.first_frame,
