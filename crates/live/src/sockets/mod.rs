@@ -154,16 +154,23 @@ pub struct Socket {
 /// The kernel refuses to list sockets, or a namespace or process asked for does not exist.
 pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
     let namespaces = selection.namespaces()?;
-    let holders = Holders::read(selection.pid.as_ref().map(std::slice::from_ref));
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let read_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
     let mut survey = Survey { read_ns, ..Survey::default() };
     let mut unread: HashMap<Reason, u64> = HashMap::new();
-    for netns in &namespaces {
-        let (entries, mut here) = netns.inside(|| list().map(read_counters))??;
+    // Reading the descriptors of all processes takes about as long as the kernel's list.
+    let (holders, lists) = thread::scope(|scope| {
+        let pids = selection.pid.as_ref().map(std::slice::from_ref);
+        let holders = scope.spawn(move || Holders::read(pids));
+        let list_in = |netns: &Netns| netns.inside(|| list().map(read_counters))?;
+        let lists: Result<Vec<_>, LiveError> = namespaces.iter().map(list_in).collect();
+        holders.join().map(|holders| (holders, lists))
+    })
+    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    for (netns, (entries, mut here)) in namespaces.iter().zip(lists?) {
         here.name.clone_from(&netns.name);
-        let half_open = listeners::half_open(&entries);
         let listening = listeners::Listening::of(&entries);
+        let half_open = listeners::half_open(&entries);
         let mut chosen: Vec<(Entry, Option<Holder>)> = Vec::new();
         for entry in entries {
             let holder = holders.by_inode.get(&entry.inode).copied().filter(|_| entry.inode != 0);
@@ -178,17 +185,12 @@ pub fn survey(selection: &Selection) -> Result<Survey, LiveError> {
                 _ => chosen.push((entry, holder)),
             }
         }
-        let options = ask_all(&chosen, &holders.processes);
-        for ((entry, holder), options) in chosen.into_iter().zip(options) {
-            if let Err(reason) = options {
-                *unread.entry(reason).or_default() += 1;
-            }
-            let mut socket = socket(entry, netns, options, &listening, &half_open);
-            socket.process = holder.map(|it| holders.processes[it.process].clone());
-            socket.verdicts = verdict::judge(&socket);
-            survey.sockets.push(socket);
-        }
+        let place = Place { netns: &netns.name, listening, half_open };
+        survey.sockets.extend(ask_all(chosen, &holders.processes, &place));
         survey.netns.push(here);
+    }
+    for reason in survey.sockets.iter().filter_map(|it| it.options_unread) {
+        *unread.entry(reason).or_default() += 1;
     }
     let unread = unread.into_iter().map(|(reason, sockets)| Unread { reason, sockets });
     survey.options_unread = unread.collect();
@@ -237,21 +239,34 @@ pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     Ok(entries)
 }
 
-/// Asks sockets for their options, on several threads where there are many: each takes some ten
-/// system calls.
+/// What the sockets of a namespace have in common.
+struct Place<'a> {
+    netns: &'a Option<String>,
+    listening: listeners::Listening,
+    /// Half-open connections by the address that was asked.
+    half_open: HashMap<SocketAddr, u64>,
+}
+
+/// Asks sockets for their options and judges them, on several threads where there are many: each takes
+/// eight system calls.
 fn ask_all(
-    sockets: &[(Entry, Option<Holder>)],
+    mut sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],
-) -> Vec<Result<Options, Reason>> {
+    place: &Place<'_>,
+) -> Vec<Socket> {
     const EACH_MIN: usize = 1_000;
     let threads = threads().min(sockets.len().div_ceil(EACH_MIN)).max(1);
-    let parts = sockets.chunks(sockets.len().div_ceil(threads).max(1));
+    let each = sockets.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
-        let parts: Vec<_> = parts.map(|part| scope.spawn(|| ask_part(part, processes))).collect();
-        let mut all = Vec::with_capacity(sockets.len());
-        for part in parts {
-            match part.join() {
-                Ok(options) => all.extend(options),
+        let mut others = Vec::new();
+        while sockets.len() > each {
+            let part = sockets.split_off((sockets.len() - 1) / each * each);
+            others.push(scope.spawn(|| ask_part(part, processes, place)));
+        }
+        let mut all = ask_part(sockets, processes, place);
+        for other in others.into_iter().rev() {
+            match other.join() {
+                Ok(sockets) => all.extend(sockets),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -261,11 +276,12 @@ fn ask_all(
 
 /// Asks one socket after the other; each process is opened once.
 fn ask_part(
-    sockets: &[(Entry, Option<Holder>)],
+    sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],
-) -> Vec<Result<Options, Reason>> {
+    place: &Place<'_>,
+) -> Vec<Socket> {
     let mut asked: HashMap<usize, Result<Asked, Reason>> = HashMap::new();
-    let ask = |(entry, holder): &(Entry, Option<Holder>)| {
+    let mut options = |entry: &Entry, holder: Option<Holder>| {
         let holder = holder.ok_or(Reason::NoProcess)?;
         let pid = processes[holder.process].pid;
         let process = asked
@@ -274,28 +290,29 @@ fn ask_part(
         let process = process.as_ref().map_err(|reason| *reason)?;
         process.options(holder.fd, entry.cookie).map_err(|error| Reason::of(&error))
     };
-    sockets.iter().map(ask).collect()
+    let judged = |(entry, holder): (Entry, Option<Holder>)| {
+        let options = options(&entry, holder);
+        let mut socket = socket(entry, options, place);
+        socket.process = holder.map(|it| processes[it.process].clone());
+        socket.verdicts = verdict::judge(&socket);
+        socket
+    };
+    sockets.into_iter().map(judged).collect()
 }
 
-fn socket(
-    entry: Entry,
-    netns: &Netns,
-    options: Result<Options, Reason>,
-    listening: &listeners::Listening,
-    half_open: &HashMap<SocketAddr, u64>,
-) -> Socket {
+fn socket(entry: Entry, options: Result<Options, Reason>, place: &Place<'_>) -> Socket {
     let is_listener = entry.state == State::Listen;
     let listener = is_listener.then(|| Listener {
         accept_queue: u64::from(entry.recv_queue),
         backlog: u64::from(entry.send_queue),
-        half_open: half_open.get(&entry.local).copied().unwrap_or(0),
+        half_open: place.half_open.get(&entry.local).copied().unwrap_or(0),
     });
     Socket {
         state: entry.state,
         local: entry.local,
         peer: (!is_listener).then_some(entry.peer),
-        is_server: is_listener || listening.took(entry.local),
-        netns: netns.name.clone(),
+        is_server: is_listener || place.listening.took(entry.local),
+        netns: place.netns.clone(),
         process: None,
         uid: entry.uid,
         unread_bytes: (!is_listener).then_some(u64::from(entry.recv_queue)),
