@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
-use tcpwhy_core::join::{self, Survey};
-use tcpwhy_core::picture::{self, Picture};
-use tcpwhy_core::pipeline::{Analysis, Options, Sites};
+use tcpwhy_core::join;
+use tcpwhy_core::join::Sites;
 #[cfg(target_os = "linux")]
-use tcpwhy_core::report::Finding;
-use tcpwhy_core::report::{ConnectionReport, Ladder, Report};
+use tcpwhy_core::model::{ConnectionReport, Finding, Report};
+use tcpwhy_core::picture::{self, Picture};
+use tcpwhy_core::pipeline::{Analysis, Options};
+use tcpwhy_core::report::Ladder;
+use tcpwhy_core::survey::Survey;
 use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::FlowKey;
 

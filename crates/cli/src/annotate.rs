@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::slice;
 use tcpwhy_core::capture::{Commented, Open, copy_with_comments};
-use tcpwhy_core::report::{Page, comments, units};
+use tcpwhy_core::model::units;
+use tcpwhy_core::report::{Page, comments};
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -15,7 +15,8 @@ use tcpwhy_core::anonymize::{Anonymizer, Names};
 use tcpwhy_core::capture::{
     Encoder, Frame, LinkType, Open, OpenAgain, Problem, each_frame, pcap_frame, pcap_header,
 };
-use tcpwhy_core::report::{Page, units};
+use tcpwhy_core::model::units;
+use tcpwhy_core::report::Page;
 
 pub const EXAMPLES: &str = "\
 Examples:

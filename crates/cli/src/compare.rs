@@ -13,9 +13,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::compare::{Measured, Options, compare};
+use tcpwhy_core::model::Report;
 use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline;
-use tcpwhy_core::report::{Report, comparison};
+use tcpwhy_core::report::comparison;
 
 /// Reads both sides and prints what became of the latency; the exit status says whether it, or
 /// the diagnosis, is worse.

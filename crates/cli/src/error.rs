@@ -2,11 +2,11 @@
 
 use std::io;
 use tcpwhy_core::capture::CaptureError;
-use tcpwhy_core::cause::Cause;
 use tcpwhy_core::compare::{CompareError, ReportError};
 use tcpwhy_core::drill::DrillError;
 use tcpwhy_core::filter::nearest;
-use tcpwhy_core::join::JoinError;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::survey::JoinError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::atomic::AtomicBool;
 use tcpwhy_core::capture::{Open, Source};
 use tcpwhy_core::filter::{Filter, utc};
-use tcpwhy_core::report::{ConnectionReport, Report, units};
+use tcpwhy_core::model::{ConnectionReport, Report, units};
 
 /// Hosts and ports named.
 const NAMED_MAX: usize = 5;

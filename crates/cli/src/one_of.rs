@@ -5,8 +5,8 @@ use clap::error::{Error, ErrorKind};
 use clap::{Arg, Command};
 use std::ffi::OsStr;
 use std::fmt::Write;
-use tcpwhy_core::cause::Cause;
 use tcpwhy_core::filter::nearest;
+use tcpwhy_core::model::Cause;
 
 /// Columns of an error message.
 const WIDTH: usize = 80;

@@ -16,9 +16,10 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
+use tcpwhy_core::model::{Asked, Report};
 use tcpwhy_core::picture::Picture;
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Asked, Report, json};
+use tcpwhy_core::report::json;
 
 pub const EXAMPLES: &str = "\
 Examples:

@@ -17,9 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tcpwhy_core::app::Side;
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::cause::Owner;
-use tcpwhy_core::report::{
-    ConnectionReport, DirectionReport, Finding, Ledger, Report, protocol_id, vantage_id,
+use tcpwhy_core::model::{
+    ConnectionReport, DirectionReport, Finding, Ledger, Owner, Report, protocol_id, vantage_id,
 };
 use tcpwhy_core::tables::{Rows, Stall, TableExchange};
 

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, Encoder, InputSummary, LinkType};
 use tcpwhy_core::filter::{Ends, Filter, Values};
+use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
-use tcpwhy_core::report::Report;
 use tcpwhy_live::capture::{ANY, Capture, SNAP_BYTES, Wanted};
 use tcpwhy_live::netns::Netns;
 

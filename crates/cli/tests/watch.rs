@@ -339,7 +339,7 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
     command.args(&kept).args(["--connection", client, "--exchange", &number]);
     let drawn = command.output().expect("tcpwhy runs");
     let text = String::from_utf8_lossy(&drawn.stdout);
-    let took = tcpwhy_core::report::units::duration(slow["wall_ns"].as_u64().expect("a time"));
+    let took = tcpwhy_core::model::units::duration(slow["wall_ns"].as_u64().expect("a time"));
     let head = format!("exchange {number}: {}, {took}", slow["kind"].as_str().expect("a kind"));
     assert!(text.contains(&head), "{head}: {text}{}", stderr(&drawn));
 

@@ -7,8 +7,9 @@ mod rungs;
 mod settled;
 
 use crate::capture::{Block, FrameId};
+use crate::model::ConnectionReport;
 use crate::pipeline::{Batch, Decoder, Joiner, Options};
-use crate::report::{ConnectionReport, Ladder};
+use crate::report::Ladder;
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};

@@ -14,9 +14,9 @@
 
 mod near;
 mod time;
-mod window;
 
-use crate::cause::Cause;
+use crate::model::Cause;
+use crate::model::Window;
 use crate::wire::{Endpoint, FlowKey};
 use std::fmt;
 use std::net::IpAddr;
@@ -24,7 +24,6 @@ use time::Time;
 
 pub use near::nearest;
 pub use time::{parse_duration_ns, utc};
-pub use window::Window;
 
 /// A parsed filter; the default keeps everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

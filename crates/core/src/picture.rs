@@ -17,12 +17,12 @@ pub use list::{ExchangeRow, Exchanges};
 pub use set_ups::SetUps;
 
 use crate::capture::{Block, FrameId};
-use crate::cause::Cause;
 use crate::dns::Lookup;
 use crate::drill::{Followed, Room, Start};
 use crate::graph::{Graph, Point, RttSample};
+use crate::model::{Cause, ConnectionReport, Finding, Report};
 use crate::pipeline::Options;
-use crate::report::{ConnectionReport, Finding, Ladder, Report, Step};
+use crate::report::{Ladder, Step};
 use crate::second_pass::SecondPass;
 use crate::tcp::{Connection, Exchange, Sink};
 

@@ -19,7 +19,6 @@ pub use batch::Batch;
 use found::Found;
 pub(crate) use fragments::Joiner;
 pub use sliding::Sliding;
-pub use twin::Sites;
 
 use batch::Aside;
 pub(crate) use batch::Event;
@@ -31,9 +30,9 @@ use twin::Twin;
 use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
 use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
-use crate::filter::{Filter, Window};
-use crate::join::{Accounts, Datagrams, Joint};
-use crate::report::Report;
+use crate::filter::Filter;
+use crate::join::{Accounts, Datagrams, Joint, Sites};
+use crate::model::{Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::{
     Datagram, DecodeCounts, FlowHasher, FlowKey, Packet, decode, decode_common, protocol,

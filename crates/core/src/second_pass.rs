@@ -2,7 +2,8 @@
 //! first pass, with another sink for connections and exchanges.
 
 use crate::capture::Block;
-use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS, Sites};
+use crate::join::Sites;
+use crate::pipeline::{Batch, Control, Decoder, Event, Options, SHARDS};
 use crate::tcp::{Sink, Tracker};
 use crate::wire::Segment;
 

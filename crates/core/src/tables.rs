@@ -3,10 +3,10 @@
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::cause::{Cause, connection_report, culprit};
+use crate::cause::{connection_report, culprit};
+use crate::model::{Cause, ConnectionReport, Culprit};
 use crate::picture::{ExchangeRow, exchange_row};
 use crate::pipeline::Options;
-use crate::report::{ConnectionReport, Culprit};
 use crate::second_pass::SecondPass;
 use crate::tcp::{Chain, Connection, Exchange, Sink};
 

@@ -6,8 +6,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::experiment::{PeerWindow, Verdict};
+use tcpwhy_core::experiment::PeerWindow;
+use tcpwhy_core::model::experiment::Verdict;
+use tcpwhy_core::model::{Cause, Role};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::experiment::{
     Bounds, Coin, Connection, ExchangeError, Kind, Others, Settings, Skipped, Step, Subject, make,

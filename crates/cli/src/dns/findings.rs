@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tcpwhy_core::cause::{Class, Role};
-use tcpwhy_core::report::units::{duration, printable};
-use tcpwhy_core::report::{Fact, Finding, Page, Paint, Phrases};
+use tcpwhy_core::model::units::{duration, printable};
+use tcpwhy_core::model::{Class, Fact, Finding, Role};
+use tcpwhy_core::report::{Page, Paint, Phrases};
 use tcpwhy_probe::dns::Judged;
 
 /// Fixes shown of each finding; the manual has all.

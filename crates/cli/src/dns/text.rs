@@ -1,7 +1,7 @@
 //! The measurements for people: the answer, each server, what getaddrinfo waited, then the findings.
 
 use super::{Measured, System, findings};
-use tcpwhy_core::report::units::{counted, duration, printable};
+use tcpwhy_core::model::units::{counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, left};
 use tcpwhy_probe::dns::{
     Cache, Ended, Hop, Lookup, Outcome, Query, ServerSurvey, Trace, Transport,

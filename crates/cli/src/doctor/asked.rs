@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use tcpwhy_core::app::Protocol;
 use tcpwhy_core::experiment::{Failure, Measured, OwnRequest, median_ns};
-use tcpwhy_core::report::units::duration;
+use tcpwhy_core::model::units::duration;
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{
     Connection, ExchangeError, Kernel, Settings, Step, Subject, Timing,

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tcpwhy_core::experiment::shows_more;
-use tcpwhy_core::report::{Report, units};
+use tcpwhy_core::model::{Report, units};
 use tcpwhy_probe::Scheme;
 use tcpwhy_probe::experiment::{Connection, Settings, Subject};
 use tcpwhy_probe::load::{Outcome, Plan, run as generate};

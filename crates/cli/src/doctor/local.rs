@@ -4,7 +4,8 @@
 use super::steps::Steps;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tcpwhy_core::report::{Report, json, units};
+use tcpwhy_core::model::{Report, units};
+use tcpwhy_core::report::json;
 use tcpwhy_core::state::{self, Socket, State};
 use tcpwhy_live::host::{Entry, Evidence, Place, audit};
 use tcpwhy_live::sockets::{Selection, Where};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
-use tcpwhy_core::report::units;
+use tcpwhy_core::model::units;
 
 /// A step that was taken, or left out.
 #[derive(Clone, Debug, Serialize)]

@@ -6,9 +6,9 @@ use super::asked::{Asked, Layers};
 use super::loads;
 use crate::host::explained;
 use std::io::ErrorKind;
-use tcpwhy_core::cause::Class;
 use tcpwhy_core::experiment::sentence;
-use tcpwhy_core::report::{Look, Page, Paint, Phrases, Report, text, units};
+use tcpwhy_core::model::{Class, Report, units};
+use tcpwhy_core::report::{Look, Page, Paint, Phrases, text};
 use tcpwhy_probe::experiment::{ExchangeError, Step, Subject};
 
 /// Findings shown in full, unless all are asked for.

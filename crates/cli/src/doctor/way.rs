@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use tcpwhy_core::report::units::{counted, duration};
+use tcpwhy_core::model::units::{counted, duration};
 use tcpwhy_probe::path::{PathEnd, Plan, Report, probe};
 use tcpwhy_probe::tls::TlsOptions;
 use tcpwhy_probe::{Scheme, Target};

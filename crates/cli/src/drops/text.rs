@@ -1,7 +1,7 @@
 //! The drops for people: those that hurt first, with where, which flows, and what to do.
 
 use std::time::Duration;
-use tcpwhy_core::report::units::{count, counted, duration, printable};
+use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_live::drops::{Harm, Line, Report};
 

@@ -1,7 +1,7 @@
 //! The audit for people: what explains a present symptom, with what to do; the rest in one line.
 
 use super::Host;
-use tcpwhy_core::report::units::{count, counted, duration, printable};
+use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, cut};
 use tcpwhy_live::host::{Audit, Entry, Evidence, Finding, Layer, Place, Whose};
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 use tcpwhy_lab::run::visited;
 use tcpwhy_lab::verify::params_of;
 use tcpwhy_lab::{LabError, Stage, Variant, cleanup, verify};
@@ -119,7 +119,7 @@ fn visit(
 
 fn is_fault(id: &str) -> bool {
     let class = Cause::from_id(id).map(Cause::class);
-    class == Some(tcpwhy_core::cause::Class::Fault)
+    class == Some(tcpwhy_core::model::Class::Fault)
 }
 
 /// Causes and roles that a report names.

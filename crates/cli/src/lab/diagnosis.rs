@@ -5,9 +5,9 @@ use crate::error::Error;
 use crate::{sources, workers};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use tcpwhy_core::cause::Class;
+use tcpwhy_core::model::{Class, Finding, Report};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Finding, Ladder, Report};
+use tcpwhy_core::report::Ladder;
 use tcpwhy_lab::{CaseResult, Cause, Labels};
 
 /// The diagnosis from one end.

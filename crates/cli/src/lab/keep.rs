@@ -8,7 +8,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use tcpwhy_core::app::Protocol;
-use tcpwhy_core::report::{EndpointReport, Look, Page, Paint};
+use tcpwhy_core::model::EndpointReport;
+use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_lab::{Case, LabError, Role, RunOptions, Stage, cleanup};
 
 /// What a held stage tells about itself.

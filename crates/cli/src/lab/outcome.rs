@@ -3,7 +3,7 @@
 use super::diagnosis::Diagnosis;
 use crate::error::Error;
 use tcpwhy_core::compare::{Comparison, Measured, Options, compare};
-use tcpwhy_core::report::{Finding, units};
+use tcpwhy_core::model::{Finding, units};
 use tcpwhy_lab::{Case, CaseResult, Cause, Class, Labels, Request, Role};
 
 /// A case after its runs, with the diagnoses of their captures.

@@ -7,7 +7,8 @@ use super::outcome::{Outcome, failed};
 use super::treated;
 use crate::error::Error;
 use std::collections::BTreeSet;
-use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut, units};
+use tcpwhy_core::model::units;
+use tcpwhy_core::report::{Look, Page, Paint, columns_of, comparison, cut};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::{Class, Labels};
 

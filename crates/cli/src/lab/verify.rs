@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use tcpwhy_core::report::units;
+use tcpwhy_core::model::units;
 use tcpwhy_lab::score::{Judged, Score, render_wrong};
 use tcpwhy_lab::verify::{Outcome, Task, plan, run_all};
 use tcpwhy_lab::{LabError, RunOptions, cleanup};

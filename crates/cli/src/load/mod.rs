@@ -15,8 +15,7 @@ use crate::{output, terminal};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
-use tcpwhy_core::cause::Class;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Class, Report};
 use tcpwhy_probe::load::{self, Outcome, Pace, Plan, PlanError};
 
 /// Nothing was answered.
@@ -183,7 +182,7 @@ impl Bar {
     }
 
     fn tell(&mut self, running: &load::Running) {
-        use tcpwhy_core::report::units::{count, counted};
+        use tcpwhy_core::model::units::{count, counted};
         let per_second = running.answered as f64 / running.elapsed.as_secs_f64().max(1e-3);
         let mut text = format!(
             "{}, {}/s",

@@ -1,9 +1,9 @@
 //! A load as text: why the slow requests were slow, then the numbers, then the proof.
 
 use super::{Explained, Sockets};
-use tcpwhy_core::cause::Class;
-use tcpwhy_core::report::units::{bytes, count, counted, duration, printable, share};
-use tcpwhy_core::report::{Finding, Glyphs, Look, Page, Paint, Phrases, Report, text};
+use tcpwhy_core::model::units::{bytes, count, counted, duration, printable, share};
+use tcpwhy_core::model::{Class, Finding, Report};
+use tcpwhy_core::report::{Glyphs, Look, Page, Paint, Phrases, text};
 use tcpwhy_probe::load::{Outcome, Pace, Plan, Times};
 
 /// Findings shown in full.

@@ -1,7 +1,7 @@
 //! The measurements for people: round trips, the hops, the path MTU, one request, then the findings.
 
 use crate::dns::findings;
-use tcpwhy_core::report::units::{bytes, counted, duration, printable, share};
+use tcpwhy_core::model::units::{bytes, counted, duration, printable, share};
 use tcpwhy_core::report::{Look, Page, Paint, left, right};
 use tcpwhy_probe::dns::Judged;
 use tcpwhy_probe::path::{

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 use tcpwhy_live::diag::State;
 use tcpwhy_live::sockets::{Socket, Strength, Verdict};
 

@@ -2,7 +2,7 @@
 
 use super::groups::{Group, Key, Side, groups};
 use std::collections::BTreeMap;
-use tcpwhy_core::report::units::{bytes, count, counted, duration, printable};
+use tcpwhy_core::model::units::{bytes, count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint};
 use tcpwhy_live::diag::State;
 use tcpwhy_live::sockets::{NetnsCounters, Socket, Strength, Survey};

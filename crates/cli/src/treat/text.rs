@@ -5,7 +5,7 @@ use super::course::{Active, End};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tcpwhy_core::compare::{Comparison, Measured};
-use tcpwhy_core::report::units::{count, counted, duration, printable};
+use tcpwhy_core::model::units::{count, counted, duration, printable};
 use tcpwhy_core::report::{Look, Page, Paint, comparison};
 use tcpwhy_live::treat::record::{SocketChange, State};
 use tcpwhy_live::treat::{

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use tcpwhy_core::capture::{Encoder, Frame, LinkType};
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::report::{Finding, Phrases, Report};
+use tcpwhy_core::model::{Cause, Finding, Report, Role};
+use tcpwhy_core::report::Phrases;
 use tcpwhy_core::wire::{Endpoint, FlowHasher, FlowKey, Packet, Segment, decode};
 
 /// What is kept before the evidence and after it, ns.

@@ -4,11 +4,9 @@ use crate::error::Error;
 use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tcpwhy_core::cause::{Cause, Class};
-use tcpwhy_core::report::units::{count, counted, duration, printable, share};
-use tcpwhy_core::report::{
-    Finding, Look, Page, Paint, Phrases, Report, SlowExchange, cut, json, left, right,
-};
+use tcpwhy_core::model::units::{count, counted, duration, printable, share};
+use tcpwhy_core::model::{Cause, Class, Finding, Report, SlowExchange};
+use tcpwhy_core::report::{Look, Page, Paint, Phrases, cut, json, left, right};
 
 /// Rows of a list on the terminal, unless all are asked for.
 const ROWS_MAX: usize = 8;
@@ -324,7 +322,7 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
     let share = share(cost.own_cpu_share);
     let mut text = format!("Watching took {share} of one CPU.");
     if let Some(watched) = report.watched.filter(|watched| watched.sampled_share < 1.0) {
-        let part = tcpwhy_core::report::units::share(watched.sampled_share);
+        let part = tcpwhy_core::model::units::share(watched.sampled_share);
         text += &format!(
             " To stay within --budget, {part} of the connections were captured on average, each of \
              them whole; the numbers above are of these."

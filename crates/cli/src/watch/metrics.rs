@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tcpwhy_core::report::{EndpointReport, Report};
+use tcpwhy_core::model::{EndpointReport, Report};
 
 /// Upper bounds of the latency histogram's buckets, s.
 const BUCKETS: [f64; 15] = [

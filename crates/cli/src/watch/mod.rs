@@ -23,7 +23,7 @@ use state::Reader;
 use std::process::ExitCode;
 use tap::Tap;
 use target::Target;
-use tcpwhy_core::cause::Class;
+use tcpwhy_core::model::Class;
 use tcpwhy_live::capture::{Capture, Wanted};
 use tcpwhy_live::privileges::{self, Capability};
 use tcpwhy_live::sys::process;

@@ -17,8 +17,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tcpwhy_core::capture::{Block, InputSummary};
+use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Options, Sliding};
-use tcpwhy_core::report::{Look, Report, text};
+use tcpwhy_core::report::{Look, text};
 use tcpwhy_live::capture::{Capture, Link, Means, Share};
 use tcpwhy_live::sys::process;
 

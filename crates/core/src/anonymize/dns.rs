@@ -1,7 +1,7 @@
 //! DNS messages (RFC 1035 §4): names label by label, addresses, and nothing else of the data.
 
 use super::Names;
-use crate::dns::message::qtype;
+use crate::wire::dns_message::qtype;
 
 const HEADER_BYTES: usize = 12;
 /// Behind a record's name: type, class, time to live, and the length of its data.
@@ -112,7 +112,7 @@ impl Message<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dns::message::{Answer, Message};
+    use crate::wire::dns_message::{Answer, Message};
 
     fn answer() -> Vec<u8> {
         let mut bytes = vec![0, 7, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 1];

@@ -6,7 +6,7 @@ use super::exchanges::{Feed, Lost};
 use super::framer::Next;
 use super::mark::Side;
 use super::packets::{Rules, Shape};
-use crate::dns::message::{Message, qtype};
+use crate::wire::dns_message::{Message, qtype};
 
 /// Header and question fit into this.
 const QUESTION_PEEK: usize = 12 + 255 + 4;

@@ -6,7 +6,7 @@
 //! sends, has waited for them: what it waited for is one more round trip.
 
 use super::tally::Tally;
-use super::{Cause, Owner};
+use crate::model::{Cause, Owner};
 
 /// For so many times that a sender went on with words it may have done so once with an ACK: words that a
 /// host took its time to act on cannot be told from none.

@@ -1,8 +1,8 @@
 //! Time of the applications themselves: what no mechanism of TCP explains.
 
 use super::scene::{Proof, Scene};
-use super::{Cause, Owner, Slice};
 use crate::app::Side;
+use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Turn;
 
 /// The sender could have sent and did not: its application was busy.

@@ -7,16 +7,15 @@ use super::culprit::culprit;
 use super::notes::Noticed;
 use super::tally::{CauseTally, EndpointTally, First, KIND_OTHER, Key, Tally};
 use super::{
-    Cause, Class, Owner, Role, app_flow_control, buffer_limits, client_isolated, confidence, costs,
-    cross_traffic, delayed_ack, facts, legs, lookup_proof, overflow, refusals, route_change, scans,
-    shared_link, syn_flood, unblamed, upstream_wait,
+    app_flow_control, buffer_limits, client_isolated, confidence, costs, cross_traffic,
+    delayed_ack, facts, legs, lookup_proof, overflow, refusals, route_change, scans, shared_link,
+    syn_flood, unblamed, upstream_wait,
 };
 use crate::app::Side;
 use crate::dns::UNCACHED_NS;
-use crate::histogram::Histogram;
-use crate::report::{
-    Affected, Culprit, EndpointReport, Fact, Finding, KindReport, Observation, Report,
-    SlowExchange, Totals, Vantage,
+use crate::model::{
+    Affected, Cause, Class, Culprit, EndpointReport, Fact, Finding, Histogram, KindReport,
+    Observation, Owner, Report, Role, SlowExchange, Totals, Vantage,
 };
 use crate::wire::Endpoint;
 

@@ -1,10 +1,10 @@
 //! Waits for room, in a window or a buffer: which of them are faults, by what they cost and by whether
 //! more room, or a reader who reads, would have spared them.
 
-use super::Cause;
 use super::assemble::Floors;
 use super::scene::{Scene, Shown};
 use super::tally::{CauseTally, EndpointTally, Key};
+use crate::model::Cause;
 
 /// A window that stood in the way fewer times is one that still opens.
 const WINDOW_STANDS: u32 = 6;

@@ -1,8 +1,7 @@
 //! Queues that multiply the round trip (RFC 8290 §1).
 
 use super::scene::{Proof, Scene};
-use super::{Cause, Owner, Slice};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, QueueDelay};
 
 /// The part of a turn-around that question or answer stood in queues; a bloated one where that

@@ -3,9 +3,9 @@
 
 use super::assemble::Part;
 use super::refusals::{client, clients_of_many};
+use super::set_up;
 use super::tally::First;
-use super::{Cause, Role, set_up};
-use crate::report::{Culprit, Fact};
+use crate::model::{Cause, Culprit, Fact, Role};
 use crate::wire::Endpoint;
 use hashbrown::HashSet;
 

@@ -6,8 +6,8 @@
 //! one exchange only is false far more often than what recurs, and so is what was found in a capture
 //! that shows frames twice or one direction only. Causes differ.
 
-use super::Cause;
 use super::tally::CauseTally;
+use crate::model::Cause;
 
 /// Findings that were judged.
 #[derive(Clone, Copy, Debug)]

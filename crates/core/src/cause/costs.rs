@@ -6,9 +6,9 @@ use super::facts::Facts;
 use super::scene::Proof;
 use super::slow::{self, Firsts, Tail};
 use super::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
-use super::{Cause, Class, Owner, confidence, tls_handshake};
+use super::{confidence, tls_handshake};
 use crate::app::{Protocol, Side};
-use crate::report::{Evidence, Fact, Finding, Latency, Ledger, RuledOut};
+use crate::model::{Cause, Class, Evidence, Fact, Finding, Latency, Ledger, Owner, RuledOut};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 

@@ -8,10 +8,9 @@
 use super::culprit::culprit;
 use super::scene::Proof;
 use super::tally::{Instance, Key, Small, Tally, Transfer};
-use super::{Cause, Owner};
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::report::{Fact, Ledger, Vantage};
+use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
 use crate::tcp::QueueDelay;
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};

@@ -1,8 +1,7 @@
 //! Who has to change something.
 
-use super::{Cause, Role};
 use crate::app::Side;
-use crate::report::Culprit;
+use crate::model::{Cause, Culprit, Role};
 use crate::wire::Endpoint;
 
 /// The culprit of `cause` where `sender` was the silent side of a connection.

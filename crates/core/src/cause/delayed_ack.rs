@@ -3,8 +3,7 @@
 use super::assemble::{move_cause, think};
 use super::scene::{Proof, Scene, window_open};
 use super::tally::{Key, Tally};
-use super::{Cause, Owner, Slice};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, Shape, Turn};
 
 /// What blocks the sender where its send buffer holds less than two segments.

@@ -2,10 +2,9 @@
 
 use super::scene::AMID;
 use super::tally::{CauseTally, EndpointTally, Key};
-use super::{Cause, buffer_limits, fallback, overflow};
+use super::{buffer_limits, fallback, overflow};
 use crate::app::Side;
-use crate::histogram::Histogram;
-use crate::report::{Fact, RuledOut};
+use crate::model::{Cause, Fact, Histogram, Owner, RuledOut};
 use std::collections::BTreeMap;
 
 /// Values by name.
@@ -110,7 +109,7 @@ const KINDS_NAMED: usize = 3;
 
 /// The kinds of requests on which the server spent most of its time, with a mean for each.
 fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
-    let spent_ns = |group: &super::tally::Group| group.ledger.of(super::Owner::Server);
+    let spent_ns = |group: &super::tally::Group| group.ledger.of(Owner::Server);
     let mut kinds: Vec<_> = endpoint
         .kinds
         .iter()
@@ -119,8 +118,8 @@ fn slowest_kinds(endpoint: &EndpointTally) -> Option<String> {
     kinds.sort_by_key(|(name, group)| (std::cmp::Reverse(spent_ns(group)), *name));
     let named = kinds.iter().take(KINDS_NAMED).map(|(name, group)| {
         let mean_ns = spent_ns(group) / group.exchanges.max(1);
-        let count = crate::report::units::count(group.exchanges);
-        format!("{name} ({count} × {})", crate::report::units::duration(mean_ns))
+        let count = crate::model::units::count(group.exchanges);
+        format!("{name} ({count} × {})", crate::model::units::duration(mean_ns))
     });
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| named.join(", "))

@@ -3,10 +3,9 @@
 
 use super::scene::Proof;
 use super::tally::{First, Instance, Key, Tally};
-use super::{Cause, Owner, Role};
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::report::{Culprit, Fact, Ledger, Vantage};
+use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Vantage};
 use crate::tcp::{Connection, Sighting};
 use crate::wire::Endpoint;
 

@@ -1,9 +1,9 @@
 //! A sender held back by ACKs though the offered window has room: its congestion window, or
 //! its send buffer. The height of the flight, round by round, tells them apart.
 
+use super::pacing;
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice, pacing};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, Shape};
 
 /// A window may be reset after an idle time as long as the RTO (RFC 5681 §4.1): on Linux at

@@ -1,9 +1,8 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice};
 use crate::app::Side;
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, Turn};
 
 /// All but the round trip that a prompt answer would have taken.

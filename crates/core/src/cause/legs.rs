@@ -5,8 +5,8 @@
 //! hosts tells.
 
 use super::tally::{Key, Tally};
-use super::{Cause, Owner};
 use crate::app::Side;
+use crate::model::{Cause, Owner};
 use crate::tcp::{Connection, Exchange, Turn};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;

@@ -1,14 +1,13 @@
 //! What a look-up shows of what went wrong with it: query, repetition, answer.
 
-use super::Cause;
 use super::scene::{Proof, Shown};
 use super::tally::Instance;
 use crate::app::{Protocol, Side};
-use crate::dns::message::qtype;
 use crate::dns::{Lookup, Outcome, Query};
-use crate::report::{Fact, LookupMessage, LookupReport, Vantage};
+use crate::model::{Cause, Fact, LookupMessage, LookupReport, Vantage};
 use crate::tcp::Sighting;
 use crate::wire::Endpoint;
+use crate::wire::dns_message::qtype;
 
 /// Look-ups that came to nothing, of all that a cause had a part in.
 pub(super) const FAILED: &str = "failed";

@@ -9,13 +9,12 @@ use super::distance::Distances;
 use super::forwarded::Forwarded;
 use super::lookup_proof::{self, Others};
 use super::tally::{CauseTally, First, Instance, Key, Tally};
-use super::{Cause, Owner, Role, fallback, retries};
+use super::{fallback, retries};
 use crate::app::{Protocol, Side};
-use crate::dns::message::rcode;
 use crate::dns::{Lookup, Outcome, Query};
-use crate::filter::Window;
-use crate::report::{Culprit, Ledger};
+use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
 use crate::wire::Endpoint;
+use crate::wire::dns_message::rcode;
 use std::collections::{HashMap, HashSet};
 
 /// A connection opened later than this after the answer was not opened because of it.

@@ -2,8 +2,8 @@
 //! §3.2, RFC 6675, RFC 8985).
 
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice, set_up};
-use crate::report::Fact;
+use super::set_up;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS, Recovery, Turn};
 
 /// Least silence before a sender that went on with the answer to a repetition had waited for it: two

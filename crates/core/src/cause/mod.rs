@@ -22,7 +22,6 @@ mod fallback;
 mod flight;
 mod forwarded;
 mod http_100_continue;
-mod id;
 mod legs;
 pub(crate) mod lookup_proof;
 mod lookups;
@@ -58,7 +57,6 @@ pub use bufferbloat::{Leg, own_ns};
 pub use confidence::of_many as confidence_of;
 pub(crate) use culprit::culprit;
 pub use delayed_ack::{SEND_BUFFER as BLOCKED_BY_SEND_BUFFER, after_late_ack};
-pub use id::{Cause, Class, Owner, Role};
 pub use lookups::link;
 pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
 pub(crate) use nagle_delayed_ack::{HOLD_FLOOR_NS, KNOWN_HOLDS};
@@ -67,84 +65,8 @@ pub use words::{FixRow, ObservationWords, Words, manual, observation, observatio
 pub use worst::Worst;
 pub(crate) use worst::report as connection_report;
 
+use crate::model::{Cause, Owner, Slice, Slices};
 use crate::tcp::{Gap, Turn};
-
-/// A part of a silence with its owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// Who owns it.
-    pub owner: Owner,
-    /// Why, where it is more than the plain cost of the owner.
-    pub cause: Option<Cause>,
-    /// How much, ns.
-    pub ns: u64,
-}
-
-impl Slice {
-    /// `ns` owned by `owner` because of `cause`.
-    pub fn of(owner: Owner, cause: Cause, ns: u64) -> Self {
-        Self { owner, cause: Some(cause), ns }
-    }
-
-    /// `ns` owned by `owner`, and nothing more to say about it.
-    pub fn plain(owner: Owner, ns: u64) -> Self {
-        Self { owner, cause: None, ns }
-    }
-}
-
-/// A silence cut into slices; they sum to its length exactly.
-#[derive(Clone, Copy, Debug)]
-pub struct Slices {
-    slices: [Slice; 5],
-    len: usize,
-    rest_ns: u64,
-}
-
-impl Slices {
-    fn new(total_ns: u64) -> Self {
-        Self { slices: [Slice::plain(Owner::Unknown, 0); 5], len: 0, rest_ns: total_ns }
-    }
-
-    /// Gives up to `slice.ns` of what is left; the last place takes all that is left.
-    fn take(&mut self, slice: Slice) {
-        let ns = if self.len + 1 == self.slices.len() { self.rest_ns } else { slice.ns };
-        let ns = ns.min(self.rest_ns);
-        if ns > 0 {
-            self.slices[self.len] = Slice { ns, ..slice };
-            self.len += 1;
-            self.rest_ns -= ns;
-        }
-    }
-
-    /// The causes among them, one bit each.
-    pub fn causes(&self) -> u64 {
-        let causes = self.iter().filter_map(|slice| slice.cause);
-        causes.fold(0, |all, cause| all | 1 << cause as u64)
-    }
-
-    /// What was put down to `from` is `to`'s doing, with the same owner.
-    pub fn rename(&mut self, from: Cause, to: Cause) {
-        for slice in &mut self.slices[..self.len] {
-            if slice.cause == Some(from) {
-                slice.cause = Some(to);
-            }
-        }
-    }
-
-    /// What was put down to `cause` is nobody's, as far as is known.
-    pub fn leave_open(&mut self, cause: Cause) {
-        for slice in &mut self.slices[..self.len] {
-            if slice.cause == Some(cause) {
-                *slice = Slice::plain(Owner::Unknown, slice.ns);
-            }
-        }
-    }
-
-    /// The slices.
-    pub fn iter(&self) -> impl Iterator<Item = &Slice> {
-        self.slices[..self.len].iter()
-    }
-}
 
 /// Says which part of `rest_ns` of a silence is this mechanism's.
 type Recogniser = fn(&Gap, u64) -> Option<Slice>;

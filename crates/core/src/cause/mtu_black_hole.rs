@@ -1,9 +1,8 @@
 //! Packets above a size vanish and nobody says so (RFC 2923 §2.1). Which losses are of this
 //! kind, only the sizes of a whole direction tell: see [`crate::tcp::Sender::sizes_stop_short`].
 
-use super::Cause;
 use super::scene::{Proof, Scene, window_open};
-use crate::report::Fact;
+use crate::model::{Cause, Fact};
 
 /// The full segment, its repetitions, and the sizes between which the path's limit lies.
 pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {

@@ -1,8 +1,7 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
 use super::scene::{Proof, Scene, window_open};
-use super::{Cause, Owner, Slice};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{AckTrigger, Gap, INITIAL_WINDOW_SEGMENTS, Shape, Sighting, Turn, tail_probe_ns};
 
 /// A hold shorter than this is not worth a name: a prompt ACK in a local network.

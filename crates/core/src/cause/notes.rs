@@ -1,8 +1,7 @@
 //! What limits the answer, and what was noticed and cost nobody anything.
 
-use super::Cause;
 use crate::app::Side;
-use crate::report::{Fact, Observation};
+use crate::model::{Cause, Fact, Observation};
 use crate::tcp::{Connection, Sender};
 
 /// Counts behind the observations.

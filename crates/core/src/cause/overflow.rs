@@ -5,9 +5,8 @@
 use super::assemble::move_cause;
 use super::syn_flood::is_flooded;
 use super::tally::{CauseTally, First, Key, Tally};
-use super::{Cause, Owner};
 use crate::app::Side;
-use crate::histogram::Histogram;
+use crate::model::{Cause, Histogram, Owner};
 use crate::wire::Endpoint;
 use std::ops::Range;
 

@@ -2,8 +2,7 @@
 
 use super::flight::buffer_bytes;
 use super::scene::Proof;
-use super::{Cause, Owner, Slice};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::Gap;
 
 /// The silence is a step of the sender's pace, and no ACK was waited for: its congestion control

@@ -1,8 +1,7 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
 use super::scene::{Proof, Scene};
-use super::{Cause, Owner, Slice};
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Owner, Slice};
 use crate::tcp::{Gap, Shape};
 
 /// The flight filled the window, and what moved the window's edge ended the silence. Where there

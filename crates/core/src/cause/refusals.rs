@@ -3,8 +3,7 @@
 
 use super::assemble::Part;
 use super::tally::{CauseTally, First, Key, Tally};
-use super::{Cause, Role};
-use crate::report::{Culprit, Fact, Observation};
+use crate::model::{Cause, Culprit, Fact, Observation, Role};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 

@@ -1,10 +1,9 @@
 //! Connections that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange, or just as an idle one
 //! was used again.
 
-use super::Cause;
 use super::scene::{Proof, Scene};
 use crate::app::Side;
-use crate::report::Fact;
+use crate::model::{Cause, Fact};
 use crate::tcp::Sighting;
 
 /// A connection that was quiet for this long was idle.

@@ -2,9 +2,8 @@
 //! has waited until that was answered.
 
 use super::tally::{First, Key, Tally};
-use super::{Cause, Owner};
 use crate::capture::FrameId;
-use crate::report::{Fact, Ledger};
+use crate::model::{Cause, Fact, Ledger, Owner};
 use crate::tcp::Sighting;
 use crate::wire::Endpoint;
 

@@ -5,7 +5,7 @@
 //! that became longer adds the same to each packet, however much is under way, and to all that follow.
 
 use super::tally::{CauseTally, Key, Tally};
-use super::{Cause, Owner};
+use crate::model::{Cause, Owner};
 
 /// What the tick of timestamps (RFC 7323 §5.4) and a host add to a delay that is always the same, ns.
 const TICK_NS: u64 = 2_000_000;

@@ -4,12 +4,11 @@
 //! the counts of what answered, what refused and what stayed silent, and what its attempts met is no
 //! finding.
 
-use super::Cause;
 use super::assemble::Part;
 use super::refusals::{SCANNED_HOSTS, SCANNED_PORTS, client};
 use super::tally::Tally;
 use crate::capture::FrameId;
-use crate::report::{Fact, Observation};
+use crate::model::{Cause, Fact, Observation};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 

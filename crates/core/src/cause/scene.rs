@@ -5,12 +5,11 @@
 //! common is added up in [`Shown`], by the name of the fact.
 
 use super::{
-    Cause, application, buffer_limits, bufferbloat, delayed_ack, flight, http_100_continue, loss,
+    application, buffer_limits, bufferbloat, delayed_ack, flight, http_100_continue, loss,
     mtu_black_hole, nagle_delayed_ack, receive_window, resets, set_up, tls_handshake, zero_window,
 };
 use crate::app::Side;
-use crate::histogram::Histogram;
-use crate::report::{Evidence, Fact, RuledOut};
+use crate::model::{Cause, Evidence, Fact, Histogram, RuledOut};
 use crate::tcp::{Chain, Connection, Exchange, Gap, Sender, Sighting, Turn};
 use std::collections::BTreeMap;
 

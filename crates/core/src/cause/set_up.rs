@@ -1,10 +1,9 @@
 //! Connections that were hard to set up (RFC 9293 §3.5): repeated SYNs, listeners whose queue is
 //! full, ports where nobody listens. The times come from [`crate::tcp::Setup`].
 
-use super::Cause;
 use super::scene::{Proof, Scene, Shown};
 use crate::app::Side;
-use crate::report::Fact;
+use crate::model::{Cause, Fact};
 use crate::tcp::{IcmpReport, Setup};
 use crate::wire::IcmpErrorKind;
 

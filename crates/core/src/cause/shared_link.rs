@@ -5,7 +5,7 @@
 //! one does not send, another does.
 
 use super::tally::{Flow, Key, Tally};
-use super::{Cause, Owner};
+use crate::model::{Cause, Owner};
 
 /// A link that carries this part of its rate is full: headers, and the beginnings of other transfers, take
 /// the rest.

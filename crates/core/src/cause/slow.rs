@@ -1,11 +1,9 @@
 //! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones that add up.
 
-use super::Cause;
 use super::assemble::Floors;
 use super::facts::{Facts, MOST};
 use super::tally::{CauseTally, EndpointTally, First, Rows, SEQUENCE_MIN, Tally, slow_ns};
-use crate::histogram::Histogram;
-use crate::report::Fact;
+use crate::model::{Cause, Fact, Histogram};
 use crate::tcp::{Link, Row};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;

@@ -1,6 +1,6 @@
 //! Writes below the SMSS into a send buffer that takes one or two of them.
 
-use super::{Cause, Owner, Slice};
+use crate::model::{Cause, Owner, Slice};
 use crate::tcp::Gap;
 
 /// Small segments that left with an ACK, after which a sender is known to wait for ACKs.

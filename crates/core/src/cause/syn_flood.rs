@@ -1,10 +1,10 @@
 //! Many half-open connections (RFC 4987).
 
+use super::confidence;
 use super::scene::Proof;
 use super::tally::EndpointTally;
-use super::{Cause, Role, confidence};
 use crate::app::Side;
-use crate::report::{Affected, Culprit, Evidence, Fact, Finding, RuledOut};
+use crate::model::{Affected, Cause, Culprit, Evidence, Fact, Finding, Role, RuledOut};
 use crate::tcp::{Connection, Sighting};
 use crate::wire::Endpoint;
 use std::collections::BTreeSet;

@@ -3,9 +3,8 @@
 use super::facts::Facts;
 use super::scene::{Proof, Scene};
 use super::tally::{EndpointTally, Tally};
-use super::{Cause, Owner, Slice};
 use crate::app::Side;
-use crate::report::{Fact, Finding};
+use crate::model::{Cause, Fact, Finding, Owner, Slice};
 use crate::tcp::{Gap, Turn};
 use crate::wire::Endpoint;
 

@@ -7,8 +7,8 @@ use super::assemble::{Floors, Part};
 use super::buffer_limits::{self, Bearable};
 use super::facts::facts;
 use super::tally::Tally;
-use super::{Cause, Class};
-use crate::report::{Fact, Observation, phrases};
+use crate::model::{Cause, Class, Fact, Observation};
+use crate::report::phrases;
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 

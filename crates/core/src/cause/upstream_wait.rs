@@ -5,9 +5,9 @@
 //! is left with what is its own. Beside the proxy it is one connection's server and the other one's
 //! client, perhaps by another address; connections that one client has to several servers are no such pair.
 
+use super::Floors;
 use super::tally::{Tally, WAIT_MIN_NS, Wait, Waits};
-use super::{Cause, Floors};
-use crate::report::{Fact, Finding};
+use crate::model::{Cause, Fact, Finding};
 use crate::wire::Endpoint;
 
 /// The ends of both waits lie no further apart than this part of the outer one: what is between is the

@@ -7,7 +7,7 @@
 //! has every fact in such brackets, so that it reads well without facts too. A second language is a
 //! second such file.
 
-use super::Cause;
+use crate::model::Cause;
 
 macro_rules! manuals {
     ($($cause:ident $file:literal,)*) => {

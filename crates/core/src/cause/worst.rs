@@ -3,8 +3,7 @@
 use crate::app::Side;
 use crate::capture::FrameId;
 use crate::cause::tally::Key;
-use crate::cause::{Owner, Role};
-use crate::report::{ConnectionReport, DirectionReport, LookupReport};
+use crate::model::{ConnectionReport, DirectionReport, LookupReport, Owner, Role};
 use crate::tcp::{Connection, Held, Visited};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
@@ -212,7 +211,7 @@ fn direction(connection: &Connection, sender: Side) -> DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Cause;
+    use crate::model::Cause;
     use crate::wire::{Segment, TcpFlags};
 
     fn connection(number: u64, lost_ns: u64) -> Connection {

@@ -1,7 +1,7 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
 use super::scene::{Proof, Scene, Shown};
-use super::{Cause, Owner, Slice};
+use crate::model::{Cause, Owner, Slice};
 use crate::tcp::{Gap, Outcome};
 
 /// A window closed for less than this is a reader that is a little behind.

@@ -1,7 +1,7 @@
 //! What was asked in a run, and what one of two runs asked that the other did not: latencies of
 //! different requests show the difference of the requests.
 
-use crate::report::Report;
+use crate::model::Report;
 use std::collections::BTreeMap;
 
 /// The least share of the exchanges of either run that makes it another load: the 99th percentile,

@@ -1,7 +1,7 @@
 //! What of a report is compared, whether it comes from an analysis or as JSON.
 
 use super::{Load, Sample};
-use crate::report::{Latency, Report, SCHEMA_VERSION, vantage_id};
+use crate::model::{Latency, Report, SCHEMA_VERSION, vantage_id};
 use std::collections::BTreeMap;
 
 /// One run.

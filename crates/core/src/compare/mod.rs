@@ -29,7 +29,7 @@ pub use ranks::Ranks;
 pub use sample::Sample;
 pub use tails::Tail;
 
-use crate::report::Latency;
+use crate::model::Latency;
 use std::collections::BTreeSet;
 
 /// Probability with which intervals hold, and with which no difference is claimed where there

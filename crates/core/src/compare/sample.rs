@@ -1,6 +1,6 @@
 //! Durations, counted.
 
-use crate::histogram::Histogram;
+use crate::model::Histogram;
 use std::collections::BTreeMap;
 
 /// Durations with how often each occurred, in ascending order.

@@ -5,8 +5,8 @@ mod begun;
 mod late;
 
 use super::lookup::{Lookup, Outcome, Query, chain_end_ns};
-use super::message::{Answer, Message, qtype};
 use crate::wire::Endpoint;
+use crate::wire::dns_message::{Answer, Message, qtype};
 use begun::{Begun, Rest};
 use std::hash::{DefaultHasher, Hasher};
 

@@ -1,10 +1,10 @@
 //! One look-up as its application saw it, and the split of its waiting time.
 
 use super::at_once::{self, Attempt};
-use super::message::{qtype, rcode};
 use crate::capture::FrameId;
-use crate::cause::Cause;
+use crate::model::Cause;
 use crate::wire::Endpoint;
+use crate::wire::dns_message::{qtype, rcode};
 
 /// An answer faster than this is never slow, whatever the server's baseline: a resolver that
 /// has to ask others needs as long.

@@ -11,7 +11,6 @@ mod at_once;
 mod early;
 mod grouping;
 mod lookup;
-pub mod message;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! DNS over TCP (RFC 7766): the messages in the streams of port 53, each after a length of two
 //! bytes (RFC 1035 §4.2.2).
 
-use super::message::Message;
 use super::tracker::{Carried, Carrier, DNS_PORT, Tracker};
 use crate::app::Side;
 use crate::tcp::{EarlyBytes, ORIGIN, Reassembly, Sequence};
+use crate::wire::dns_message::Message;
 use crate::wire::{FlowKey, Segment, TcpFlags};
 use std::collections::HashMap;
 

@@ -4,11 +4,11 @@
 //! or `TC`; `r1` is the first IP fragment of one, `r2` a later
 //! one of the packet with that id. `icmp` in their place is a port unreachable about the query's datagram.
 
-use super::message::{Answer, Message, MessageError, qtype, rcode};
 use super::{Carried, Carrier, Lookup, Outcome, Query, Tracker};
 use crate::capture::FrameId;
-use crate::cause::Cause;
+use crate::model::Cause;
 use crate::wire::Endpoint;
+use crate::wire::dns_message::{Answer, Message, MessageError, qtype, rcode};
 
 mod again;
 mod at_once;

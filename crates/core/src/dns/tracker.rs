@@ -3,9 +3,9 @@
 use super::early::{self, Early};
 use super::grouping::{Asked, Fit, Open, has_answers};
 use super::lookup::{Known, Lookup, Query, QueryFlags, TIMEOUT_MIN_NS, TIMEOUT_NS};
-use super::message::Message;
 use crate::capture::FrameId;
 use crate::wire::Endpoint;
+use crate::wire::dns_message::Message;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! A long ladder cut to what a screen or two can show: its beginning, its end, and what
 //! surrounds the longest silences.
 
-use crate::cause::Owner;
-use crate::report::{LadderStep, Ledger, Step, units};
+use crate::model::{Ledger, Owner, units};
+use crate::report::{LadderStep, Step};
 
 /// How much is shown.
 #[derive(Clone, Copy)]

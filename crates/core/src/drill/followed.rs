@@ -3,10 +3,11 @@
 use super::elide::{self, Room};
 use super::rungs::{Drawing, Rung, sender};
 use crate::capture::FrameId;
-use crate::filter::Window;
 use crate::graph::Graph;
-use crate::pipeline::{Options, Sites};
-use crate::report::{ConnectionReport, Ladder, LadderStep, Ledger, LookupReport};
+use crate::join::Sites;
+use crate::model::{ConnectionReport, Ledger, LookupReport, Window};
+use crate::pipeline::Options;
+use crate::report::{Ladder, LadderStep};
 use crate::tcp::{Connection, Exchange, Shared, Sink};
 use crate::wire::{Endpoint, FlowKey, Segment};
 use std::ops::Range;

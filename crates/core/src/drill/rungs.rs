@@ -3,9 +3,8 @@
 use super::settled::{self, Silence};
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::{Cause, Owner, Slice};
-use crate::filter::Window;
-use crate::report::{Beyond, LadderStep, Ledger, LookupReport, Step, units};
+use crate::model::{Cause, Ledger, LookupReport, Owner, Slice, Window, units};
+use crate::report::{Beyond, LadderStep, Step};
 use crate::tcp::{Connection, Exchange, Kind};
 use crate::wire::{Endpoint, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashMap;

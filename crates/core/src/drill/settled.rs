@@ -4,8 +4,8 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::{self, Cause, Owner, Slice};
-use crate::report::Ledger;
+use crate::cause;
+use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
 
 /// Less than this need not be given to anybody else, ns, nor less than so small a part of all.

@@ -2,9 +2,9 @@
 //! before the bottleneck, losses.
 
 use crate::capture::{FrameId, InputSummary};
-use crate::cause::{self, Class, Role};
-use crate::report::units::counted;
-use crate::report::{Finding, Load, Report};
+use crate::cause;
+use crate::model::units::counted;
+use crate::model::{Class, Finding, Load, Report, Role};
 
 /// A fault that takes less of the time of a load, and meets fewer of its exchanges and connections,
 /// is not told.
@@ -67,8 +67,7 @@ fn is_slight(finding: &Finding, connections: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Cause;
-    use crate::report::{Affected, Culprit, Evidence};
+    use crate::model::{Affected, Cause, Culprit, Evidence};
     use crate::wire::Endpoint;
 
     fn found(cause: Cause, role: Role, share: f64) -> Finding {

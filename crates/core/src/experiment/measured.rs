@@ -5,12 +5,14 @@
 //! round trip takes and whether segments were sent again. It does not see what the server's side
 //! waited for: what no experiment tells apart stays `unknown`.
 
-use super::{Experiment, Verdict, median_ns};
+use super::median_ns;
 use crate::app::{Protocol, Side};
-use crate::cause::{self, Cause, Floors, Owner, Role};
-use crate::histogram::Histogram;
-use crate::report::{
-    Affected, Culprit, EndpointReport, Fact, Finding, Ledger, Report, StateEvidence,
+use crate::cause;
+use crate::cause::Floors;
+use crate::model::experiment::{Experiment, Verdict};
+use crate::model::{
+    Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Owner, Report,
+    Role, StateEvidence,
 };
 use crate::wire::Endpoint;
 

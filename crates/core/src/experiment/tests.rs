@@ -1,6 +1,5 @@
 use super::*;
-use crate::cause::{Class, Owner, Role};
-use crate::report::{Finding, Report};
+use crate::model::{Class, Finding, Owner, Report, Role};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 

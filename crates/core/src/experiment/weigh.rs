@@ -1,9 +1,8 @@
 //! Experiments put beside the findings of a report.
 
-use super::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
-use crate::cause::{self, Cause, Owner};
-use crate::histogram::Histogram;
-use crate::report::{Fact, Finding, Ledger, Report};
+use crate::cause;
+use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
+use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
 /// Nothing that is measured is surer.
 const MOST: f64 = 0.99;

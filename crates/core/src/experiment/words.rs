@@ -1,8 +1,8 @@
 //! What an experiment says, in words: `experiment.md` has the sentences.
 
-use super::Experiment;
-use crate::report::Fact;
-use crate::report::template::fill;
+use crate::model::Fact;
+use crate::model::experiment::Experiment;
+use crate::model::template::fill;
 
 const WORDS: &str = include_str!("experiment.md");
 

@@ -1,14 +1,16 @@
 //! Two diagnoses of the same connections to one: each told by the place that sees it better, and
 //! compared with what the other tells.
 
+use super::Minima;
 use super::judge::{ENDINGS, Settled, witness};
-use super::lane::Crossing;
-use super::pairs::{Pairs, Place, Resets};
-use super::{Clocks, Minima};
+use super::pairs::{Pairs, Resets};
 use crate::app::Side;
-use crate::cause::{Cause, Class, Role, Tally};
-use crate::pipeline::Sites;
-use crate::report::{Culprit, Fact, Finding, Join, Observation, Report, Sight, Vantage};
+use crate::cause::Tally;
+use crate::join::Sites;
+use crate::model::{
+    Cause, Class, Clocks, Crossing, Culprit, Fact, Finding, Join, Observation, Place, Report, Role,
+    Sight, Vantage,
+};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 

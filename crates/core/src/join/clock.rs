@@ -5,6 +5,7 @@
 //! difference between both times of a packet is the difference of the clocks and the path's own
 //! delay, added in one direction, subtracted in the other.
 
+use crate::model::Clocks;
 use std::collections::BTreeMap;
 
 /// From the first place to the second, or back.
@@ -159,19 +160,6 @@ fn keep(kept: &mut Option<Least>, way: Way, new: Least) {
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
-}
-
-/// How the clocks of two places differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Clocks {
-    /// By how much the second is ahead of the first, ns; where they drift, at the beginning. Right
-    /// where the fastest packets took the same both ways, and never wrong by more than half of
-    /// `rtt_min_ns`.
-    pub offset_ns: i64,
-    /// How much faster the second runs, parts per million, where that shows.
-    pub drift_ppm: Option<f64>,
-    /// The least round trip between the two places, ns.
-    pub rtt_min_ns: u64,
 }
 
 #[cfg(test)]

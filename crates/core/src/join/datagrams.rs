@@ -1,8 +1,8 @@
 //! Name look-ups at two places: they tell the clocks too, and sometimes are all there is.
 
 use super::clock::{Minima, Way};
-use super::pairs::Place;
 use crate::dns::{Carried, DNS_PORT};
+use crate::model::Place;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -6,10 +6,9 @@
 //! the place nearer the client tells. Where they do not, the one whose word would be lost, if the
 //! other told, on more time.
 
-use super::pairs::Place;
 use crate::app::Side;
-use crate::cause::{Cause, Floors, Tally};
-use crate::report::Culprit;
+use crate::cause::{Floors, Tally};
+use crate::model::{Cause, Culprit, Place};
 use crate::wire::FlowKey;
 use hashbrown::HashMap;
 

@@ -3,7 +3,8 @@
 //! What one place has seen waits for the other: of data it is bytes that are compared, because
 //! offload cuts and joins segments differently at both ends.
 
-use super::pairs::Place;
+use crate::model::Crossing;
+use crate::model::Place;
 use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::VecDeque;
@@ -18,36 +19,6 @@ const PASSED_MAX: u16 = 512;
 const FAR_LOOK: u32 = 64;
 /// Segments that one packet of offload is cut into at most have identifications this close.
 const OFFLOAD_IDS: u16 = 64;
-
-/// Packets of one direction between two places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crossing {
-    /// Seen on both sides, as the sender's place counts them.
-    pub packets: u64,
-    /// With data, or of the set-up: seen where they were sent from, and not where they went.
-    pub lost_packets: u64,
-    /// The bytes of these.
-    pub lost_bytes: u64,
-    /// Pure ACKs that went the same way.
-    pub lost_acks: u64,
-    /// Seen where they went, and not where they came from: the capture there has holes, or somebody
-    /// between the two sent them.
-    pub appeared_packets: u64,
-    /// Seen at one place while the other's capture had not begun, or had ended.
-    pub uncovered_packets: u64,
-}
-
-impl Crossing {
-    /// Adds all of `other`.
-    pub fn merge(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.lost_packets += other.lost_packets;
-        self.lost_bytes += other.lost_bytes;
-        self.lost_acks += other.lost_acks;
-        self.appeared_packets += other.appeared_packets;
-        self.uncovered_packets += other.uncovered_packets;
-    }
-}
 
 /// What was seen at one place and not yet at the other.
 #[derive(Clone, Copy, Debug)]

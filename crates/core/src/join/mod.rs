@@ -10,17 +10,15 @@
 
 mod agree;
 mod clock;
-mod common;
-mod datagrams;
+pub(crate) mod datagrams;
 mod judge;
 mod lane;
 mod pairs;
-mod survey;
+mod sites;
 
 pub use agree::Joint;
-pub use clock::{Clocks, Minima, Way};
+pub use clock::{Minima, Way};
 pub(crate) use datagrams::Datagrams;
 pub(crate) use judge::Accounts;
-pub use lane::Crossing;
-pub use pairs::{Pairs, Place};
-pub use survey::{JoinError, Survey, survey};
+pub use pairs::Pairs;
+pub use sites::Sites;

@@ -3,13 +3,12 @@
 //! Segments of both places come in the order of time, as far as their clocks are known.
 
 use super::clock::{Minima, Way};
-use super::lane::{Crossing, Lane, WAITING_MAX};
+use super::lane::{Lane, WAITING_MAX};
 use crate::app::Side;
+use crate::model::Crossing;
+use crate::model::Place;
 use crate::wire::{Endpoint, FlowKey, Segment, TcpFlags};
 use hashbrown::HashMap;
-
-/// One of two places, as an index: the first is nearer the clients.
-pub type Place = usize;
 
 /// Packets of all flows of a shard that wait to be seen at the other place, before each direction may
 /// have no more than a few.

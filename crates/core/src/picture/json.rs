@@ -5,8 +5,9 @@ use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, Outcome};
 use crate::graph::{Mark, Point};
+use crate::model::{Report, protocol_id};
 use crate::report::phrases::endpoint;
-use crate::report::{Report, json, manual_json, protocol_id};
+use crate::report::{json, manual_json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
 

@@ -2,8 +2,7 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::cause::Cause;
-use crate::report::Ledger;
+use crate::model::{Cause, Ledger};
 use crate::tcp::{Connection, Exchange, Outcome};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
@@ -110,7 +109,7 @@ fn outcome(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Owner;
+    use crate::model::Owner;
     use crate::tcp::Sighting;
     use crate::wire::Segment;
 

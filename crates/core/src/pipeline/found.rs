@@ -4,8 +4,7 @@ use super::{Control, Joiner, Options, Translated};
 use crate::capture::InputSummary;
 use crate::cause::{self, Tally};
 use crate::dns::Lookup;
-use crate::filter::Window;
-use crate::report::{Observation, Report};
+use crate::model::{Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
 

@@ -3,7 +3,7 @@
 use super::{Aside, Batch, Decoder};
 use crate::capture::{Block, FrameEntry};
 use crate::dns::{Carrier, DNS_PORT};
-use crate::report::{Fact, Observation};
+use crate::model::{Fact, Observation};
 use crate::wire::{
     Datagram, DecodeCounts, DecodeError, Endpoint, Fragment, Packet, Reassembled, Reassembler,
     Reassembly, Segment, decode,

@@ -7,7 +7,7 @@
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
 use crate::cause::{self, Tally};
-use crate::report::{Report, Watched};
+use crate::model::{Report, Watched};
 use crate::wire::FlowKey;
 use std::collections::VecDeque;
 

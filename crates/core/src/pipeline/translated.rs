@@ -6,7 +6,7 @@
 //! no translation changes, are one. Their connection is told once, with the addresses that its client knows.
 
 use super::Batch;
-use crate::report::{Fact, Observation};
+use crate::model::{Fact, Observation};
 use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use std::collections::HashSet;
 

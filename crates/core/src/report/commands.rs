@@ -1,9 +1,9 @@
 //! The commands that go on from a finding: draw its evidence, and measure again after the change.
 
 use super::phrases::is_dns;
-use super::{Asked, ConnectionReport, Fact, Finding, Report};
 use crate::app::Side;
-use crate::cause::{BLOCKED_BY_SEND_BUFFER, Cause, Role};
+use crate::cause::BLOCKED_BY_SEND_BUFFER;
+use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
 use crate::wire::Endpoint;
 
 /// Files that a command names one by one; more are `FILES`.

@@ -1,9 +1,10 @@
 //! What there is to say at single frames of a capture, for those who look at it in Wireshark.
 
 use super::ladder::{Beyond, Ladder, Step};
-use super::{Finding, Phrases, Report, phrases, units};
+use super::{Phrases, phrases};
 use crate::capture::FrameId;
-use crate::cause::{Cause, words};
+use crate::cause::words;
+use crate::model::{Cause, Finding, Report, units};
 use std::collections::BTreeMap;
 
 /// Frames of one observation that are commented: it may have as many as the capture.

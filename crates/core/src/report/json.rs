@@ -7,15 +7,15 @@ mod join;
 
 use super::commands;
 use super::phrases::{self, Fix, Phrases, endpoint};
-use super::{
-    Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Ladder, Latency,
-    Ledger, Load, Observation, Report, SCHEMA_VERSION, StateEvidence, Step, protocol_id,
-    vantage_id,
-};
+use super::{Ladder, Step};
 use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
-use crate::cause::Owner;
-use crate::experiment::{self, Experiment, ExperimentEvidence};
+use crate::experiment;
+use crate::model::experiment::{Experiment, ExperimentEvidence};
+use crate::model::{
+    Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Latency, Ledger,
+    Load, Observation, Owner, Report, SCHEMA_VERSION, StateEvidence, protocol_id, vantage_id,
+};
 use crate::state::sentence;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -397,7 +397,7 @@ impl ExperimentView {
             changed_ns: it.changed_ns,
             effect_ns: it.effect_ns,
             interval_ns: it.interval_ns,
-            error_max: experiment::ERROR_MAX,
+            error_max: crate::model::experiment::ERROR_MAX,
             floor_ns: it.floor_ns,
             trials: it.trials,
             requests: it.requests,

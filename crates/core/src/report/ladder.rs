@@ -1,12 +1,12 @@
 //! One connection or exchange as a flow ladder: client left, server right, time downwards, gaps
 //! marked, named and owned.
 
+use super::Phrases;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::style::{Look, Paint};
-use super::{Evidence, Finding, Phrases, units};
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::{Cause, Class, Owner};
+use crate::model::{Cause, Class, Evidence, Finding, Owner, units};
 use crate::wire::Endpoint;
 
 /// What happened between two endpoints, in time order.

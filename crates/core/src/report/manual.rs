@@ -2,7 +2,10 @@
 
 use super::layout::Page;
 use super::style::{Look, Paint};
-use crate::cause::{self, Cause, FixRow};
+use crate::cause;
+use crate::cause::FixRow;
+use crate::model::Cause;
+use crate::model::template;
 use serde_json::{Value, json};
 
 /// The manual of `cause`.
@@ -92,5 +95,5 @@ fn plain(template: &str) -> String {
     for name in names {
         text = text.replace(&format!("{{{name}}}"), name);
     }
-    super::template::fill(&text, &|_| None).unwrap_or(text)
+    template::fill(&text, &|_| None).unwrap_or(text)
 }

@@ -1,10 +1,11 @@
 //! A finding in words: its cause's message table filled with its facts. Text and JSON both show
 //! these, so they cannot disagree.
 
-use super::template::{fill, fill_all, fill_first};
-use super::{Evidence, Fact, Finding, Observation, units};
 use crate::app::{Protocol, Side};
-use crate::cause::{self, Cause, FixRow, Role, Words};
+use crate::cause;
+use crate::cause::{FixRow, Words};
+use crate::model::template::{fill, fill_all, fill_first};
+use crate::model::{Cause, Evidence, Fact, Finding, Observation, Role, units};
 use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -251,7 +252,7 @@ fn protocol(id: &str) -> Option<Protocol> {
         Protocol::Http2,
         Protocol::Mqtt,
     ];
-    ALL.into_iter().find(|protocol| super::protocol_id(*protocol) == id)
+    ALL.into_iter().find(|protocol| crate::model::protocol_id(*protocol) == id)
 }
 
 /// Whether what a software says of itself (`BaseHTTP/0.6 Python/3.11.2`) means `term`.

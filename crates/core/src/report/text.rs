@@ -10,9 +10,9 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
-use super::units::counted;
-use super::{Finding, Observation, Report, Vantage, units};
-use crate::cause::{Cause, Owner};
+use crate::model::template;
+use crate::model::units::counted;
+use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, units};
 use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 
@@ -284,7 +284,7 @@ fn scans(report: &Report) -> String {
     let Some(scan) = report.observations.iter().find(is_scan) else { return String::new() };
     let fact = |name: &str| {
         let known = scan.facts.iter().find(|(of, _)| *of == name);
-        known.map_or_else(String::new, |(_, fact)| super::template::show(fact))
+        known.map_or_else(String::new, |(_, fact)| template::show(fact))
     };
     match scan.id {
         "port_scan" => format!("{} scans the ports of {}. ", fact("scanner"), fact("host")),

@@ -2,8 +2,7 @@
 
 use super::{Listener, Socket, State, is_at};
 use crate::app::Side;
-use crate::cause::Cause;
-use crate::report::{Fact, Finding, StateEvidence};
+use crate::model::{Cause, Fact, Finding, StateEvidence};
 use crate::wire::Endpoint;
 
 /// The kernel states twice the size that was asked for (socket(7)), and of that it spends as much again on

@@ -2,8 +2,8 @@
 
 use super::rules::{ask, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
-use crate::cause::{self, Cause, Role};
-use crate::report::{Culprit, Fact, Finding, Report, StateEvidence};
+use crate::cause;
+use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! What a piece of state says, in words: `state.md` has the sentences.
 
-use crate::report::StateEvidence;
-use crate::report::template::fill;
+use crate::model::StateEvidence;
+use crate::model::template::fill;
 
 const SENTENCES: &str = include_str!("state.md");
 

@@ -6,8 +6,8 @@ pub use opening::Opening;
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
-use crate::cause::{self, Cause, Class, Owner, Slice, Slices};
-use crate::report::Shares;
+use crate::cause;
+use crate::model::{Cause, Class, Owner, Shares, Slice, Slices};
 use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::Pauses;
 use crate::tcp::sent::Sighting;

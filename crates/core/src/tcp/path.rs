@@ -2,7 +2,7 @@
 //! them.
 
 use crate::app::Side;
-use crate::report::Vantage;
+use crate::model::Vantage;
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
 ///

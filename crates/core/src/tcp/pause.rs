@@ -1,7 +1,7 @@
 //! Pauses of a server in a response whose end the protocol does not announce: whether the client
 //! waited for the data that followed. Feeds, heartbeats and events are sent unasked.
 
-use crate::report::Shares;
+use crate::model::Shares;
 use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::sent::Sighting;
 

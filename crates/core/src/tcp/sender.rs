@@ -33,7 +33,7 @@ pub(super) use stream::Rtts;
 pub use stream::{RTO_MIN_NS, tail_probe_ns};
 
 use crate::app::Side;
-use crate::report::DirectionReport;
+use crate::model::DirectionReport;
 use crate::tcp::acks::{Ack, Offer, PendingAcks, SCALE_MAX, scaled};
 use crate::tcp::clock::SenderClock;
 use crate::tcp::gap::{AckTrigger, Recovery};

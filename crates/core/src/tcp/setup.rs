@@ -3,8 +3,7 @@
 mod steps;
 
 use crate::app::Side;
-use crate::cause::{Cause, Owner};
-use crate::report::Shares;
+use crate::model::{Cause, Owner, Shares};
 use crate::tcp::path::Path;
 use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, TcpFlags};

@@ -1,7 +1,7 @@
 //! State that the connections of one shard share: caches, reusable memory and settings.
 
 use crate::app::{KnownHeaders, Side};
-use crate::filter::Window;
+use crate::model::Window;
 use crate::tcp::connection::SpareRares;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::{Chain, Exchange};

@@ -8,7 +8,8 @@ mod unasked;
 
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
-use crate::cause::{Cause, Leg, Owner, Slice, Slices};
+use crate::cause::Leg;
+use crate::model::{Cause, Owner, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
 use crate::tcp::gap::{Gap, Turn};

@@ -1,7 +1,7 @@
 //! Gaps and kinds of segments of a connection that is to be drawn; not recorded for any other.
 
 use crate::capture::FrameId;
-use crate::cause::Slice;
+use crate::model::Slice;
 use crate::tcp::gap::Gap;
 use crate::tcp::sender::Kind;
 

@@ -5,7 +5,7 @@ mod visits;
 
 use crate::app::Label;
 use crate::capture::FrameId;
-use crate::filter::Window;
+use crate::model::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;

@@ -9,6 +9,7 @@
 //! capture.
 
 mod decode;
+pub mod dns_message;
 mod error;
 mod flow;
 mod fragment;

@@ -7,8 +7,8 @@ use differences::{DIFFERENCES, ROUND_TRIPS};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::capture::{CaptureSet, Source};
+use tcpwhy_core::model::DirectionReport;
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::DirectionReport;
 
 /// File, sender and receiver of a direction.
 type Direction = (String, String, String);

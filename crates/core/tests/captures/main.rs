@@ -5,9 +5,8 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::capture::{CaptureSet, Source};
-use tcpwhy_core::cause::{Class, Owner, Role};
+use tcpwhy_core::model::{Class, Finding, Owner, Report, Role};
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::{Finding, Report};
 
 /// Lost time may differ from the truth by this share of it: the twin's run, from which the truth
 /// is known, differs from run to run.

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use tcpwhy_core::capture::{CaptureSet, Source};
 use tcpwhy_core::cause::words;
-use tcpwhy_core::join::survey;
-use tcpwhy_core::pipeline::{Analysis, Options, Sites};
-use tcpwhy_core::report::{DirectionReport, Fact, Finding, Ledger, Report};
+use tcpwhy_core::join::Sites;
+use tcpwhy_core::model::{DirectionReport, Fact, Finding, Ledger, Report};
+use tcpwhy_core::pipeline::{Analysis, Options};
+use tcpwhy_core::survey::survey;
 
 /// The report on one capture file.
 pub fn diagnose(file: &[u8]) -> Report {

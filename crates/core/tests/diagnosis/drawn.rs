@@ -5,10 +5,10 @@ use crate::network::capture;
 use crate::traces::traces;
 use std::path::Path;
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
-use tcpwhy_core::cause::Owner;
 use tcpwhy_core::drill::Drill;
+use tcpwhy_core::model::{ConnectionReport, Owner};
 use tcpwhy_core::pipeline::Options;
-use tcpwhy_core::report::{Beyond, ConnectionReport, Ladder, Step};
+use tcpwhy_core::report::{Beyond, Ladder, Step};
 
 /// What is drawn beside may differ by so much, ns, and by so small a part of all.
 const SLACK_NS: u64 = 2_000_000;

@@ -14,8 +14,8 @@
 
 use crate::diagnosis::ms;
 use crate::language::{MS, Place};
-use tcpwhy_core::cause::{Cause, Class, Owner, Role};
-use tcpwhy_core::report::{Finding, Look, Report, text};
+use tcpwhy_core::model::{Cause, Class, Finding, Owner, Report, Role};
+use tcpwhy_core::report::{Look, text};
 
 /// One expectation, at one place or all.
 #[derive(Clone, Debug)]

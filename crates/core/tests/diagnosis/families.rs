@@ -7,8 +7,7 @@ use crate::names::{
     ANSWER, CLIENT, MS, QUERY, REQUEST, RESOLVER, RESPONSE, SERVER, Traffic, message,
 };
 use std::net::SocketAddr;
-use tcpwhy_core::cause::{Cause, Owner, Role};
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Cause, Owner, Report, Role};
 
 const ASKING: [u8; 4] = [10, 9, 0, 1];
 const LOCAL: [u8; 4] = [127, 0, 0, 1];

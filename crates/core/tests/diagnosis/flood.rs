@@ -3,8 +3,7 @@
 use crate::diagnosis::diagnose;
 use crate::language::{Place, parse};
 use crate::network::capture;
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Cause, Report};
 
 /// What the server sees of two clients whose SYNs it hears at the second or third time, while
 /// `half_open` others begin a handshake each and never go on.

@@ -8,8 +8,7 @@ use crate::traces::traces;
 use proptest::prelude::*;
 use std::net::IpAddr;
 use std::sync::LazyLock;
-use tcpwhy_core::cause::Owner;
-use tcpwhy_core::report::{Fact, Ledger, Report};
+use tcpwhy_core::model::{Fact, Ledger, Owner, Report};
 
 /// A captured frame.
 type Stamped = (u64, Packet);

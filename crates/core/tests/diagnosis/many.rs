@@ -5,8 +5,7 @@ use crate::diagnosis::diagnose;
 use crate::frames::pcap;
 use crate::language::{Place, parse};
 use crate::network::packets;
-use tcpwhy_core::cause::{Cause, Class};
-use tcpwhy_core::report::{Fact, Report};
+use tcpwhy_core::model::{Cause, Class, Fact, Report};
 
 /// The report on all `traces` in one capture.
 fn report(traces: &[String], place: Place) -> Report {

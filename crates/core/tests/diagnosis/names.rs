@@ -8,8 +8,7 @@ use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Type, PacketBuilder};
 use proptest::prelude::*;
 use std::net::SocketAddr;
-use tcpwhy_core::cause::{Cause, Owner, Role};
-use tcpwhy_core::report::{Fact, Finding, Report};
+use tcpwhy_core::model::{Cause, Fact, Finding, Owner, Report, Role};
 
 pub const CLIENT: [u8; 4] = [10, 0, 0, 1];
 pub const RESOLVER: [u8; 4] = [10, 0, 0, 53];

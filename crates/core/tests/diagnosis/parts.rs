@@ -5,7 +5,8 @@ use crate::diagnosis::{joined, sited};
 use crate::frames::{Packet, pcap};
 use crate::language::{Place, parse};
 use crate::network::packets;
-use tcpwhy_core::report::{Report, json};
+use tcpwhy_core::model::Report;
+use tcpwhy_core::report::json;
 
 /// A captured frame.
 type Stamped = (u64, Packet);

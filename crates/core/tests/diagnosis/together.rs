@@ -2,7 +2,7 @@
 
 use crate::memory::{frames, track};
 use tcpwhy_core::cause::{Floors, Tally, assemble};
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::Report;
 use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 
 /// Counts each exchange by itself.

@@ -5,7 +5,7 @@ use crate::frames::{Packet, pcap};
 use crate::language::{Place, Trace, parse};
 use crate::network::packets;
 use std::net::SocketAddr;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::Report;
 
 /// A captured frame.
 type Stamped = (u64, Packet);

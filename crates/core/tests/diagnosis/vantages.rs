@@ -6,9 +6,9 @@ use crate::language::{Place, Trace, parse};
 use crate::network::packets;
 use crate::traces::traces;
 use tcpwhy_core::capture::Source;
-use tcpwhy_core::cause::{Owner, Role};
-use tcpwhy_core::join::{JoinError, survey};
-use tcpwhy_core::report::{Fact, Join, Report, json};
+use tcpwhy_core::model::{Fact, Join, Owner, Report, Role};
+use tcpwhy_core::report::json;
+use tcpwhy_core::survey::{JoinError, survey};
 
 /// A captured frame.
 type Stamped = (u64, Packet);

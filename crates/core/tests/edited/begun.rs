@@ -1,8 +1,7 @@
 //! Captures that begin in the middle, as those of a running system do: less is known, so less may be said.
 
 use crate::edit::{captures, report};
-use tcpwhy_core::cause::Class;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Class, Report};
 
 /// Into how many parts each capture is divided: it is cut at the end of each but the last.
 const PARTS: usize = 16;

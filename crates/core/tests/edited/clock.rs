@@ -3,8 +3,7 @@
 
 use crate::edit::{Frame, captures, report};
 use std::ops::Range;
-use tcpwhy_core::cause::{Class, Owner};
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Class, Owner, Report};
 
 const S: i64 = 1_000_000_000;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use tcpwhy_core::capture::{Block, CaptureSet, LinkType, Source};
+use tcpwhy_core::model::Report;
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::Report;
 
 /// One captured frame.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ pub fn report(frames: &[Frame]) -> Report {
 
 /// What is wrong, whose fault it is and what it costs; without frame numbers.
 pub fn findings(report: &Report) -> Vec<String> {
-    let words = |finding: &tcpwhy_core::report::Finding| {
+    let words = |finding: &tcpwhy_core::model::Finding| {
         format!(
             "{} by {} {} lost {} ns of {} exchanges",
             finding.cause.id(),

@@ -2,8 +2,8 @@
 
 use crate::edit::{Frame, captures, report, story};
 use tcpwhy_core::capture::LinkType;
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::report::{Fact, Look, Report, text};
+use tcpwhy_core::model::{Cause, Fact, Report, Role};
+use tcpwhy_core::report::{Look, text};
 use tcpwhy_core::wire::DecodeError;
 
 /// The frame's packet in IP fragments of up to `size` bytes each.

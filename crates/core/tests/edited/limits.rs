@@ -2,8 +2,7 @@
 
 use crate::edit::{Edit, Frame, captures, report};
 use tcpwhy_core::capture::Problem;
-use tcpwhy_core::cause::Class;
-use tcpwhy_core::report::Report;
+use tcpwhy_core::model::{Class, Report};
 
 /// What differs today; the test fails when one of them does no longer.
 const KNOWN: &[&str] = &[

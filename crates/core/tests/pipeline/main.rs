@@ -9,10 +9,9 @@ use etherparse::PacketBuilder;
 use proptest::prelude::*;
 use std::thread;
 use tcpwhy_core::capture::{CaptureSet, Source};
-use tcpwhy_core::cause::Owner;
 use tcpwhy_core::filter::Filter;
+use tcpwhy_core::model::{Owner, Report};
 use tcpwhy_core::pipeline::{Analysis, Options, Pass};
-use tcpwhy_core::report::Report;
 
 const CONNECTIONS: u32 = 300;
 const TURNS: u32 = 12;

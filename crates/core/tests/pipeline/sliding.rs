@@ -4,9 +4,8 @@
 use super::{CONNECTIONS, capture};
 use std::path::{Path, PathBuf};
 use tcpwhy_core::capture::{Block, CaptureSet, Source};
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::{Cause, Report};
 use tcpwhy_core::pipeline::{Analysis, Options, Pass, Sliding};
-use tcpwhy_core::report::Report;
 
 /// The stored captures of nameable troubles and their healthy twins.
 fn stored() -> Vec<PathBuf> {

@@ -2,8 +2,7 @@
 
 use crate::fixtures;
 use tcpwhy_core::capture::Site;
-use tcpwhy_core::join::{Clocks, Crossing};
-use tcpwhy_core::report::{Fact, Join, Observation, Report, Sight, Vantage};
+use tcpwhy_core::model::{Clocks, Crossing, Fact, Join, Observation, Report, Sight, Vantage};
 
 /// The nagle case, captured at both ends by clocks that differ; a few packets were lost between.
 pub fn joined() -> Report {

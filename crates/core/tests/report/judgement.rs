@@ -1,8 +1,9 @@
 //! What heads a report, and what is left unsaid because it would not be true.
 
 use super::{fixtures, look};
-use tcpwhy_core::cause::{Cause, Owner, Role, arrange};
-use tcpwhy_core::report::{Fact, Observation, Report, json, text};
+use tcpwhy_core::cause::arrange;
+use tcpwhy_core::model::{Cause, Fact, Observation, Owner, Report, Role};
+use tcpwhy_core::report::{json, text};
 
 /// A fault that is next to nothing beside what the server takes.
 fn slight() -> Report {

@@ -6,9 +6,10 @@ mod judgement;
 mod next_step;
 
 use tcpwhy_core::capture::LinkType;
-use tcpwhy_core::cause::{Cause, observations, words};
+use tcpwhy_core::cause::{observations, words};
+use tcpwhy_core::model::{Cause, Report, template};
 use tcpwhy_core::report::{
-    Glyphs, Ladder, LadderStep, Look, Phrases, Report, Step, json, render_manual, template, text,
+    Glyphs, Ladder, LadderStep, Look, Phrases, Step, json, render_manual, text,
 };
 use tcpwhy_core::wire::DecodeError;
 

@@ -2,10 +2,8 @@
 
 use super::{fixtures, look};
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::report::{
-    Asked, ConnectionReport, Fact, Finding, Phrases, Report, draw, text, treat, verify,
-};
+use tcpwhy_core::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
+use tcpwhy_core::report::{Phrases, draw, text, treat, verify};
 use tcpwhy_core::wire::Endpoint;
 
 fn asked(files: &[&str], options: &[&str]) -> Asked {

@@ -1,7 +1,7 @@
 //! What a run looks like, and which of its traits may cost time.
 
 use std::fmt;
-use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::model::{Cause, Role};
 
 /// Buffers that hold back nothing in these runs.
 pub const AMPLE_BYTES: usize = 1 << 20;

@@ -8,8 +8,7 @@ use crate::world::run;
 use etherparse::TcpSlice;
 use std::collections::HashSet;
 use std::fmt::Write;
-use tcpwhy_core::cause::{Cause, Class, Owner, Role};
-use tcpwhy_core::report::{Finding, Report};
+use tcpwhy_core::model::{Cause, Class, Finding, Owner, Report, Role};
 
 /// Raw IP.
 const LINK_RAW: u32 = 101;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-use tcpwhy_core::report::units::counted;
+use tcpwhy_core::model::units::counted;
 
 use super::Watch;
 use super::counters::{self, Key, Snapshot};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::net::SocketAddr;
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 use super::subject::{Harm, Subject};
 use crate::hooks::Flow;

@@ -2,7 +2,7 @@
 //! Reasons are the kernel's names (include/net/dropreason-core.h), without `SKB_DROP_REASON_`.
 
 use serde::Serialize;
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 /// How much a drop hurts a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

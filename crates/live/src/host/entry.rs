@@ -1,7 +1,7 @@
 //! An entry of the audit: a setting, limit or queue of this host, and what it explains.
 
 use serde::{Serialize, Serializer};
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 /// Where in the host it belongs, from the program down to the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

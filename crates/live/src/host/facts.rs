@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde::Serialize;
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 use super::database::Database;
 use super::entry::Evidence;

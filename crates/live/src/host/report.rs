@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize, Serializer};
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 /// What is read of a report.
 #[derive(Debug, Clone, Deserialize)]

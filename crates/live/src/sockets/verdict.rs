@@ -6,8 +6,8 @@
 //! socket(7) (the kernel doubles a requested buffer, to leave room for its own overhead).
 
 use serde::Serialize;
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{bytes, count, counted, duration, share};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{bytes, count, counted, duration, share};
 
 use super::Socket;
 use crate::diag::State;

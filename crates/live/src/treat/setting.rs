@@ -93,7 +93,7 @@ impl Buffers {
 
 fn words(bytes: u32, locked: bool) -> String {
     let by = if locked { "fixed" } else { "autotuned" };
-    format!("{} {by}", tcpwhy_core::report::units::bytes(bytes.into()))
+    format!("{} {by}", tcpwhy_core::model::units::bytes(bytes.into()))
 }
 
 impl Setting {

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::dns::{SLOW_MIN_NS, UNCACHED_NS};
-use tcpwhy_core::report::units::{counted, duration};
-use tcpwhy_core::report::{Culprit, Fact, Finding, RuledOut};
+use tcpwhy_core::model::units::{counted, duration};
+use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 
 use super::ask::{Outcome, Query};
 use super::survey::{ServerSurvey, Survey};

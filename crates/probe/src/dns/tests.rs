@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
-use tcpwhy_core::cause::{Cause, Role};
+use tcpwhy_core::model::{Cause, Role};
 use tcpwhy_core::report::Phrases;
 
 use super::fake::{Behaviour, Fake};

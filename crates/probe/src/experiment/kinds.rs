@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 use tcpwhy_core::app::Side;
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::experiment::{Experiment, Suspect, Verdict, median_ns};
-use tcpwhy_core::report::Culprit;
+use tcpwhy_core::experiment::median_ns;
+use tcpwhy_core::model::experiment::{Experiment, Suspect, Verdict};
+use tcpwhy_core::model::{Cause, Culprit, Role};
 use tcpwhy_core::wire::Endpoint;
 
 use super::connection::{Connection, ExchangeError, Settings, Subject};

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tcpwhy_core::app::Side;
-use tcpwhy_core::cause::{Cause, Role};
 use tcpwhy_core::dns::SLOW_MIN_NS;
-use tcpwhy_core::experiment::{Suspect, median_ns};
-use tcpwhy_core::report::Culprit;
+use tcpwhy_core::experiment::median_ns;
+use tcpwhy_core::model::experiment::Suspect;
+use tcpwhy_core::model::{Cause, Culprit, Role};
 
 use super::connection::Subject;
 use super::kinds::Skipped;
@@ -80,7 +80,7 @@ mod tests {
     use crate::http::Request;
     use hickory_proto::op::ResponseCode;
     use std::time::Instant;
-    use tcpwhy_core::experiment::{Experiment, Verdict};
+    use tcpwhy_core::model::experiment::{Experiment, Verdict};
 
     const NAME: &str = "db.lab";
 

@@ -10,7 +10,7 @@
 //! every pair and stop at any time: the error stays at most ε. With ε = 0.01 eight pairs that agree
 //! suffice (1.9⁸ = 170 ≥ 100), with one exception twelve.
 
-use tcpwhy_core::experiment::ERROR_MAX;
+use tcpwhy_core::model::experiment::ERROR_MAX;
 
 /// How often the bet expects the difference that it bets on. Nearer 1 fewer pairs suffice where all
 /// agree, and more where one does not.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hdrhistogram::Histogram as Hdr;
-use tcpwhy_core::histogram::Histogram;
+use tcpwhy_core::model::Histogram;
 
 use super::failure::{Failure, FailureKind};
 

@@ -1,8 +1,7 @@
 //! What the measurements say is wrong with the way, as causes of the core.
 
-use tcpwhy_core::cause::{Cause, Role};
-use tcpwhy_core::report::units::{counted, duration};
-use tcpwhy_core::report::{Culprit, Fact, Finding, RuledOut};
+use tcpwhy_core::model::units::{counted, duration};
+use tcpwhy_core::model::{Cause, Culprit, Fact, Finding, Role, RuledOut};
 
 use super::{MtuEnd, Report};
 use crate::dns::{Evidence, Judged};

@@ -2,7 +2,7 @@
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
-use tcpwhy_core::report::units::counted;
+use tcpwhy_core::model::units::counted;
 
 const DAY_S: u64 = 86_400;
 

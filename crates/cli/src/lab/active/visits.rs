@@ -5,7 +5,7 @@ use crate::lab::Temporary;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 use tcpwhy_lab::cases::tls_proxy;
 use tcpwhy_lab::{LabError, Stage, cleanup, dns};
 

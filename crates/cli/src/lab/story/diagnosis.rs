@@ -2,7 +2,8 @@
 
 use super::section;
 use crate::lab::outcome::Outcome;
-use tcpwhy_core::report::{Look, Page, text, units};
+use tcpwhy_core::model::units;
+use tcpwhy_core::report::{Look, Page, text};
 use tcpwhy_lab::{Cause, Labels};
 
 /// Findings told in full.

@@ -2,7 +2,8 @@
 
 use super::section;
 use crate::lab::outcome::Outcome;
-use tcpwhy_core::report::{Look, Page, Paint, columns_of, right, units};
+use tcpwhy_core::model::units;
+use tcpwhy_core::report::{Look, Page, Paint, columns_of, right};
 use tcpwhy_lab::describe::fill;
 use tcpwhy_lab::params::option;
 use tcpwhy_lab::relay::LATE_P99_MAX_NS;

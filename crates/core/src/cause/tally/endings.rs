@@ -2,8 +2,9 @@
 
 use super::{Key, Tally};
 use crate::app::{Protocol, Side};
+use crate::cause::retries;
 use crate::cause::retries::InVain;
-use crate::cause::{Cause, Owner, retries};
+use crate::model::{Cause, Owner};
 use crate::tcp::{Chain, Connection, Exchange, QueueDelay, Sender};
 
 /// A client that gives up earlier than this did not give up for want of an answer.

@@ -3,13 +3,10 @@
 use super::history::are_too_many;
 use super::{Rows, Tails, Waits};
 use crate::app::{Label, Protocol, Side};
-use crate::cause::Cause;
-use crate::cause::Owner;
 use crate::cause::costs::COSTS;
 use crate::cause::notes::Noticed;
 use crate::cause::syn_flood::Flood;
-use crate::histogram::Histogram;
-use crate::report::Ledger;
+use crate::model::{Cause, Histogram, Ledger, Owner};
 use crate::tcp::{Connection, Exchange, Sighting, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;

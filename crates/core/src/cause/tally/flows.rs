@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause::Cause;
+use crate::model::Cause;
 use crate::tcp::{Chain, Connection, Exchange, ORIGIN, QueueDelay};
 use crate::wire::Endpoint;
 use std::hash::{DefaultHasher, Hash, Hasher};

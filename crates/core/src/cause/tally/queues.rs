@@ -2,8 +2,7 @@
 
 use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
-use crate::cause::{Cause, Owner};
-use crate::report::Vantage;
+use crate::model::{Cause, Owner, Vantage};
 use crate::tcp::{Connection, Exchange, Outcome, QueueDelay, Sighting, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};

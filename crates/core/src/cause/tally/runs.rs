@@ -4,8 +4,7 @@
 
 use super::culprits::Rank;
 use super::*;
-use crate::cause::Role;
-use crate::report::Culprit;
+use crate::model::{Culprit, Role};
 use crate::tcp::{Sighting, Visited, set_up_late_ns};
 use std::cmp::Reverse;
 

@@ -1,8 +1,7 @@
 //! The exchanges that took longest.
 
 use crate::capture::FrameId;
-use crate::cause::Cause;
-use crate::report::SlowExchange;
+use crate::model::{Cause, SlowExchange};
 use crate::tcp::{Connection, Exchange, SimpleExchange, Visited};
 use std::cmp::Reverse;
 

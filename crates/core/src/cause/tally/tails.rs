@@ -5,8 +5,7 @@
 
 use super::WAIT_MIN_NS;
 use crate::cause::costs::COSTS;
-use crate::cause::{Cause, Owner};
-use crate::histogram::Histogram;
+use crate::model::{Cause, Histogram, Owner};
 use crate::tcp::{Exchange, SimpleExchange, Visited};
 
 /// The exchanges of one endpoint that a cost made slow.

@@ -1,8 +1,7 @@
 //! When exchanges with a server waited for more than the path: what shows whether one server waits for another.
 
 use crate::app::Side;
-use crate::cause::Cause;
-use crate::report::Vantage;
+use crate::model::{Cause, Vantage};
 use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange, Visited};
 use crate::wire::Endpoint;
 

@@ -4,8 +4,8 @@
 use super::{Open, has_answers};
 use crate::capture::FrameId;
 use crate::dns::lookup::Query;
-use crate::dns::message::Message;
 use crate::wire::Endpoint;
+use crate::wire::dns_message::Message;
 
 /// The first IP fragment of an answer.
 #[derive(Clone)]

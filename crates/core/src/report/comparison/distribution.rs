@@ -2,9 +2,9 @@
 
 use super::label_columns;
 use crate::compare::{Comparison, Sample};
+use crate::model::units;
 use crate::report::layout::{Page, left, right};
 use crate::report::style::Paint;
-use crate::report::units;
 
 /// Rows, at most, of fine steps.
 const ROWS_MAX: usize = 14;

@@ -2,7 +2,7 @@
 
 use super::signed;
 use crate::compare::{Comparison, Found, Look, OnlyIn, Ranks, Tail, Verdict};
-use crate::report::units;
+use crate::model::units;
 
 /// What became of the latency and of the faults.
 pub fn sentence(comparison: &Comparison) -> String {

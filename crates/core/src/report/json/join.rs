@@ -1,8 +1,7 @@
 //! Two places in JSON: `join`, and what each finding has of it.
 
 use super::{Report, vantage_id};
-use crate::join::Crossing;
-use crate::report::{Join, Sight};
+use crate::model::{Crossing, Join, Sight};
 use serde_json::{Value, json};
 
 /// How the captures were joined.

@@ -1,8 +1,7 @@
 //! Two places in the text: where, how their clocks differ, what was lost between them.
 
-use crate::join::{Clocks, Crossing};
+use crate::model::{Clocks, Crossing, Finding, Report, Vantage, units};
 use crate::report::layout::Page;
-use crate::report::{Finding, Report, Vantage, units};
 
 /// The lines below what was read.
 pub(super) fn render(page: &mut Page<'_>, report: &Report) {

@@ -1,8 +1,7 @@
 //! How the findings' figures follow from those of the bar: whose time each finding's cost is part of.
 
-use crate::cause::{Cause, Owner};
+use crate::model::{Cause, Finding, Owner, Report};
 use crate::report::phrases::share_of;
-use crate::report::{Finding, Report};
 
 /// Owners whose time the same findings are part of, and what each of these causes has of it, ns.
 #[derive(Debug, Default)]

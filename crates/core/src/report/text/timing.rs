@@ -3,11 +3,10 @@
 use super::counted;
 use super::is_predicted;
 use super::sums;
-use crate::cause::Owner;
+use crate::model::{EndpointReport, Finding, Latency, Ledger, Owner, Report, units};
 use crate::report::layout::{Page, columns_of, cut, left, right};
 use crate::report::phrases::{place, share_of};
 use crate::report::style::{Look, Paint};
-use crate::report::{EndpointReport, Finding, Latency, Ledger, Report, units};
 use crate::wire::Endpoint;
 
 /// Endpoints and kinds shown in the latency table.

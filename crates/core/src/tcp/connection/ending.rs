@@ -1,7 +1,7 @@
 //! The end of a connection, and decisions that are possible only then.
 
 use super::*;
-use crate::cause::Class;
+use crate::model::Class;
 use crate::tcp::exchange::Chain;
 use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::row::Link;

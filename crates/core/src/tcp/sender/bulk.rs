@@ -1,6 +1,7 @@
 //! State that only a bulk sender needs.
 
-use crate::cause::{self, Slice};
+use crate::cause;
+use crate::model::Slice;
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::ceiling::Rounds;
 use crate::tcp::gap::Gap;

@@ -1,7 +1,7 @@
 //! Congestion windows that are closed again by a long silence (RFC 5681 §4.1).
 
 use super::*;
-use crate::cause::{Cause, Class, Slices};
+use crate::model::{Cause, Class, Slices};
 use crate::tcp::gap::Gap;
 
 /// Initial window in segments (RFC 6928).

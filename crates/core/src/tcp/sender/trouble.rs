@@ -3,7 +3,7 @@
 use super::copies::Copies;
 use super::losses::Stamp;
 use super::waits::Waits;
-use crate::cause::{Cause, Owner};
+use crate::model::{Cause, Owner};
 use crate::tcp::exchange::Chain;
 use crate::tcp::gap::Recovery;
 use crate::tcp::sent::Sighting;

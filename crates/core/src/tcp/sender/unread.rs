@@ -2,7 +2,7 @@
 //! window.
 
 use super::*;
-use crate::cause::{Cause, Slice, Slices};
+use crate::model::{Cause, Slice, Slices};
 use crate::tcp::gap::{Gap, Turn};
 
 impl Sender {

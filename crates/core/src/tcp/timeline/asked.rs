@@ -1,7 +1,7 @@
 //! Exchanges whose request is complete: they do not wait for later data of their client.
 
 use super::{At, Timeline};
-use crate::cause::Slices;
+use crate::model::Slices;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::gap::Gap;
 use crate::tcp::setup::Setup;

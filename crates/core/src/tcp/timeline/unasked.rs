@@ -4,7 +4,7 @@
 
 use super::Timeline;
 use crate::app::Side;
-use crate::cause::{Cause, Owner, Slices};
+use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::Exchange;
 use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};

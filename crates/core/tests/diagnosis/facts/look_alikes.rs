@@ -3,8 +3,7 @@
 use super::wire::{Flow, Seg};
 use super::{Case, fact_ns, fact_number};
 use tcpwhy_core::app::Side;
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::RuledOut;
+use tcpwhy_core::model::{Cause, RuledOut};
 use tcpwhy_core::wire::TcpFlags;
 
 pub type Answer = Result<(), String>;

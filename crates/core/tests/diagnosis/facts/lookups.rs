@@ -2,8 +2,7 @@
 
 use super::Case;
 use super::wire::{Datagram, Wire};
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::RuledOut;
+use tcpwhy_core::model::{Cause, RuledOut};
 
 /// Type PTR (RFC 1035 §3.2.2), the last two bytes of a question.
 const PTR: [u8; 2] = [0, 12];

@@ -15,7 +15,8 @@ use crate::traces::traces;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::app::Side;
 use tcpwhy_core::cause;
-use tcpwhy_core::report::{Evidence, Fact, Finding, Phrases, RuledOut};
+use tcpwhy_core::model::{Evidence, Fact, Finding, RuledOut};
+use tcpwhy_core::report::Phrases;
 use wire::{DNS_PORT, Flow, Wire};
 
 /// One finding, with the capture that it was made from.

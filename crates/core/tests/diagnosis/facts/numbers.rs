@@ -5,7 +5,7 @@ use super::look_alikes::{Answer, holds};
 use super::wire::{Flow, Seg};
 use super::{Case, fact_ns, fact_number};
 use tcpwhy_core::app::Side;
-use tcpwhy_core::report::RuledOut;
+use tcpwhy_core::model::RuledOut;
 
 /// What a round trip may differ by from the least that is measured here, between a segment and the first ACK of
 /// it: connections of the same hosts share what they know, and those that know less are told of more.

@@ -2,7 +2,7 @@
 
 use super::wire::{Datagram, Flow, Seg};
 use super::{Case, fact_ns, fact_number};
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 use tcpwhy_core::wire::TcpFlags;
 
 /// "At once" is within the way from the capture to the sender and back, and what a busy host takes, ns.

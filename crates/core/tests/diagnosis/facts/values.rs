@@ -2,8 +2,7 @@
 
 use super::wire::{Flow, Wire};
 use super::{Case, fact_ns, fact_number};
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::Fact;
+use tcpwhy_core::model::{Cause, Fact};
 
 /// Values that are read off the evidence of a connection, and are not what the frames have.
 pub fn untrue(case: &Case<'_>, flow: &Flow) -> Vec<String> {

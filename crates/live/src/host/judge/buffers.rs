@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{bytes, counted, duration, share};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{bytes, counted, duration, share};
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Evidence, Layer, Rank};

@@ -2,8 +2,8 @@
 //! nf_conntrack-sysctl.rst; in the kernel `__nf_conntrack_alloc` (table full) and
 //! `__nf_conntrack_confirm` (two packets race for one entry).
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{count, share};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{count, share};
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Layer, Rank};

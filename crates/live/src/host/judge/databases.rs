@@ -1,6 +1,6 @@
 //! TCP settings of running databases.
 
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Layer};

@@ -1,7 +1,7 @@
 //! File descriptors: accept(2) and socket(2) fail without a free one (EMFILE, ENFILE).
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::count;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::count;
 
 use super::{Check, listen};
 use crate::host::entry::{Change, Entry, Layer, Rank};

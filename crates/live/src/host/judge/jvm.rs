@@ -1,6 +1,6 @@
 //! Flags of running JVMs.
 
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 use super::{Check, nagle};
 use crate::host::entry::{Change, Entry, Layer};

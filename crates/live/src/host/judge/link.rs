@@ -1,7 +1,7 @@
 //! Interfaces: errors, drops, queues, rings.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{count, counted};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{count, counted};
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Evidence, Layer, Rank};

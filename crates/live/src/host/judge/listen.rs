@@ -4,8 +4,8 @@
 
 use std::net::SocketAddr;
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{count, counted, duration};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{count, counted, duration};
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Layer, Rank};

@@ -1,7 +1,7 @@
 //! Retransmissions, and settings that make their repair slow.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{count, counted, share};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{count, counted, share};
 
 use super::{Check, listen};
 use crate::host::entry::{Change, Entry, Layer, Rank};

@@ -1,7 +1,7 @@
 //! Memory of all TCP sockets together, and what the kernel throws away for want of it.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{bytes, count};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{bytes, count};
 
 use super::Check;
 use crate::host::entry::{Entry, Layer, Rank};

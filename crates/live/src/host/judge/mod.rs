@@ -80,7 +80,7 @@ pub(super) mod tests {
     use crate::counters::Counters;
     use crate::host::entry::Evidence;
     use crate::host::report::parse;
-    use tcpwhy_core::cause::Cause;
+    use tcpwhy_core::model::Cause;
 
     /// A host on which nothing grows.
     pub fn idle() -> Facts {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::count;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::count;
 
 use super::Check;
 use super::listen::listener;

@@ -1,7 +1,7 @@
 //! IP: filters by source address, path MTU, fragments, neighbours, ICMP, forwarding.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::count;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::count;
 
 use super::Check;
 use crate::host::entry::{Entry, Layer, Rank};

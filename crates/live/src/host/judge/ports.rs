@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::count;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::count;
 
 use super::Check;
 use crate::diag::State;

@@ -1,8 +1,8 @@
 //! Name resolution: resolv.conf(5). What a look-up costs is for a report to show; a resolver on
 //! this host that does not answer shows itself.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::{counted, duration};
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::{counted, duration};
 
 use super::Check;
 use crate::host::entry::{Change, Entry, Layer, Rank};

@@ -1,8 +1,8 @@
 //! Receiving in the kernel: the backlog of each CPU and the budget of each round. Read first:
 //! Documentation/networking/scaling.rst, `net_rx_action` and `enqueue_to_backlog` in the kernel.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::count;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::count;
 
 use super::Check;
 use crate::host::entry::{Entry, Layer, Rank};

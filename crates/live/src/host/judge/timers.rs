@@ -1,6 +1,6 @@
 //! Timers of TCP: how long a dead peer goes unnoticed, and how often a handshake is tried.
 
-use tcpwhy_core::cause::Cause;
+use tcpwhy_core::model::Cause;
 
 use super::Check;
 use crate::host::entry::{Entry, Layer};

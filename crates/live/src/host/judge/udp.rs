@@ -1,7 +1,7 @@
 //! UDP: datagrams that were received and lost for want of buffer.
 
-use tcpwhy_core::cause::Cause;
-use tcpwhy_core::report::units::counted;
+use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::units::counted;
 
 use super::Check;
 use crate::host::entry::{Entry, Layer, Rank};

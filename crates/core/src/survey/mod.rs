@@ -5,9 +5,11 @@
 //! their names and clocks say; the files of one place, a rotated set, share none. Of many packets
 //! those are compared whose fingerprint falls into a sample, the same ones in every file.
 
-use super::common::{self, COMMON_MIN, Common, Link, Seen, Sketch};
+mod common;
+
 use crate::capture::{Block, CaptureError, CaptureSet, Site, Source};
 use crate::pipeline::{Batch, Decoder, Options};
+use crate::survey::common::{COMMON_MIN, Common, Link, Seen, Sketch};
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 

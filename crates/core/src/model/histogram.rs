@@ -1,6 +1,6 @@
 //! Latency distributions in bounded memory: buckets 1/64 octave wide, only the range in use.
 
-use crate::report::Latency;
+use crate::model::Latency;
 
 /// Counts of durations, each kept to within 0.8 %; the greatest exactly.
 ///

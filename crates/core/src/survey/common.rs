@@ -1,6 +1,6 @@
 //! What two captures have in common.
 
-use super::datagrams;
+use crate::join::datagrams;
 use crate::pipeline::Batch;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use hashbrown::{HashMap, HashSet};

@@ -1,7 +1,7 @@
 //! Time by owner where few owners have any: of one exchange, of one connection.
 
 use super::Ledger;
-use crate::cause::Owner;
+use crate::model::Owner;
 
 /// A [`Ledger`] in a third of the memory: there is one for every open connection.
 #[derive(Clone, Debug, Default)]

@@ -5,11 +5,8 @@
 
 use crate::app::{Label, Protocol, Side};
 use crate::capture::{FrameId, InputSummary};
-use crate::cause::{Cause, Owner, Role};
-use crate::experiment::{Experiment, ExperimentEvidence};
-use crate::filter::Window;
-use crate::histogram::Histogram;
-use crate::join::{Clocks, Crossing, Place};
+use crate::model::experiment::{Experiment, ExperimentEvidence};
+use crate::model::{Cause, Clocks, Crossing, Histogram, Owner, Place, Role, Window};
 use crate::wire::{DecodeCounts, Endpoint};
 
 /// Version of the JSON contract.
