@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tcpwhy_core::capture::FrameId;
-use tcpwhy_core::cause::{Floors, Tally, assemble};
+use tcpwhy_core::findings::{Floors, Tally, assemble};
 use tcpwhy_core::model::{Ledger, Report};
 use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 use tcpwhy_core::wire::{

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
 use tcpwhy_core::drill::Drill;
 use tcpwhy_core::filter::Pick;
-use tcpwhy_core::join;
 use tcpwhy_core::join::Sites;
 #[cfg(target_os = "linux")]
 use tcpwhy_core::model::{ConnectionReport, Finding, Report};
 use tcpwhy_core::picture::{self, Picture};
 use tcpwhy_core::pipeline::{Analysis, Options};
 use tcpwhy_core::report::Ladder;
-use tcpwhy_core::survey::Survey;
+use tcpwhy_core::survey::{self, Survey};
 use tcpwhy_core::tables::{self, Rows};
 use tcpwhy_core::wire::FlowKey;
 
@@ -218,8 +217,8 @@ fn survey(
     match (once, vantages) {
         (_, Some(1)) => Ok(Survey::default()),
         (Some(once), Some(_)) => Err(Error::JoinOnce { path: once.name.clone() }),
-        (None, Some(_)) => Ok(join::survey(again()?, true, go_on)?.required()?),
-        (None, None) if sources.len() > 1 => Ok(join::survey(again()?, false, go_on)?),
+        (None, Some(_)) => Ok(survey::survey(again()?, true, go_on)?.required()?),
+        (None, None) if sources.len() > 1 => Ok(survey::survey(again()?, false, go_on)?),
         (_, None) => Ok(Survey::default()),
     }
 }

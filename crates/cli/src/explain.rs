@@ -8,7 +8,7 @@ use crate::progress::Bar;
 use crate::tables::Tables;
 use crate::{nothing_left, output, sandbox, sources, state, terminal, workers};
 use std::process::ExitCode;
-use tcpwhy_core::cause::words;
+use tcpwhy_core::findings::words;
 use tcpwhy_core::model::{Cause, Class, Report};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::{Look, Page, json, render_manual, text};

@@ -15,8 +15,7 @@
 mod near;
 mod time;
 
-use crate::model::Cause;
-use crate::model::Window;
+use crate::model::{Cause, Window};
 use crate::wire::{Endpoint, FlowKey};
 use std::fmt;
 use std::net::IpAddr;

@@ -14,14 +14,15 @@
 pub mod anonymize;
 pub mod app;
 pub mod capture;
-pub mod cause;
 pub mod compare;
 pub mod dns;
 pub mod drill;
 pub mod experiment;
 pub mod filter;
+pub mod findings;
 pub mod graph;
 pub mod join;
+pub mod judge;
 pub mod model;
 pub mod picture;
 pub mod pipeline;

@@ -28,9 +28,9 @@ use translated::Translated;
 use twin::Twin;
 
 use crate::capture::{Block, CaptureError, CaptureSet, FrameEntry, InputSummary};
-use crate::cause::{self, Floors, Tally, Worst};
 use crate::dns::{self, Carrier, Lookup};
 use crate::filter::Filter;
+use crate::findings::{self, Floors, Tally, Worst};
 use crate::join::{Accounts, Datagrams, Joint, Sites};
 use crate::model::{Report, Window};
 use crate::tcp::Tracker;
@@ -372,7 +372,7 @@ impl Analysis {
         let mut report = found.report(&self.options, control.joiner, control.translated, inputs);
         if let (Some(joint), Some(other)) = (joint, other) {
             let mut told = Report::default();
-            cause::assemble(other, &self.options.floors, &mut told);
+            findings::assemble(other, &self.options.floors, &mut told);
             joint.agree(&mut report, &told, &self.options.sites);
         }
         self.options.narrow(&mut report);

@@ -3,7 +3,7 @@
 
 use crate::app::Side;
 use crate::capture::{Block, FrameId};
-use crate::cause::{connection_report, culprit};
+use crate::findings::{connection_report, culprit};
 use crate::model::{Cause, ConnectionReport, Culprit};
 use crate::picture::{ExchangeRow, exchange_row};
 use crate::pipeline::Options;

@@ -6,7 +6,7 @@ use super::steps::Steps;
 use crate::dns::unsent;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
-use tcpwhy_core::cause::arrange;
+use tcpwhy_core::findings::arrange;
 use tcpwhy_core::model::{Cause, Class, Fact, Finding, Report, StateEvidence};
 use tcpwhy_probe::Target;
 use tcpwhy_probe::dns::{self, Config, Ended, Hosts, Judged, record_type};

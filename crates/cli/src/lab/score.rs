@@ -8,8 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use tcpwhy_core::cause;
-use tcpwhy_core::model::Cause;
+use tcpwhy_core::model::{self, Cause};
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::json;
 use tcpwhy_lab::Class;
@@ -65,8 +64,8 @@ pub fn answers(text: &[u8], path: &Path) -> Result<Answers, Error> {
 /// The taxonomy's class of a cause.
 fn class_of(id: &str) -> Option<Class> {
     Cause::from_id(id).map(|cause| match cause.class() {
-        cause::Class::Fault => Class::Fault,
-        cause::Class::Cost => Class::Cost,
+        model::Class::Fault => Class::Fault,
+        model::Class::Cost => Class::Cost,
     })
 }
 

@@ -321,7 +321,7 @@ impl Drawing<'_> {
 
     fn of_set_up(&self, rung: &Rung, ns: u64) -> Option<Slice> {
         let frames = self.connection.setup.frames();
-        let is = |sighting: Option<crate::tcp::Sighting>| {
+        let is = |sighting: Option<crate::model::Sighting>| {
             sighting.is_some_and(|sighting| sighting.frame == rung.frame)
         };
         if !rung.flags.has(TcpFlags::SYN) {

@@ -4,7 +4,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::cause;
+use crate::judge;
 use crate::model::{Cause, Ledger, Owner, Slice};
 use crate::tcp::Exchange;
 
@@ -128,8 +128,8 @@ fn has_opened(exchanges: &[Exchange]) -> bool {
 /// By what `owner` has time; `opens`: see [`has_opened`].
 fn cause_of(owner: Owner, opens: bool) -> Option<Cause> {
     match owner {
-        Owner::Server => cause::busy(Side::Server, 0).cause,
-        Owner::Client => cause::busy(Side::Client, 0).cause,
+        Owner::Server => judge::busy(Side::Server, 0).cause,
+        Owner::Client => judge::busy(Side::Client, 0).cause,
         Owner::CongestionWindow if opens => Some(Cause::SlowStart),
         _ => Cause::from_id(owner.id()),
     }

@@ -2,7 +2,7 @@
 //! before the bottleneck, losses.
 
 use crate::capture::{FrameId, InputSummary};
-use crate::cause;
+use crate::findings;
 use crate::model::units::counted;
 use crate::model::{Class, Finding, Load, Report, Role};
 
@@ -35,7 +35,7 @@ pub fn add_load(report: &mut Report, connections: u64, loaded: Report) {
     };
     report.inputs.extend(loaded.inputs.into_iter().map(named));
     report.findings.extend(found);
-    cause::arrange(&mut report.findings, &report.totals);
+    findings::arrange(&mut report.findings, &report.totals);
 }
 
 /// Whether the `loaded` report has a fault that [`add_load`] would add to `report`.

@@ -7,8 +7,7 @@
 
 use super::median_ns;
 use crate::app::{Protocol, Side};
-use crate::cause;
-use crate::cause::Floors;
+use crate::findings::{self, Floors};
 use crate::model::experiment::{Experiment, Verdict};
 use crate::model::{
     Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Owner, Report,
@@ -172,7 +171,7 @@ impl Measured {
         report.findings.extend(self.in_vain(&report));
         report.findings.extend(self.repeated_syns(&report));
         report.findings.extend(self.windows(&report));
-        cause::arrange(&mut report.findings, &report.totals);
+        findings::arrange(&mut report.findings, &report.totals);
         report
     }
 
@@ -191,7 +190,7 @@ impl Measured {
             share: lost_ns as f64 / report.totals.wall_ns.max(1) as f64,
             latency: report.latency,
             counterfactual: report.latency,
-            confidence: cause::confidence_of(cause, exchanges),
+            confidence: findings::confidence_of(cause, exchanges),
             software: self.software.clone(),
             protocol: self.protocol,
             sender: Side::Server,
@@ -362,7 +361,7 @@ pub fn unresolved(lookup_ns: u64, findings: Vec<Finding>) -> Report {
     report.ledger.add(Owner::Dns, lookup_ns);
     report.latency_histogram.record(lookup_ns);
     report.latency = report.latency_histogram.latency();
-    cause::arrange(&mut report.findings, &report.totals);
+    findings::arrange(&mut report.findings, &report.totals);
     report
 }
 

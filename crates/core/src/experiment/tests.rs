@@ -1,5 +1,7 @@
 use super::*;
-use crate::model::{Class, Finding, Owner, Report, Role};
+use crate::app::Side;
+use crate::model::experiment::{Experiment, Suspect, Verdict};
+use crate::model::{Cause, Class, Culprit, Finding, Owner, Report, Role};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
 

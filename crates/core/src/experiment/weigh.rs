@@ -1,6 +1,6 @@
 //! Experiments put beside the findings of a report.
 
-use crate::cause;
+use crate::findings;
 use crate::model::experiment::{ERROR_MAX, Experiment, ExperimentEvidence, Suspect, Verdict};
 use crate::model::{Cause, Fact, Finding, Histogram, Ledger, Owner, Report};
 
@@ -28,7 +28,7 @@ pub fn weigh(report: &mut Report, experiments: Vec<Experiment>) {
         }
     }
     report.experiments.extend(experiments);
-    cause::arrange(&mut report.findings, &report.totals);
+    findings::arrange(&mut report.findings, &report.totals);
 }
 
 /// Whether the effect is one on requests. That one name server answers later than another is not:

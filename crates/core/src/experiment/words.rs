@@ -8,7 +8,7 @@ const WORDS: &str = include_str!("experiment.md");
 
 /// What is usual and what is changed in the experiment `name`; `None` where there is no such.
 pub fn conditions(name: &str) -> Option<[&'static str; 2]> {
-    let row = crate::cause::table(WORDS).find(|[id, ..]: &[&str; 3]| *id == name);
+    let row = crate::findings::table(WORDS).find(|[id, ..]: &[&str; 3]| *id == name);
     row.map(|[_, usual, changed]| [usual, changed])
 }
 
@@ -28,7 +28,7 @@ pub fn sentence(of: &Experiment) -> String {
         facts.push(("least_ns", Fact::Ns(least_ns)));
     }
     let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
-    let template = crate::cause::table(WORDS).find(|[id, _]: &[&str; 2]| *id == kind(of));
+    let template = crate::findings::table(WORDS).find(|[id, _]: &[&str; 2]| *id == kind(of));
     template.and_then(|[_, text]| fill(text, &fact)).unwrap_or_else(|| of.name.to_owned())
 }
 

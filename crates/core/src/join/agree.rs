@@ -5,7 +5,7 @@ use super::Minima;
 use super::judge::{ENDINGS, Settled, witness};
 use super::pairs::{Pairs, Resets};
 use crate::app::Side;
-use crate::cause::Tally;
+use crate::findings::Tally;
 use crate::join::Sites;
 use crate::model::{
     Cause, Class, Clocks, Crossing, Culprit, Fact, Finding, Join, Observation, Place, Report, Role,
@@ -88,7 +88,7 @@ impl Joint {
             self.locate(finding, &join);
             self.trace_resets(finding, &join);
         }
-        crate::cause::arrange(&mut report.findings, &report.totals);
+        crate::findings::arrange(&mut report.findings, &report.totals);
         report.observations.extend(left_out(report, other, &join, sites));
         report.observations.extend(self.observations(&join));
         report.join = Some(join);

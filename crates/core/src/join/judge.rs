@@ -7,7 +7,7 @@
 //! other told, on more time.
 
 use crate::app::Side;
-use crate::cause::{Floors, Tally};
+use crate::findings::{Floors, Tally};
 use crate::model::{Cause, Culprit, Place};
 use crate::wire::FlowKey;
 use hashbrown::HashMap;

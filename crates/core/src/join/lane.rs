@@ -3,8 +3,7 @@
 //! What one place has seen waits for the other: of data it is bytes that are compared, because
 //! offload cuts and joins segments differently at both ends.
 
-use crate::model::Crossing;
-use crate::model::Place;
+use crate::model::{Crossing, Place};
 use crate::tcp::Copies;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::collections::VecDeque;

@@ -5,8 +5,7 @@
 use super::clock::{Minima, Way};
 use super::lane::{Lane, WAITING_MAX};
 use crate::app::Side;
-use crate::model::Crossing;
-use crate::model::Place;
+use crate::model::{Crossing, Place};
 use crate::wire::{Endpoint, FlowKey, Segment, TcpFlags};
 use hashbrown::HashMap;
 

@@ -8,6 +8,7 @@ mod histogram;
 mod places;
 mod report;
 mod shares;
+mod sighting;
 mod slices;
 pub mod template;
 pub mod units;
@@ -18,6 +19,7 @@ pub use histogram::Histogram;
 pub use places::{Clocks, Crossing, Place};
 pub use report::*;
 pub use shares::Shares;
+pub use sighting::Sighting;
 pub use slices::{Slice, Slices};
 pub use window::Window;
 

@@ -35,6 +35,7 @@ pub struct Slices {
 }
 
 impl Slices {
+    /// All of `total_ns` without an owner so far.
     pub fn new(total_ns: u64) -> Self {
         Self { slices: [Slice::plain(Owner::Unknown, 0); 5], len: 0, rest_ns: total_ns }
     }

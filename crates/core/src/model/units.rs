@@ -1,4 +1,6 @@
-//! Quantities as people read them: three significant digits, one unit.
+//! Quantities and endpoints as people read them: three significant digits, one unit.
+
+use crate::wire::Endpoint;
 
 /// A duration: `850 ns`, `41.4 ms`, `2.00 s` as `2 s`, `3 min 20 s`.
 pub fn duration(ns: u64) -> String {
@@ -98,6 +100,16 @@ pub fn printable(text: &str) -> String {
             _ => char,
         })
         .collect()
+}
+
+/// An endpoint as people write it; without port 0, which stands for any.
+pub fn endpoint(endpoint: &Endpoint) -> String {
+    if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
+}
+
+/// An endpoint in a sentence; the default one stands for several servers in one row.
+pub fn place(at: &Endpoint) -> String {
+    if *at == Endpoint::default() { "other servers".into() } else { endpoint(at) }
 }
 
 #[cfg(test)]

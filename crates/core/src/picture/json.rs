@@ -5,8 +5,8 @@ use super::{Drawing, ExchangeRow, Graphs, Picture, SetUps, columns};
 use crate::capture::FrameId;
 use crate::dns::{Lookup, Outcome};
 use crate::graph::{Mark, Point};
+use crate::model::units::endpoint;
 use crate::model::{Report, protocol_id};
-use crate::report::phrases::endpoint;
 use crate::report::{json, manual_json};
 use serde_json::{Map, Value, json};
 use std::net::Ipv6Addr;
@@ -151,7 +151,7 @@ fn lookup(lookup: &Lookup, zero_ns: u64) -> Value {
     let queries = lookup.queries.iter().map(|query| {
         json!({
             "server": endpoint(&query.server),
-            "qtype": crate::cause::lookup_proof::type_name(query.qtype),
+            "qtype": crate::findings::lookup_proof::type_name(query.qtype),
             "sent_ns": since(zero_ns, query.sent_ns),
             "answered_ns": query.answered_ns.map(|ns| since(zero_ns, ns)),
             "rcode": query.rcode,

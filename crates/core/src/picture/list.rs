@@ -109,8 +109,7 @@ fn outcome(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Owner;
-    use crate::tcp::Sighting;
+    use crate::model::{Owner, Sighting};
     use crate::wire::Segment;
 
     #[test]

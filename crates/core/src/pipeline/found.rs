@@ -2,8 +2,8 @@
 
 use super::{Control, Joiner, Options, Translated};
 use crate::capture::InputSummary;
-use crate::cause::{self, Tally};
 use crate::dns::Lookup;
+use crate::findings::{self, Tally};
 use crate::model::{Observation, Report, Window};
 use crate::tcp::Tracker;
 use crate::wire::DecodeCounts;
@@ -87,7 +87,7 @@ impl Found {
         let told = self.lookups.iter().filter(|it| window.overlaps(it.start_ns, it.end_ns));
         report.totals.lookups = told.count() as u64;
         report.totals.segments = self.segments;
-        cause::link(self.lookups, &window, &mut self.tally);
+        findings::link(self.lookups, &window, &mut self.tally);
         let joined = joiner.finish();
         self.counts.merge(&joined.errors);
         report.observations.extend(joined.observation());
@@ -104,7 +104,7 @@ impl Found {
             from_ns: window.from_ns.max(report.totals.first_ns),
             until_ns: window.until_ns.min(report.totals.last_ns),
         });
-        cause::assemble(self.tally, &options.floors, &mut report);
+        findings::assemble(self.tally, &options.floors, &mut report);
         report
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{Analysis, Batch, Control, Found, Options};
 use crate::capture::{Block, InputSummary};
-use crate::cause::{self, Tally};
+use crate::findings::{self, Tally};
 use crate::model::{Report, Watched};
 use crate::wire::FlowKey;
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ impl Sliding {
         {
             self.lookups_before += old.lookups.len() as u64;
             let lookups = std::mem::take(&mut old.lookups);
-            cause::link(lookups, &options.window(), &mut old.tally);
+            findings::link(lookups, &options.window(), &mut old.tally);
             self.before.merge(old);
             self.before.tally.bound_history();
         }

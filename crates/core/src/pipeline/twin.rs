@@ -4,7 +4,7 @@
 use super::batch::Event;
 use super::{Batch, Shard};
 use crate::capture::Block;
-use crate::cause::Tally;
+use crate::findings::Tally;
 use crate::join::{Accounts, Pairs, Sites};
 use crate::model::Place;
 use crate::tcp::{Connection, Exchange, Sink, Tracker};

@@ -2,7 +2,7 @@
 
 use super::phrases::is_dns;
 use crate::app::Side;
-use crate::cause::BLOCKED_BY_SEND_BUFFER;
+use crate::findings::BLOCKED_BY_SEND_BUFFER;
 use crate::model::{Asked, Cause, ConnectionReport, Fact, Finding, Report, Role};
 use crate::wire::Endpoint;
 

@@ -3,7 +3,7 @@
 use super::ladder::{Beyond, Ladder, Step};
 use super::{Phrases, phrases};
 use crate::capture::FrameId;
-use crate::cause::words;
+use crate::findings::words;
 use crate::model::{Cause, Finding, Report, units};
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub fn summary(report: &Report) -> String {
 
 /// Which finding is meant.
 fn about(finding: &Finding) -> String {
-    let (role, at) = (finding.culprit.role.id(), phrases::place(&finding.culprit.endpoint));
+    let (role, at) = (finding.culprit.role.id(), units::place(&finding.culprit.endpoint));
     format!("{} ({role} {at})", finding.cause.id())
 }
 

@@ -10,8 +10,7 @@ pub use sentence::sentence;
 use super::layout::{Page, columns_of, left, right};
 use super::style::{Look, Paint};
 use crate::compare::{Comparison, Found, Measured, Outcome, Ranks, Tail, Verdict};
-use crate::model::units;
-use crate::model::units::counted;
+use crate::model::units::{self, counted};
 
 /// Owners of less of a mean exchange, on either side, are left out unless all are asked for.
 const OWNER_SHARE_MIN: f64 = 0.001;

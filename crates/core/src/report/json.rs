@@ -6,12 +6,14 @@
 mod join;
 
 use super::commands;
-use super::phrases::{self, Fix, Phrases, endpoint};
+use super::phrases;
+use super::phrases::{Fix, Phrases};
 use super::{Ladder, Step};
 use crate::app::Side;
 use crate::capture::{FrameId, InputSummary, LinkType};
 use crate::experiment;
 use crate::model::experiment::{Experiment, ExperimentEvidence};
+use crate::model::units::endpoint;
 use crate::model::{
     Affected, ConnectionReport, DirectionReport, EndpointReport, Fact, Finding, Latency, Ledger,
     Load, Observation, Owner, Report, SCHEMA_VERSION, StateEvidence, protocol_id, vantage_id,

@@ -2,19 +2,17 @@
 
 use super::layout::Page;
 use super::style::{Look, Paint};
-use crate::cause;
-use crate::cause::FixRow;
-use crate::model::Cause;
-use crate::model::template;
+use crate::findings::{self, FixRow};
+use crate::model::{Cause, template};
 use serde_json::{Value, json};
 
 /// The manual of `cause`.
 pub fn render_manual(cause: Cause, look: &Look) -> String {
-    let words = cause::words(cause);
+    let words = findings::words(cause);
     let mut page = Page::new(look);
     let title = look.paint(Paint::Bold, words.title);
     page.line(&format!("{title}   {} ({})", cause.id(), cause.class().id()));
-    let manual = cause::manual(cause);
+    let manual = findings::manual(cause);
     for section in manual.split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
@@ -40,12 +38,12 @@ pub fn render_manual(cause: Cause, look: &Look) -> String {
 
 /// The manual of `cause` as JSON: `title` and `sections`, each with a `heading` and its `text` (Markdown) or `items`.
 pub fn manual_json(cause: Cause) -> Value {
-    let words = cause::words(cause);
+    let words = findings::words(cause);
     let look_alike = |(of, _, why): &(&str, &str, &str)| format!("`{of}`: {}", plain(why));
     let fix = |fix: &FixRow| {
         format!("{}: {} → {}", plain(fix.place), plain(fix.change), plain(fix.effect))
     };
-    let sections = cause::manual(cause).split("\n## ").skip(1).filter_map(|section| {
+    let sections = findings::manual(cause).split("\n## ").skip(1).filter_map(|section| {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
         match heading {
             "What happens" | "Confirm" | "Reproduce" => {

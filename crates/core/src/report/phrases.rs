@@ -2,8 +2,7 @@
 //! these, so they cannot disagree.
 
 use crate::app::{Protocol, Side};
-use crate::cause;
-use crate::cause::{FixRow, Words};
+use crate::findings::{self, FixRow, Words};
 use crate::model::template::{fill, fill_all, fill_first};
 use crate::model::{Cause, Evidence, Fact, Finding, Observation, Role, units};
 use crate::wire::Endpoint;
@@ -42,7 +41,7 @@ pub struct Fix {
 impl Phrases {
     /// Puts `finding` into words.
     pub fn of(finding: &Finding) -> Self {
-        let words = cause::words(finding.cause);
+        let words = findings::words(finding.cause);
         let facts = facts(finding);
         let fact = |name: &str| facts.get(name);
         let part = |evidence: &Evidence| {
@@ -78,20 +77,10 @@ fn under_load(finding: &Finding) -> String {
 pub fn observation(observation: &Observation) -> (bool, String) {
     let fact =
         |name: &str| observation.facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
-    match cause::observation(observation.id) {
+    match findings::observation(observation.id) {
         Some(words) => (words.limits, fill_all(&words.message, &fact)),
         None => (false, readable(observation.id)),
     }
-}
-
-/// An endpoint as people write it; without port 0, which stands for any.
-pub fn endpoint(endpoint: &Endpoint) -> String {
-    if endpoint.port == 0 { endpoint.ip().to_string() } else { endpoint.to_string() }
-}
-
-/// The same in a sentence: servers that are told together have no address.
-pub fn place(at: &Endpoint) -> String {
-    if *at == Endpoint::default() { "other servers".into() } else { endpoint(at) }
 }
 
 /// The Wireshark display filter for the evidence's connection and frames in one file. It names
@@ -142,7 +131,7 @@ fn facts(finding: &Finding) -> BTreeMap<&str, Fact> {
         None => "message",
     };
     let mut facts = BTreeMap::from([
-        ("culprit", Fact::Text(place(&finding.culprit.endpoint))),
+        ("culprit", Fact::Text(units::place(&finding.culprit.endpoint))),
         ("role", text(finding.culprit.role.id())),
         ("peer", text(peer)),
         ("sender", side(sender, "sender")),

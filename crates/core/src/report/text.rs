@@ -10,9 +10,8 @@ use super::json::link_type;
 use super::layout::{Page, columns_of, cut, left, right};
 use super::phrases::{self, Phrases};
 use super::style::{Look, Paint};
-use crate::model::template;
 use crate::model::units::counted;
-use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, units};
+use crate::model::{Cause, Finding, Observation, Owner, Report, Vantage, template, units};
 use crate::wire::DecodeError;
 use finding::{class, culprit, is_fault};
 

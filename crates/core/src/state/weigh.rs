@@ -2,7 +2,7 @@
 
 use super::rules::{ask, overflows, server};
 use super::{Conntrack, LocalPorts, Netns, State};
-use crate::cause;
+use crate::findings;
 use crate::model::{Cause, Culprit, Fact, Finding, Report, Role, StateEvidence};
 use crate::wire::Endpoint;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub fn weigh(report: &mut Report, state: &State) {
             report.findings.push(port_exhaustion(ports, state));
         }
     }
-    cause::arrange(&mut report.findings, &report.totals);
+    findings::arrange(&mut report.findings, &report.totals);
 }
 
 /// Adds `evidence`. What a kernel says of one socket in several ways is one witness: the first counts for
@@ -127,7 +127,7 @@ fn port_exhaustion(ports: &LocalPorts, state: &State) -> Finding {
     let endpoint = SocketAddr::new(ports.local, 0).into();
     let culprit = Culprit { role: Role::Client, endpoint };
     Finding {
-        confidence: cause::confidence_of(Cause::PortExhaustion, ports.used),
+        confidence: findings::confidence_of(Cause::PortExhaustion, ports.used),
         facts: vec![("ports", Fact::Count(ports.used))],
         state: vec![evidence],
         ..Finding::of_cause(Cause::PortExhaustion, culprit)

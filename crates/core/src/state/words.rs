@@ -9,7 +9,7 @@ const SENTENCES: &str = include_str!("state.md");
 pub fn sentence(evidence: &StateEvidence) -> String {
     let facts = &evidence.facts;
     let fact = |name: &str| facts.iter().find(|(of, _)| *of == name).map(|(_, fact)| fact);
-    let template = crate::cause::table(SENTENCES).find(|[id, _]| *id == evidence.id);
+    let template = crate::findings::table(SENTENCES).find(|[id, _]| *id == evidence.id);
     template
         .and_then(|[_, text]| fill(text, &fact))
         .unwrap_or_else(|| evidence.id.replace('_', " "))

@@ -2,8 +2,8 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
+use crate::model::Sighting;
 use crate::queue::Queue;
-use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::widen;
 use std::num::NonZeroU32;
 

@@ -21,21 +21,17 @@ mod under_way;
 
 use crate::app::{Framer, Mark, Protocol, Side};
 use crate::capture::{FrameId, STEP_NS};
-use crate::cause;
-use crate::cause::Leg;
-use crate::model::{Cause, Owner, Shares, Slice, Slices, Vantage};
-use crate::tcp::Shape;
+use crate::judge::QueueDelay;
+use crate::judge::{AckTrigger, Gap, Leg, Recovery, Shape, Turn};
+use crate::model::{Cause, Owner, Shares, Sighting, Slice, Slices, Vantage};
 use crate::tcp::exchange::{Exchange, Opening, Outcome};
-use crate::tcp::gap::{AckTrigger, Gap, Recovery, Turn};
 use crate::tcp::path::{Path, is_initial_ttl};
 use crate::tcp::pipe::serialise_ns;
-use crate::tcp::queue_delay::QueueDelay;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
 use crate::tcp::sender::{
     IDLE_NS, Kind, Near, Rtts, Sender, SinceDeparture, Stamp, is_among, too_early,
 };
-use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::{Numbers, ORIGIN};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};

@@ -6,11 +6,9 @@ pub use opening::Opening;
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
-use crate::cause;
-use crate::model::{Cause, Class, Owner, Shares, Slice, Slices};
-use crate::tcp::gap::{Gap, Turn};
+use crate::judge::{self, Gap, Turn};
+use crate::model::{Cause, Class, Owner, Shares, Sighting, Slice, Slices};
 use crate::tcp::pause::Pauses;
-use crate::tcp::sent::Sighting;
 use std::num::NonZeroU64;
 
 /// A receiver that closes its window fewer times than this was late only occasionally.
@@ -386,7 +384,7 @@ impl Exchange {
         let begin_ns = gap.start_ns.max(self.start_ns).min(gap.end_ns);
         let there_ns = (self.first.time_ns + rtt_server_ns).clamp(begin_ns, gap.end_ns);
         let path = Slice::plain(Owner::Path, there_ns - begin_ns);
-        [path, cause::busy(Side::Server, gap.end_ns - there_ns)]
+        [path, judge::busy(Side::Server, gap.end_ns - there_ns)]
     }
 
     /// Adds a slice of a gap.

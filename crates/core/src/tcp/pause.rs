@@ -1,9 +1,8 @@
 //! Pauses of a server in a response whose end the protocol does not announce: whether the client
 //! waited for the data that followed. Feeds, heartbeats and events are sent unasked.
 
-use crate::model::Shares;
+use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
-use crate::tcp::sent::Sighting;
 
 /// Shortest pause that is examined, ns; a shorter one is work of the server in any case.
 pub const PAUSE_MIN_NS: u64 = 20_000_000;

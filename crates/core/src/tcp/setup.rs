@@ -3,9 +3,8 @@
 mod steps;
 
 use crate::app::Side;
-use crate::model::{Cause, Owner, Shares};
+use crate::model::{Cause, Owner, Shares, Sighting};
 use crate::tcp::path::Path;
-use crate::tcp::sent::Sighting;
 use crate::wire::{Segment, TcpFlags};
 use steps::{Step, Steps};
 

@@ -1,11 +1,11 @@
 //! State that the connections of one shard share: caches, reusable memory and settings.
 
 use crate::app::{KnownHeaders, Side};
+use crate::judge::Gap;
 use crate::model::Window;
 use crate::tcp::connection::SpareRares;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::{Chain, Exchange};
-use crate::tcp::gap::Gap;
 use std::sync::Arc;
 
 /// State shared by connections that are followed together.

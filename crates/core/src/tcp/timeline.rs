@@ -8,13 +8,11 @@ mod unasked;
 
 use crate::app::{Label, Mark, Side};
 use crate::capture::FrameId;
-use crate::cause::Leg;
-use crate::model::{Cause, Owner, Slice, Slices};
+use crate::judge::{Gap, Leg, Turn};
+use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
-use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
-use crate::tcp::sent::Sighting;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 pub use amid::{Amid, Passed};

@@ -1,8 +1,8 @@
 //! Gaps and kinds of segments of a connection that is to be drawn; not recorded for any other.
 
 use crate::capture::FrameId;
+use crate::judge::Gap;
 use crate::model::Slice;
-use crate::tcp::gap::Gap;
 use crate::tcp::sender::Kind;
 
 /// A gap with its slices, as added to the ledger.

@@ -8,11 +8,11 @@ mod note;
 
 use crate::app::{Framer, KnownHeaders, Label, Mark, Protocol, Side};
 use crate::capture::FrameId;
+use crate::model::Sighting;
 use crate::tcp::clock::{PROOF_NS, SenderClock};
 use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::path::Path;
 use crate::tcp::sender::{PacketCount, smss_of};
-use crate::tcp::sent::Sighting;
 use crate::tcp::sequence::Numbers;
 use crate::tcp::setup::WAITED_FOR_NS;
 use crate::tcp::shared::{Names, Shared, Software};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use tcpwhy_core::capture::{CaptureSet, Source};
-use tcpwhy_core::cause::words;
+use tcpwhy_core::findings::words;
 use tcpwhy_core::join::Sites;
 use tcpwhy_core::model::{DirectionReport, Fact, Finding, Ledger, Report};
 use tcpwhy_core::pipeline::{Analysis, Options};

@@ -1,10 +1,9 @@
 //! Memory grows with open connections, never with what was.
 
-use crate::language::Place;
-use crate::language::parse;
+use crate::language::{Place, parse};
 use crate::network::{EPOCH_NS, capture, packets};
 use tcpwhy_core::capture::{Block, CaptureSet, Frame, FrameId, LinkType, Source};
-use tcpwhy_core::cause::Tally;
+use tcpwhy_core::findings::Tally;
 use tcpwhy_core::tcp::{Sink, Tracker};
 use tcpwhy_core::wire::{FlowHasher, Packet, Segment, decode};
 

@@ -1,7 +1,7 @@
 //! Exchanges like each other are counted together, and that does not show.
 
 use crate::memory::{frames, track};
-use tcpwhy_core::cause::{Floors, Tally, assemble};
+use tcpwhy_core::findings::{Floors, Tally, assemble};
 use tcpwhy_core::model::Report;
 use tcpwhy_core::tcp::{Connection, Exchange, Sink, Tracker};
 

@@ -3,7 +3,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 use tcpwhy_core::app::{Protocol, Side};
 use tcpwhy_core::capture::{FrameId, InputSummary, LinkType, Problem, Site};
-use tcpwhy_core::model::{Cause, Owner, Role};
+use tcpwhy_core::model::{
+    Affected, Cause, ConnectionReport, Culprit, DirectionReport, EndpointReport, Evidence, Fact,
+    Finding, KindReport, Latency, Ledger, Observation, Owner, Report, Role, RuledOut, Totals,
+    Vantage,
+};
 use tcpwhy_core::report::*;
 use tcpwhy_core::wire::{DecodeError, Endpoint};
 

@@ -1,7 +1,7 @@
 //! What heads a report, and what is left unsaid because it would not be true.
 
 use super::{fixtures, look};
-use tcpwhy_core::cause::arrange;
+use tcpwhy_core::findings::arrange;
 use tcpwhy_core::model::{Cause, Fact, Observation, Owner, Report, Role};
 use tcpwhy_core::report::{json, text};
 

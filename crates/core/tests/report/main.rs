@@ -6,7 +6,7 @@ mod judgement;
 mod next_step;
 
 use tcpwhy_core::capture::LinkType;
-use tcpwhy_core::cause::{observations, words};
+use tcpwhy_core::findings::{observations, words};
 use tcpwhy_core::model::{Cause, Report, template};
 use tcpwhy_core::report::{
     Glyphs, Ladder, LadderStep, Look, Phrases, Step, json, render_manual, text,

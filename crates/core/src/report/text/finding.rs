@@ -2,11 +2,12 @@
 
 use super::{counted, join};
 use crate::app::Side;
+use crate::model::units::place;
 use crate::model::{Class, Evidence, Finding, Report, Role, units};
 use crate::report::layout::{Page, columns_of, left, right};
-use crate::report::phrases::{self, Phrases, is_from_server, place};
+use crate::report::phrases::{Phrases, is_from_server};
 use crate::report::style::{Look, Paint};
-use crate::report::{draw, treat, verify};
+use crate::report::{draw, phrases, treat, verify};
 use crate::wire::Endpoint;
 
 /// Look-alikes told of each finding; JSON has all.

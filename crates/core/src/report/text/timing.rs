@@ -3,9 +3,10 @@
 use super::counted;
 use super::is_predicted;
 use super::sums;
+use crate::model::units::place;
 use crate::model::{EndpointReport, Finding, Latency, Ledger, Owner, Report, units};
 use crate::report::layout::{Page, columns_of, cut, left, right};
-use crate::report::phrases::{place, share_of};
+use crate::report::phrases::share_of;
 use crate::report::style::{Look, Paint};
 use crate::wire::Endpoint;
 

@@ -2,7 +2,8 @@
 //! while no response is awaited.
 
 use super::*;
-use crate::cause::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use crate::judge;
+use crate::judge::thresholds::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 use crate::tcp::timeline::Passed;
 
 impl Connection {
@@ -123,7 +124,7 @@ impl Connection {
         let mut gap = Gap::default();
         self.gap(Side::Client, (from_ns, segment.time_ns), true, since, &mut gap);
         gap.end_with(segment);
-        let held = cause::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
+        let held = judge::judge(&gap).causes() & 1 << Cause::NagleDelayedAck as u64 != 0;
         let trouble = self.senders[Side::Client as usize].trouble_mut();
         if !idle {
             trouble.nagle_holds += u32::from(held);
@@ -137,7 +138,7 @@ impl Connection {
 
     /// Attributes `gap` to the request that the last push began: it was held for that long.
     pub(super) fn hold(&mut self, gap: &Gap) {
-        let slices = cause::judge(gap);
+        let slices = judge::judge(gap);
         if let Some(trace) = self.trace_mut() {
             trace.gap(gap, slices.iter());
         }

@@ -2,7 +2,7 @@
 //! its timer repaired a loss before the vantage.
 
 use super::*;
-use crate::cause::{busy, may_be_probe, may_be_timer, timed_out};
+use crate::judge::{self, busy, may_be_probe, may_be_timer, timed_out};
 use crate::tcp::sender::SinceDeparture;
 
 /// A gap as judged at its end.
@@ -228,7 +228,7 @@ impl Connection {
     /// Revises a needless retransmission that ended `gap`: the sender's application was silent.
     pub(super) fn take_back(&mut self, gap: &Gap) {
         let lost = timed_out(0).cause;
-        let slices = cause::judge(gap);
+        let slices = judge::judge(gap);
         let only = slices.iter().count() == 1 && slices.iter().all(|slice| slice.cause == lost);
         if gap.sender == Side::Client && gap.tail && only && self.timeline.cursor_ns == gap.end_ns {
             // The client was waiting for the response all the time.

@@ -1,11 +1,11 @@
 //! The end of a connection, and decisions that are possible only then.
 
 use super::*;
+use crate::judge::thresholds::RTO_MIN_NS;
 use crate::model::Class;
 use crate::tcp::exchange::Chain;
 use crate::tcp::pause::PAUSE_MIN_NS;
 use crate::tcp::row::Link;
-use crate::tcp::sender::RTO_MIN_NS;
 
 /// Causes that the end of an exchange may rename or whose time it may reduce.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64

@@ -1,6 +1,7 @@
 //! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
 
 use super::*;
+use crate::judge;
 use crate::tcp::sender::PAUSE_NS;
 
 /// Longest time between a TLS handshake and a request that waited for it, ns.
@@ -290,7 +291,7 @@ impl Connection {
             return false;
         }
         // A delay by a late or lost packet is no rest.
-        let slices = cause::judge(gap);
+        let slices = judge::judge(gap);
         let own = slices.iter().filter(|it| matches!(it.owner, Owner::Client | Owner::Server));
         own.map(|slice| slice.ns).sum::<u64>() > HANDSHAKE_WAITED_FOR_NS
     }
@@ -331,7 +332,7 @@ impl Connection {
             self.timeline.own_plain(Owner::Unknown, gap.len_ns());
             return;
         }
-        let mut slices = cause::judge(gap);
+        let mut slices = judge::judge(gap);
         if gap.sender == Side::Server && gap.turn == Turn::Answers && !self.has_heard() {
             slices.leave_open(Cause::ServerThink);
         }
@@ -409,7 +410,7 @@ impl Connection {
         } else if owned_by(Cause::NagleDelayedAck) || gap.meets_ack() {
             half.trouble_mut().nagle_holds += 1;
         }
-        if cause::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
+        if judge::after_late_ack(gap, gap.len_ns().saturating_sub(gap.after_ack_ns())) {
             let trouble = half.trouble_mut();
             let met = gap.ack_triggered();
             *(if met { &mut trouble.late_acks_met } else { &mut trouble.late_acks_missed }) += 1;

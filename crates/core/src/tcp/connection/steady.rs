@@ -11,6 +11,7 @@ mod reading;
 use super::doubt::Doubted;
 use super::*;
 use crate::app::Label;
+use crate::judge;
 use crate::tcp::row::Link;
 use crate::tcp::sender::LoneSegment;
 use crate::tcp::shared::Spare;
@@ -304,7 +305,7 @@ impl Connection {
         let steady = self.steady.as_ref().filter(|it| it.phase == Phase::Answered)?;
         let waited_ns = steady.answer.time_ns - steady.asked.time_ns;
         let own_ns = waited_ns.saturating_sub(self.path.way_ns(Side::Server));
-        let doubts = cause::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
+        let doubts = judge::is_time_for_timer(waited_ns, self.path.base_rtt_ns())
             && !self.path.ends_here(Side::Server);
         doubts.then(|| Doubted::of_answer(steady.answer.frame, own_ns))
     }
@@ -353,8 +354,8 @@ impl Connection {
             let gap = self.expected_silence(&segment, gap);
             self.senders[Side::Server as usize].depart_alone(&segment);
             self.timeline.wait(gap, spare);
-            if cause::may_be_timer(gap) {
-                self.doubt(gap, &cause::judge(gap));
+            if judge::may_be_timer(gap) {
+                self.doubt(gap, &judge::judge(gap));
             }
             self.timeline.pass(Side::Server, answer.time_ns);
             if read {

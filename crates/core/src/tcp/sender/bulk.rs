@@ -1,10 +1,9 @@
 //! State that only a bulk sender needs.
 
-use crate::cause;
+use crate::judge::{self, Gap};
 use crate::model::Slice;
 use crate::tcp::acks::{Ack, Offer};
 use crate::tcp::ceiling::Rounds;
-use crate::tcp::gap::Gap;
 use crate::tcp::pipe::Pipe;
 
 use super::Sender;
@@ -95,7 +94,7 @@ impl Sender {
         let busy_ns = bulk.pipe.busy_ns(start_ns, end_ns);
         let rate = bulk.pipe.rate();
         let own_ns = asked_since.map_or(0, |(from, at_ns)| {
-            cause::own_ns(nxt.saturating_sub(from), last_ns.saturating_sub(at_ns), rate)
+            judge::own_ns(nxt.saturating_sub(from), last_ns.saturating_sub(at_ns), rate)
         });
         (busy_ns, late_ns.min(busy_ns), own_ns)
     }

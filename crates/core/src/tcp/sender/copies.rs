@@ -1,6 +1,6 @@
 //! Packets captured more than once: on a bridge, on `-i any`, or from a mirror port.
 
-use super::RTO_MIN_NS;
+use crate::judge::thresholds::RTO_MIN_NS;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -2,7 +2,8 @@
 
 use super::trouble::Repeated;
 use super::*;
-use crate::tcp::gap::Gap;
+use crate::judge::Gap;
+use crate::judge::thresholds::RTO_MIN_NS;
 
 /// Least time before a retransmission, ns; a tail loss probe waits two round trips, which is
 /// longer (RFC 8985 §7.2).

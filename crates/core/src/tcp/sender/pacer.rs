@@ -5,8 +5,7 @@
 //! spaces data that the application wrote long before.
 
 use super::*;
-use crate::tcp::ceiling::Shape;
-use crate::tcp::gap::{Gap, Turn};
+use crate::judge::{Gap, Shape, Turn};
 
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;

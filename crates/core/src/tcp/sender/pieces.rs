@@ -5,7 +5,7 @@
 //! room: Linux wakes it when a third is free (`sk_stream_min_wspace`).
 
 use super::*;
-use crate::tcp::gap::{Gap, Turn};
+use crate::judge::{Gap, Turn};
 
 /// Shortest pause of an application, ns; a shorter silence is a busy host.
 pub const PAUSE_NS: u64 = 1_000_000;

@@ -1,11 +1,9 @@
 //! Congestion windows that are closed again by a long silence (RFC 5681 §4.1).
 
 use super::*;
+use crate::judge::Gap;
+use crate::judge::thresholds::INITIAL_WINDOW_SEGMENTS;
 use crate::model::{Cause, Class, Slices};
-use crate::tcp::gap::Gap;
-
-/// Initial window in segments (RFC 6928).
-pub const INITIAL_WINDOW_SEGMENTS: u64 = 10;
 
 /// Least RTO beyond the round trip, ns (Linux: `TCP_RTO_MIN`). A sender that was idle for longer
 /// restarts with the initial window.

@@ -2,7 +2,7 @@
 //! behaviour under the offered windows.
 
 use super::*;
-use crate::tcp::gap::{Gap, Turn};
+use crate::judge::{Gap, Turn};
 
 /// Consecutive silences at a window's edge that show its scale: a growing flight may be there once
 /// by chance, but not twice.

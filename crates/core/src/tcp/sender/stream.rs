@@ -1,6 +1,7 @@
 //! Classifies segments by their place in the stream: new, repeated, overtaken or a probe.
 
 use super::*;
+use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
 
 /// Minimum round trips as far as known, ns.
 #[derive(Clone, Copy, Debug)]
@@ -11,19 +12,9 @@ pub struct Rtts {
     pub base_ns: u64,
 }
 
-/// Linux's least RTO beyond the round trip (RFC 6298 §2.3), and the longest delay of the ACK of a
-/// single segment, less a margin, ns.
-pub const RTO_MIN_NS: u64 = 180_000_000;
-
 /// Two IP identifications no further apart come from one counter, which shows the order of
 /// sending; random ones are that close with a probability of 1/32.
 const NUMBERS_NEAR: u16 = 1024;
-
-/// Earliest time at which Linux probes for the loss of a single segment, ns: two round trips plus
-/// the longest delayed ACK (RFC 8985 §7.2).
-pub fn tail_probe_ns(rtt_ns: u64) -> u64 {
-    RTO_MIN_NS + 2 * rtt_ns
-}
 
 impl Sender {
     /// Classifies the data of `segment`, without changing the stream.

@@ -3,10 +3,9 @@
 use super::copies::Copies;
 use super::losses::Stamp;
 use super::waits::Waits;
-use crate::model::{Cause, Owner};
+use crate::judge::Recovery;
+use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::exchange::Chain;
-use crate::tcp::gap::Recovery;
-use crate::tcp::sent::Sighting;
 
 /// A range of the stream that was not seen although later data was.
 #[derive(Clone, Copy, Debug)]
@@ -157,9 +156,9 @@ pub struct Trouble {
     /// The fault that kept the sender silent so long that its congestion window was closed again,
     /// and the window before, bytes.
     pub restarted: Option<(Cause, u64)>,
-    /// See [`crate::tcp::Gap::nagle_refuted`].
+    /// See [`crate::judge::Gap::nagle_refuted`].
     pub nagle_refuted: u32,
-    /// See [`crate::tcp::Gap::nagle_holds`].
+    /// See [`crate::judge::Gap::nagle_holds`].
     pub nagle_holds: u32,
     /// Gaps that look like Nagle's algorithm but did not end with the ACK.
     pub nagle_missed: u32,
@@ -168,9 +167,9 @@ pub struct Trouble {
     pub idle_holds: [u32; 2],
     /// Number of times it continued a message after a pause of its application, without an ACK.
     pub own_pauses: u32,
-    /// See [`crate::tcp::Gap::late_acks_met`].
+    /// See [`crate::judge::Gap::late_acks_met`].
     pub late_acks_met: u32,
-    /// See [`crate::tcp::Gap::late_acks_met`].
+    /// See [`crate::judge::Gap::late_acks_met`].
     pub late_acks_missed: u32,
     /// See [`Waits`].
     pub waits: Waits,

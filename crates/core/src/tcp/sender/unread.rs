@@ -2,8 +2,8 @@
 //! window.
 
 use super::*;
+use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Slice, Slices};
-use crate::tcp::gap::{Gap, Turn};
 
 impl Sender {
     /// Keeps the slices of gaps while the window's right edge does not move: until it does, the

@@ -1,7 +1,7 @@
 //! Apparent waits for late ACKs that the sender's later behaviour may refute.
 
 use super::*;
-use crate::tcp::gap::{Gap, Turn};
+use crate::judge::{Gap, Turn};
 
 /// Behaviour of a sender that seemed to wait for late ACKs.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use crate::app::Side;
 use crate::capture::FrameId;
-use crate::tcp::sent::Sighting;
+use crate::model::Sighting;
 
 /// A step of the three-way handshake.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! Exchanges whose request is complete: they do not wait for later data of their client.
 
 use super::{At, Timeline};
+use crate::judge::Gap;
 use crate::model::Slices;
 use crate::tcp::exchange::Exchange;
-use crate::tcp::gap::Gap;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 

@@ -1,7 +1,7 @@
 //! Fast path of the timeline: requests and responses of one segment, with nothing else under way.
 
 use super::*;
-use crate::cause;
+use crate::judge;
 
 impl Timeline {
     /// Returns whether the only exchange under way has a complete response, which ends at `end`
@@ -50,7 +50,7 @@ impl Timeline {
             let way_ns = gap.way_ns.min(gap.len_ns());
             exchange.ledger.add(Owner::Path, way_ns);
             exchange.note_way(gap);
-            exchange.own(&cause::busy(gap.sender, gap.len_ns() - way_ns), gap);
+            exchange.own(&judge::busy(gap.sender, gap.len_ns() - way_ns), gap);
             (exchange.end_ns, exchange.last) = (gap.end_ns, gap.next);
         }
     }

@@ -4,9 +4,9 @@
 
 use super::Timeline;
 use crate::app::Side;
+use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::Exchange;
-use crate::tcp::gap::{Gap, Turn};
 use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};
 
 /// Size of a TLS record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7,

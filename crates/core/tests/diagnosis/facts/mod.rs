@@ -14,7 +14,7 @@ use crate::network::capture;
 use crate::traces::traces;
 use std::path::{Path, PathBuf};
 use tcpwhy_core::app::Side;
-use tcpwhy_core::cause;
+use tcpwhy_core::findings;
 use tcpwhy_core::model::{Evidence, Fact, Finding, RuledOut};
 use tcpwhy_core::report::Phrases;
 use wire::{DNS_PORT, Flow, Wire};
@@ -85,7 +85,7 @@ impl Case<'_> {
         for (at, link) in self.finding.evidence.iter().enumerate() {
             let said = format!("#{} ({})", link.frame.number(), link.part);
             wrong.extend(self.plain(at).into_iter().map(|it| format!("{said} {it}")));
-            let words = cause::words(self.finding.cause);
+            let words = findings::words(self.finding.cause);
             if words.part(link.part).is_none() {
                 wrong.push(format!("{said} has no words"));
             }
@@ -97,7 +97,7 @@ impl Case<'_> {
             wrong.extend(seen.err().map(|it| format!("{said} {it}")));
         }
         if !self.is_lookup() && !flow.segs.is_empty() {
-            let words = cause::words(self.finding.cause);
+            let words = findings::words(self.finding.cause);
             for one in &self.finding.ruled_out {
                 if words.why_not(one.cause, one.why).is_none() {
                     continue;
@@ -111,7 +111,7 @@ impl Case<'_> {
             let values = values::untrue(self, &flow);
             wrong.extend(values);
         } else if self.is_lookup() {
-            let words = cause::words(self.finding.cause);
+            let words = findings::words(self.finding.cause);
             let said = |one: &&RuledOut| words.why_not(one.cause, one.why).is_some();
             for one in self.finding.ruled_out.iter().filter(said) {
                 let answer = lookups::reason(self, one);

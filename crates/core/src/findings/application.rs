@@ -1,0 +1,25 @@
+//! Time of the applications themselves: what no mechanism of TCP explains.
+
+use crate::findings::scene::{Proof, Scene};
+use crate::judge::Turn;
+use crate::model::Cause;
+
+/// What the application was asked, and when it spoke.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let (before, after) = match (scene.chain.cause, gap.turn) {
+        (Cause::ServerThink, Turn::Answers) => ("request", "response"),
+        (Cause::ClientThink, Turn::Answers) => ("flight_end", "request"),
+        _ => ("flight_end", "next"),
+    };
+    proof.see_before(gap, before);
+    // A FIN or a RST says that nothing more comes.
+    let says = gap.next.payload_bytes > 0;
+    proof.see_after(gap, if says { after } else { "end" });
+    let free = gap.turn == Turn::Answers || !gap.ack_triggered();
+    proof.not(Cause::NagleDelayedAck, "not_ack_clocked", free);
+    let nothing_lost = gap.missing_packets == 0 && gap.retransmission.is_none();
+    let nothing_again = nothing_lost && scene.nothing_again();
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", nothing_again);
+    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0);
+}

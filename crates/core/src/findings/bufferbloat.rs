@@ -1,0 +1,24 @@
+//! Queues that multiply the round trip (RFC 8290 §1).
+
+use crate::findings::scene::{Proof, Scene};
+use crate::model::{Cause, Fact};
+
+/// What waited in the queue, and how long a round trip became.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "flight_end");
+    proof.see_ack(gap, "ack");
+    proof.see_after(gap, "next");
+    if let Some(bottleneck_bps) = scene.bottleneck_bps() {
+        let bits = u128::from(bottleneck_bps) * u128::from(scene.chain.longest_ns) / 1_000_000_000;
+        proof.fact("bottleneck_bps", Fact::BitsPerSecond(bottleneck_bps));
+        proof.fact("queue_bytes", Fact::Bytes((bits / 8) as u64));
+    }
+    let base_ns = scene.connection.path.base_rtt_ns();
+    if base_ns > 0 {
+        proof.fact("base_rtt_ns", Fact::Ns(base_ns));
+        proof.fact("loaded_rtt_ns", Fact::Ns(base_ns + scene.chain.longest_ns));
+    }
+    proof.not(Cause::PathRtt, "base_rtt", base_ns > 0);
+    proof.not(Cause::ServerThink, "kernel_acks", true);
+}

@@ -1,0 +1,253 @@
+//! Small requests in the queue that somebody else's transfer keeps filled (RFC 8290 §1).
+//!
+//! They are on other connections than the transfer, and followed apart, so they are joined when all is
+//! known. Connections between the same two hosts share a path: the least round trip of any of them is
+//! the base of all, and what a transfer shows of the queue at a moment is how long others stood in
+//! it then.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::findings::culprit::culprit;
+use crate::findings::scene::Proof;
+use crate::findings::tally::{Instance, Key, Small, Tally, Transfer};
+use crate::judge::QueueDelay;
+use crate::model::{Cause, Fact, Ledger, Owner, Vantage};
+use crate::wire::Endpoint;
+use hashbrown::{HashMap, HashSet};
+use std::cmp::Reverse;
+
+/// What a small exchange lost in a queue, and where that time was booked.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// Round trip without the queue, ns.
+    base_ns: u64,
+    /// By owner: what is to be the queue's.
+    moved: [(Owner, u64); 3],
+    /// What is booked as a queue's, and not told as a bloated one's, ns.
+    plain_ns: u64,
+    /// What its client waited beyond what the vantage shows, ns.
+    unseen_ns: u64,
+    /// The side of the transfer behind which it stood, if one was captured, and its port.
+    behind: Option<(Side, u16)>,
+}
+
+impl Wait {
+    /// All that is new, ns.
+    fn ns(&self) -> u64 {
+        let moved: u64 = self.moved.iter().map(|(_, ns)| ns).sum();
+        moved + self.plain_ns + self.unseen_ns
+    }
+}
+
+/// What the slow exchanges of one connection have in common, with nothing else in the capture that
+/// would fill a queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnexplainedDelay {
+    exchanges: u64,
+    /// What they lost to a queue, if it was one, ns.
+    ns: u64,
+    /// Of that, what the packets' own timestamps show, ns.
+    stamped_ns: u64,
+}
+
+/// A queue stands for more than a request or two.
+const ALONE_MIN: u64 = 3;
+
+impl UnexplainedDelay {
+    fn add(&mut self, small: &Small, wait: &Wait) {
+        self.exchanges += 1;
+        self.ns += small.told_ns + wait.ns();
+        self.stamped_ns += small.queueing_ns;
+    }
+
+    /// Whether it was the way that was slow, and no host on it: that holds up ACKs, but sends no packet
+    /// before it has.
+    fn is_queue(&self) -> bool {
+        self.exchanges >= ALONE_MIN && 4 * self.stamped_ns >= self.ns
+    }
+}
+
+/// Finds who stood in a queue, and gives that time to it.
+pub(super) fn settle(tally: &mut Tally) {
+    let mut queues = std::mem::take(&mut tally.queues);
+    queues.smalls.sort_unstable_by_key(|small| (small.first.time_ns, small.first.frame));
+    let mut beside: HashMap<_, Vec<&Transfer>> = HashMap::new();
+    for transfer in &queues.transfers {
+        beside.entry(hosts(transfer.client, transfer.server)).or_default().push(transfer);
+    }
+    let waits = queues.smalls.iter().filter_map(|small| {
+        let own_ns = queues.bases.get(&small.connection).copied().unwrap_or(u64::MAX);
+        let transfers = beside.get(&hosts(small.client, small.server));
+        let wait = small.wait(own_ns.min(small.rtt_base_ns), transfers.map_or(&[], Vec::as_slice));
+        wait.map(|wait| (small, wait))
+    });
+    let waits: Vec<_> = waits.collect();
+    let mut alone: HashMap<FrameId, UnexplainedDelay> = HashMap::new();
+    for (small, wait) in waits.iter().filter(|(_, wait)| wait.behind.is_none()) {
+        alone.entry(small.connection).or_default().add(small, wait);
+    }
+    let told = |small: &&Small| small.told_ns > 0;
+    let mut known: HashSet<_> = queues.smalls.iter().filter(told).map(|it| it.connection).collect();
+    for (small, wait) in &waits {
+        let of_connection = alone.get(&small.connection);
+        if wait.behind.is_none() && !of_connection.is_some_and(UnexplainedDelay::is_queue) {
+            continue;
+        }
+        let place = tally.place(small.server);
+        give(small, wait, place, tally);
+        let cause = tally.causes.at(&key(small).within(place));
+        cause.add_wait(small, wait);
+        cause.connections += u64::from(known.insert(small.connection));
+    }
+}
+
+/// Who shares a path.
+fn hosts(client: Endpoint, server: Endpoint) -> ([u8; 16], [u8; 16]) {
+    (client.address, server.address)
+}
+
+impl Small {
+    /// What it lost in a queue that is worth a word: `own_ns` is its connection's least round trip, and
+    /// `transfers` are those between the same hosts.
+    fn wait(&self, own_ns: u64, transfers: &[&Transfer]) -> Option<Wait> {
+        let beside = || transfers.iter().filter(|it| it.connection != self.connection);
+        let path_ns = beside().map(|it| it.rtt_base_ns).min().map_or(own_ns, |ns| ns.min(own_ns));
+        // Of each direction the queue that stood when the message passed the vantage.
+        let longest = |sender: Side, at_ns: u64| {
+            let stood = beside().filter(|it| it.sender == sender).map(|it| {
+                let queue_ns = it.queue_delay.queue_ns(at_ns);
+                let before_ns = it.rtt_base_ns - path_ns;
+                (if queue_ns > 0 { queue_ns + before_ns } else { 0 }, Reverse(it.client.port))
+            });
+            let (queue_ns, Reverse(port)) = stood.max().unwrap_or_default();
+            (queue_ns, sender, port)
+        };
+        let up = longest(Side::Client, self.first.time_ns);
+        let down = longest(Side::Server, self.last.time_ns);
+        let queue_ns = up.0 + down.0;
+        let wait = if QueueDelay::begins(queue_ns, path_ns) {
+            let (_, sender, port) = up.max(down);
+            Some(self.behind(path_ns, queue_ns, (sender, port)))
+        } else {
+            self.alone(own_ns)
+        };
+        wait.filter(|wait| QueueDelay::begins(wait.ns() + self.told_ns, wait.base_ns))
+    }
+
+    /// What it booked as its path beyond `base_ns`: of the set-up, and of the rest.
+    fn beyond(&self, base_ns: u64) -> [(Owner, u64); 2] {
+        let connect_ns = if self.connects { self.connect_ns.saturating_sub(base_ns) } else { 0 };
+        [(Owner::Path, self.path_ns.saturating_sub(base_ns)), (Owner::Connect, connect_ns)]
+    }
+
+    /// Beside a transfer that kept a queue of `queue_ns` filled meanwhile.
+    fn behind(&self, base_ns: u64, queue_ns: u64, behind: (Side, u16)) -> Wait {
+        let round_trips = 1 + u64::from(self.connects);
+        let mut due_ns = (round_trips * queue_ns).saturating_sub(self.queueing_ns);
+        let mut moved = [(Owner::Server, 0); 3];
+        for (place, (owner, ns)) in moved.iter_mut().zip(self.beyond(base_ns)) {
+            let ns = ns.min(due_ns + due_ns / 4);
+            due_ns = due_ns.saturating_sub(ns);
+            *place = (owner, ns);
+        }
+        // The server's host cannot be told from the way to it by who is far from it; who is near it
+        // does not see how long the answer was under way.
+        let mut unseen_ns = 0;
+        match self.vantage {
+            Vantage::Client => moved[2] = (Owner::Server, self.server_ns.min(due_ns)),
+            Vantage::Server => {
+                let late_ns = self.acked_ns.saturating_sub(self.rtt_base_ns);
+                unseen_ns = due_ns.min(queue_ns).min(late_ns);
+            }
+            _ => {}
+        }
+        let plain_ns = self.queueing_ns - self.told_ns.min(self.queueing_ns);
+        Wait { base_ns, moved, plain_ns, unseen_ns, behind: Some(behind) }
+    }
+
+    /// With nothing else in the capture that would fill a queue: the same connection's own round
+    /// trip is far shorter at other times.
+    fn alone(&self, base_ns: u64) -> Option<Wait> {
+        let [path, connect] = self.beyond(base_ns);
+        let moved = [path, connect, (Owner::Server, 0)];
+        let plain_ns = self.queueing_ns - self.told_ns.min(self.queueing_ns);
+        let wait = Wait { base_ns, moved, plain_ns, unseen_ns: 0, behind: None };
+        self.shook_hands.then_some(wait)
+    }
+}
+
+fn key(small: &Small) -> Key {
+    let (cause, sender) = (Cause::Bufferbloat, Side::Server);
+    let culprit = culprit(cause, sender, small.client, small.server);
+    Key { cause, sender, server: small.server, culprit }
+}
+
+/// Books what the queue took as its time.
+fn give(small: &Small, wait: &Wait, place: Endpoint, tally: &mut Tally) {
+    let Some(endpoint) = tally.endpoints.get_mut(&place) else { return };
+    for (owner, ns) in wait.moved {
+        endpoint.transfer(small.kind, owner, Owner::Queueing, ns);
+    }
+    if wait.unseen_ns > 0 {
+        let mut unseen = Ledger::default();
+        unseen.add(Owner::Queueing, wait.unseen_ns);
+        endpoint.prepend(small.kind, small.wall_ns, &unseen);
+    }
+    tally.worst.lose(small.connection, &wait.moved, Owner::Queueing, wait.ns());
+}
+
+impl super::tally::CauseTally {
+    /// Counts what the queue cost `small`, beside what is told of it already.
+    fn add_wait(&mut self, small: &Small, wait: &Wait) {
+        let ns = wait.ns();
+        let wall_ns = small.wall_ns + wait.unseen_ns;
+        let left_ns = wall_ns.saturating_sub(small.told_ns + ns);
+        if small.told_ns > 0 {
+            self.now.replace(small.wall_ns, wall_ns);
+            self.without.replace(small.wall_ns.saturating_sub(small.told_ns), left_ns);
+            self.waits.replace(small.told_ns, small.told_ns + ns);
+        } else {
+            self.exchanges += 1;
+            self.count += 1;
+            self.now.record(wall_ns);
+            self.without.record(left_ns);
+            self.waits.record(ns);
+        }
+        self.lost_ns = self.lost_ns.saturating_add(ns);
+        self.covers.add(Owner::Queueing, ns);
+        self.note_share(small.told_ns + ns, wall_ns);
+        self.offer(small.instance(wait));
+    }
+}
+
+impl Small {
+    fn instance(&self, wait: &Wait) -> Instance {
+        let ns = self.told_ns + wait.ns();
+        let mut proof = Proof::default();
+        proof.see("request", self.first);
+        proof.see("response", self.last);
+        proof.fact("base_rtt_ns", Fact::Ns(wait.base_ns));
+        let round_trips = 1 + u64::from(self.connects);
+        proof.fact("loaded_rtt_ns", Fact::Ns(wait.base_ns + ns / round_trips));
+        if let Some((sender, port)) = wait.behind {
+            let transfer = match sender {
+                Side::Client => "upload",
+                Side::Server => "download",
+            };
+            proof.fact("transfer", Fact::Text(transfer.into()));
+            proof.fact("transfer_port", Fact::Text(port.to_string()));
+        }
+        proof.not(Cause::PathRtt, "base_rtt", true);
+        proof.not(Cause::ServerThink, "transfer_waits", wait.behind.is_some());
+        Instance {
+            rank: ((true, false, ns), Reverse((self.last.time_ns, self.last.frame))),
+            proof,
+            client: self.client,
+            server: self.server,
+            exchange: self.exchange,
+            vantage: self.vantage,
+            software: None,
+            protocol: self.protocol,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
+
+use crate::findings::assemble::{move_cause, think};
+use crate::findings::scene::{Proof, Scene};
+use crate::findings::tally::{Key, Tally};
+use crate::judge::Shape;
+use crate::model::{Cause, Fact, Owner};
+
+/// What blocks the sender where its send buffer holds less than two segments.
+pub const SEND_BUFFER: &str = "a send buffer of that size";
+
+/// Where most senders that seemed to wait for late ACKs went on without any as often, these were met by
+/// chance.
+pub(super) fn settle(tally: &mut Tally) {
+    let chance = |key: &Key, connections: u64| {
+        let endpoint = tally.endpoints.get(&key.server);
+        endpoint.is_some_and(|it| 2 * it.late_acks_refuted[key.sender as usize] > connections)
+    };
+    let suspects: Vec<_> = tally
+        .causes
+        .iter()
+        .filter(|(key, cause)| {
+            key.cause == Cause::DelayedAck && chance(key, cause.connections.max(1))
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in suspects {
+        let (to, owner) = think(key.sender);
+        move_cause(tally, &key, to, Some((Owner::DelayedAck, owner)));
+    }
+}
+
+/// The end of the flight, its late ACK, and what had to wait for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_held(gap);
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
+    let prompt_ns = scene.connection.path.rtt_ns(gap.sender.peer());
+    let prompt = scene.connection.path.knows(gap.sender.peer()) && prompt_ns > 0;
+    if prompt {
+        proof.fact("ack_prompt_ns", Fact::Ns(prompt_ns));
+    }
+    let blocker = match gap.shape {
+        _ if gap.after_loss => Some("its congestion window, which a loss has cut"),
+        _ if gap.window_limited() => Some("the receiver's window"),
+        Shape::Ceiling { .. } => Some(SEND_BUFFER),
+        Shape::Opening => None,
+    };
+    if let Some(blocker) = blocker {
+        proof.fact("blocker", Fact::Text(blocker.into()));
+    }
+    proof.not(Cause::NagleDelayedAck, "full_segment", !gap.next_small());
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::PathRtt, "prompt_elsewhere", prompt);
+}

@@ -1,0 +1,35 @@
+//! How far away hosts are to which no connection shows the way.
+
+use crate::findings::tally::First;
+use crate::wire::Endpoint;
+use std::collections::HashMap;
+
+/// The least round trips from the vantage to networks that servers of connections are in.
+#[derive(Clone)]
+pub(super) struct Distances(HashMap<[u8; 16], u64>);
+
+impl Distances {
+    /// What the first exchanges of connections show.
+    pub fn of(firsts: &[First]) -> Self {
+        let mut known = HashMap::new();
+        for first in firsts.iter().filter(|first| first.rtt_server_ns > 0) {
+            let least_ns = known.entry(network(&first.server)).or_insert(u64::MAX);
+            *least_ns = first.rtt_server_ns.min(*least_ns);
+        }
+        Self(known)
+    }
+
+    /// The round trip from the vantage to `host`, ns: hosts of one network are as far.
+    pub fn to(&self, host: &Endpoint) -> Option<u64> {
+        self.0.get(&network(host)).copied()
+    }
+}
+
+/// The subnet of an address as it is usually cut: 64 bits of IPv6 (RFC 4291 §2.5.4), 24 of IPv4,
+/// which is mapped into the last 32.
+fn network(host: &Endpoint) -> [u8; 16] {
+    let bytes = if host.ip().is_ipv4() { 15 } else { 8 };
+    let mut prefix = [0; 16];
+    prefix[..bytes].copy_from_slice(&host.address[..bytes]);
+    prefix
+}

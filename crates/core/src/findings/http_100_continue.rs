@@ -1,0 +1,23 @@
+//! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
+
+use crate::app::Side;
+use crate::findings::scene::{Proof, Scene};
+use crate::judge::Turn;
+use crate::model::{Cause, Fact};
+
+/// The header, its ACK, and the body that came unasked.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    if gap.turn == Turn::Answers {
+        proof.see_before(gap, "flight_end");
+        proof.see(if gap.next.from == Side::Client { "left" } else { "late" }, gap.next);
+        proof.fact("never", Fact::Text("never".into()));
+    } else {
+        proof.see_silence(gap);
+    }
+    proof.not(Cause::ClientThink, "expected", gap.expects_continue);
+    let acked = gap.ack.is_some_and(|ack| ack.acked_all && !gap.ack_triggered());
+    proof.not(Cause::NagleDelayedAck, "acked", acked);
+    proof.not(Cause::ServerThink, "body_missing", gap.expects_continue);
+    proof.not(Cause::ZeroWindow, "window_open", gap.window_was_open());
+}

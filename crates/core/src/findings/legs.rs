@@ -1,0 +1,134 @@
+//! What connections of the same two hosts share of the way between them.
+//!
+//! Where the handshake of one was not captured, and all its ACKs came with data or may have been kept back, nothing
+//! on it shows how much of the wait for an answer is the way to the server and back. Another one of the same
+//! hosts tells.
+
+use crate::app::Side;
+use crate::findings::tally::{Key, Tally};
+use crate::judge::Turn;
+use crate::model::{Cause, Owner};
+use crate::tcp::{Connection, Exchange};
+use crate::wire::Endpoint;
+use hashbrown::HashMap;
+
+/// Addresses of client and server.
+type Hosts = [[u8; 16]; 2];
+
+/// Exchanges kept per shard whose way is not known, the first of each; later ones stay as they are.
+const OPEN_MAX: usize = 1 << 12;
+
+/// Pairs of hosts known per shard from connections without a handshake.
+const HOSTS_MAX: usize = 1 << 12;
+
+/// The ways that connections without a handshake show, and the exchanges that wait for one.
+#[derive(Clone, Default)]
+pub struct Legs {
+    /// Least round trips between the vantage and the server, ns.
+    known: HashMap<Hosts, u64>,
+    open: Vec<Open>,
+}
+
+/// An exchange whose answer came over an unknown way.
+#[derive(Clone)]
+struct Open {
+    hosts: Hosts,
+    /// Where it is counted.
+    key: Key,
+    /// What was asked, see [`crate::app::Label::digest`].
+    kind: u64,
+    /// Its wall time, ns.
+    wall_ns: u64,
+    /// The server's part of it, ns.
+    server_ns: u64,
+    /// The longest silence of it, ns.
+    longest_ns: u64,
+}
+
+fn hosts(client: Endpoint, server: Endpoint) -> Hosts {
+    [client.address, server.address]
+}
+
+impl Legs {
+    /// Whether what the answers of `connection` have waited for may be its way.
+    pub fn is_open(connection: &Connection) -> bool {
+        connection.mid_stream && !connection.path.is_settled(Side::Server)
+    }
+
+    /// `connection` is over.
+    pub fn connection(&mut self, connection: &Connection) {
+        if !connection.mid_stream || !connection.path.is_settled(Side::Server) {
+            return;
+        }
+        let hosts = hosts(connection.client(), connection.server());
+        if self.known.len() < HOSTS_MAX || self.known.contains_key(&hosts) {
+            let way_ns = connection.path.way_ns(Side::Server);
+            let known_ns = self.known.entry(hosts).or_insert(way_ns);
+            *known_ns = way_ns.min(*known_ns);
+        }
+    }
+
+    /// An exchange of `connection` is over, and is counted at `place`.
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange, place: Endpoint) {
+        let mut chains = exchange.chains.iter();
+        let answered = chains
+            .find(|it| it.cause == Cause::ServerThink && it.gap.turn == Turn::Answers)
+            .filter(|_| self.open.len() < OPEN_MAX);
+        let Some(chain) = answered else { return };
+        let key = Key::of(chain.cause, chain.sender, connection).within(place);
+        self.open.push(Open {
+            hosts: hosts(connection.client(), connection.server()),
+            key,
+            kind: exchange.kind.digest(),
+            wall_ns: exchange.wall_ns(),
+            server_ns: chain.ns,
+            longest_ns: chain.longest_ns,
+        });
+    }
+
+    /// Keeps room for hosts and exchanges still to come: once it is taken, those that are known are dropped.
+    pub fn bound(&mut self) {
+        if self.known.len() > HOSTS_MAX {
+            self.known = HashMap::new();
+        }
+        if self.open.len() > OPEN_MAX {
+            self.open = Vec::new();
+        }
+    }
+
+    /// Adds all of another shard.
+    pub fn merge(&mut self, other: Self) {
+        for (hosts, way_ns) in other.known {
+            let known_ns = self.known.entry(hosts).or_insert(way_ns);
+            *known_ns = way_ns.min(*known_ns);
+        }
+        self.open.extend(other.open);
+    }
+}
+
+/// What answers have waited for on the way, as other connections of the same hosts show it, is the path's.
+pub(super) fn settle(tally: &mut Tally) {
+    let Legs { mut known, open } = std::mem::take(&mut tally.legs);
+    if open.is_empty() {
+        return;
+    }
+    for first in tally.firsts.iter().filter(|first| first.rtt_server_ns > 0) {
+        let known_ns = known.entry([first.client, first.server.address]);
+        let known_ns = known_ns.or_insert(first.rtt_server_ns);
+        *known_ns = first.rtt_server_ns.min(*known_ns);
+    }
+    for one in &open {
+        let Some(&way_ns) = known.get(&one.hosts) else { continue };
+        let ns = way_ns.min(one.server_ns);
+        if let Some(endpoint) = tally.endpoints.get_mut(&one.key.server) {
+            endpoint.server_leg_known = true;
+            endpoint.transfer(one.kind, Owner::Server, Owner::Path, ns);
+        }
+        if let Some(cause) = tally.causes.get_mut(&one.key) {
+            cause.lost_ns = cause.lost_ns.saturating_sub(ns);
+            let without_ns = one.wall_ns.saturating_sub(one.server_ns);
+            cause.without.replace(without_ns, without_ns + ns);
+            cause.waits.replace(one.longest_ns, one.longest_ns.saturating_sub(ns));
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Name look-ups (RFC 1035) and the exchanges that had to wait for them.
+//!
+//! Look-ups are seen on other flows than the exchanges they hold up, so they are joined when
+//! all is known: a look-up belongs to the connections that its client opened, right after it
+//! ended, to an address it answered. A look-up that no connection followed is an exchange of
+//! its own, with the resolver.
+
+use crate::app::{Protocol, Side};
+use crate::dns::{Lookup, Outcome, Query};
+use crate::findings::distance::Distances;
+use crate::findings::forwarded::Forwarded;
+use crate::findings::lookup_proof::Others;
+use crate::findings::tally::{CauseTally, First, Instance, Key, Tally};
+use crate::findings::{fallback, lookup_proof, retries};
+use crate::model::{Cause, Culprit, Ledger, Owner, Role, Window};
+use crate::wire::Endpoint;
+use crate::wire::dns_message::rcode;
+use std::collections::{HashMap, HashSet};
+
+/// A connection opened later than this after the answer was not opened because of it.
+const FOLLOWS_WITHIN_NS: u64 = 250_000_000;
+
+/// Joins look-ups with the exchanges they held up, and adds up what they cost in `window`.
+pub fn link(mut lookups: Vec<Lookup>, window: &Window, tally: &mut Tally) {
+    fallback::settle(tally);
+    retries::settle(tally);
+    count_unheard(&lookups, tally);
+    let (answering, forwarded) = (answering(&lookups), Forwarded::of(&lookups));
+    lookups.retain(|lookup| !lookup.by_resolver && !lookup.queries.is_empty());
+    let told = |lookup: &Lookup| window.overlaps(lookup.start_ns, lookup.end_ns);
+    let missing = |it: &&Lookup| it.outcome == Outcome::NxDomain && told(it);
+    let missing = lookups.iter().filter(missing).count();
+    tally.notes.nxdomain += missing as u64;
+    lookups.sort_by_key(|lookup| (lookup.client, lookup.start_ns, lookup.queries[0].query_frame));
+    if tally.one_way() && answering.values().all(|&answers| answers == 0) {
+        // The answers went the way that was not captured.
+        return;
+    }
+    if lookups.is_empty() {
+        tally.drop_late_firsts();
+        return;
+    }
+    let firsts = tally.take_firsts();
+    let cut_off = cut_off(&lookups, &firsts, tally);
+    let known = Known { answering, forwarded, distances: Distances::of(&firsts), cut_off };
+    lookups.iter_mut().filter(|it| it.is_abandoned).for_each(|it| end_with_next(it, &firsts));
+    let links = links(&lookups, &firsts);
+    let mut followed = vec![false; lookups.len()];
+    for (first, index) in firsts.iter().zip(links) {
+        if let Some(index) = index {
+            followed[index] = true;
+            // What was never answered was waited for until the client went on without it.
+            let lookup = &mut lookups[index];
+            lookup.end_ns = lookup.end_ns.min(first.start_ns).max(lookup.start_ns);
+            let lookup = &lookups[index];
+            hold_up(lookup, first, &known, tally);
+            let opened = (first.client, first.server, first.start_ns);
+            tally.worst.wait_for(opened, || lookup_proof::report(lookup));
+        }
+    }
+    for (lookup, _) in lookups.iter().zip(followed).filter(|(_, followed)| !followed) {
+        match held_up_server(lookup, &firsts) {
+            Some(first) => within(lookup, first, &known, tally),
+            None if told(lookup) => stand_alone(lookup, &known, tally),
+            None => {}
+        }
+    }
+    tally.firsts = firsts;
+}
+
+/// What was said to a name server over TCP, and of which no look-up tells (the question was not
+/// captured, say), is an exchange like others.
+fn count_unheard(lookups: &[Lookup], tally: &mut Tally) {
+    let of_lookup = |lookup: &Lookup| {
+        let client = lookup.client;
+        let over_tcp = lookup.queries.iter().filter(|query| query.flags.over_tcp);
+        over_tcp.map(move |it| (client, it.client_port, it.server)).collect::<Vec<_>>()
+    };
+    let heard: HashSet<_> = lookups.iter().flat_map(of_lookup).collect();
+    for spoken in std::mem::take(&mut tally.spoken) {
+        if !heard.contains(&(spoken.client.address, spoken.client.port, spoken.server)) {
+            let endpoint = tally.endpoints.entry(spoken.server).or_default();
+            endpoint.protocol = Protocol::Dns;
+            endpoint.add(&spoken.kind, &spoken.ledger.ledger());
+        }
+    }
+}
+
+/// A look-up that was given up, nobody knows when, was so before its client turned to something
+/// else.
+fn end_with_next(lookup: &mut Lookup, firsts: &[First]) {
+    let asked_ns = lookup.queries.last().map_or(lookup.start_ns, |query| query.sent_ns);
+    let from = firsts.partition_point(|first| first.start_ns < asked_ns);
+    let soon = firsts[from..].iter().take_while(|first| first.start_ns < lookup.end_ns);
+    let next_ns = soon.filter(|it| it.client == lookup.client).map(|it| it.start_ns).min();
+    let end_ns = next_ns.map_or(lookup.end_ns, |at_ns| at_ns.min(lookup.end_ns));
+    // Where the clock stepped back, what came next may have been before.
+    lookup.end_ns = end_ns.max(lookup.start_ns);
+}
+
+/// The look-up that each of `firsts` had to wait for, if there is one. A host may ask from another
+/// address than it connects from, as one of both families does: that counts for addresses that
+/// ask nothing themselves, and for look-ups that no connection from their own address followed.
+fn links(lookups: &[Lookup], firsts: &[First]) -> Vec<Option<usize>> {
+    let mut links: Vec<_> = firsts.iter().map(|first| waited_for(lookups, first)).collect();
+    let own: HashSet<_> = links.iter().flatten().copied().collect();
+    let asking: HashSet<_> = lookups.iter().map(|lookup| lookup.client).collect();
+    let mut others: Vec<_> = (0..lookups.len()).filter(|index| !own.contains(index)).collect();
+    others.sort_by_key(|&index| (lookups[index].end_ns, index));
+    for (first, link) in firsts.iter().zip(&mut links) {
+        if link.is_some() || asking.contains(&first.client) || !first.was_seen_at_client() {
+            continue;
+        }
+        let until_ns = first.start_ns.saturating_add(FOLLOWS_WITHIN_NS);
+        let end = others.partition_point(|&index| lookups[index].end_ns <= until_ns);
+        let recent = others[..end].iter().rev().take(64);
+        *link = recent.copied().find(|&index| leads_to(&lookups[index], first));
+    }
+    links
+}
+
+/// The last look-up of the same client that answered this server's address just before.
+fn waited_for(lookups: &[Lookup], first: &First) -> Option<usize> {
+    let end = lookups.partition_point(|lookup| {
+        (lookup.client, lookup.start_ns) <= (first.client, first.start_ns)
+    });
+    let candidates = lookups[..end].iter().enumerate().rev();
+    candidates
+        .take_while(|(_, lookup)| lookup.client == first.client)
+        .take(64)
+        .find(|(_, lookup)| leads_to(lookup, first))
+        .map(|(index, _)| index)
+}
+
+/// Whether `first` went to what `lookup` had answered just before.
+fn leads_to(lookup: &Lookup, first: &First) -> bool {
+    let follows = match first.start_ns.checked_sub(lookup.end_ns) {
+        Some(pause_ns) => pause_ns <= FOLLOWS_WITHIN_NS,
+        None => given_up(lookup, first.start_ns),
+    };
+    follows && lookup.addresses.contains(&first.server.address)
+}
+
+/// Whether a part of the look-up was never answered and nothing was asked after `at_ns`.
+fn given_up(lookup: &Lookup, at_ns: u64) -> bool {
+    lookup.queries.iter().any(|query| query.answered_ns.is_none())
+        && lookup.queries.iter().all(|query| query.sent_ns < at_ns)
+}
+
+/// What all look-ups and connections show of resolvers.
+struct Known {
+    answering: Answering,
+    forwarded: Forwarded,
+    distances: Distances,
+    /// Clients to which nothing came at all, with how many resolvers they asked.
+    cut_off: HashMap<[u8; 16], u64>,
+}
+
+/// Clients that asked several resolvers, none of which answered (nor did its host by ICMP), and to which
+/// nothing came in on connections either: what their queries have in common is their own way out.
+fn cut_off(lookups: &[Lookup], firsts: &[First], tally: &Tally) -> HashMap<[u8; 16], u64> {
+    let mut asked: HashMap<[u8; 16], (HashSet<[u8; 16]>, bool)> = HashMap::new();
+    for lookup in lookups {
+        let (resolvers, heard) = asked.entry(lookup.client).or_default();
+        for query in &lookup.queries {
+            // A server on the host itself is not reached by its way out.
+            let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
+            *heard |= local || query.answered_ns.is_some() || query.rest.is_some();
+            resolvers.insert(query.server.address);
+        }
+    }
+    for first in firsts.iter().filter(|first| first.established || first.answered) {
+        if let Some((_, heard)) = asked.get_mut(&first.client) {
+            *heard = true;
+        }
+    }
+    let silent = asked.into_iter().filter(|(client, (resolvers, heard))| {
+        resolvers.len() > 1 && !heard && !tally.heard.may_have(client)
+    });
+    silent.map(|(client, (resolvers, _))| (client, resolvers.len() as u64)).collect()
+}
+
+/// How many queries of a type each server answered.
+type Answering = HashMap<(Endpoint, u16), u64>;
+
+fn answering(lookups: &[Lookup]) -> Answering {
+    let mut answering = HashMap::new();
+    for query in lookups.iter().flat_map(|lookup| &lookup.queries) {
+        let answered = answering.entry((query.server, query.qtype)).or_insert(0);
+        *answered += u64::from(query.is_answered());
+    }
+    answering
+}
+
+/// The exchange of a server that looked something up itself (the name of its client, say)
+/// while the client waited for it.
+fn held_up_server<'a>(lookup: &Lookup, firsts: &'a [First]) -> Option<&'a First> {
+    let end = firsts.partition_point(|first| first.start_ns <= lookup.start_ns);
+    firsts[..end].iter().rev().take(256).find(|first| {
+        first.server.address == lookup.client
+            && lookup.end_ns <= first.start_ns + first.wall_ns + first.rtt_base_ns
+    })
+}
+
+fn hold_up(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Dns, lookup.end_ns - lookup.start_ns);
+    ledger.add(Owner::Client, first.start_ns.saturating_sub(lookup.end_ns));
+    let wall_ns = first.wall_ns + ledger.total_ns();
+    let server = tally.place(first.server);
+    let endpoint = tally.endpoints.entry(server).or_default();
+    endpoint.prepend(first.kind, first.wall_ns, &ledger);
+    // An answer's way on to the client, which the vantage did not see, is in the pause after it.
+    let unseen_ns = first.rtt_base_ns.saturating_sub(first.rtt_server_ns);
+    let unseen_ns = unseen_ns.saturating_sub(first.start_ns.saturating_sub(lookup.end_ns));
+    blame(lookup, server, (wall_ns, unseen_ns), first.rtt_base_ns, known, tally);
+}
+
+/// The server's time was the resolver's.
+fn within(lookup: &Lookup, first: &First, known: &Known, tally: &mut Tally) {
+    let server = tally.place(first.server);
+    let endpoint = tally.endpoints.entry(server).or_default();
+    let looked_up_ns = lookup.end_ns - lookup.start_ns;
+    endpoint.transfer(first.kind, Owner::Server, Owner::Dns, looked_up_ns);
+    blame(lookup, server, (first.wall_ns, 0), 0, known, tally);
+}
+
+fn stand_alone(lookup: &Lookup, known: &Known, tally: &mut Tally) {
+    let wall_ns = lookup.end_ns - lookup.start_ns;
+    let resolver = lookup.queries[0].server;
+    let endpoint = tally.endpoints.entry(resolver).or_default();
+    endpoint.protocol = Protocol::Dns;
+    let kind = if lookup.is_reverse { "reverse look-up" } else { "look-up" };
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Dns, wall_ns);
+    endpoint.add(kind, &ledger);
+    blame(lookup, resolver, (wall_ns, 0), 0, known, tally);
+}
+
+/// Gives what the look-up lost to its causes: of an exchange of `wall_ns`, to which belongs a way
+/// of `unseen_ns` beyond the vantage and back.
+fn blame(
+    lookup: &Lookup,
+    server: Endpoint,
+    (wall_ns, unseen_ns): (u64, u64),
+    rtt_base_ns: u64,
+    known: &Known,
+    tally: &mut Tally,
+) {
+    let answering = &known.answering;
+    let rtt_ns = known.distances.to(&lookup.queries[0].server);
+    let parts = lookup.split(rtt_ns, unseen_ns);
+    for (cause, ns) in parts.into_iter().filter_map(|(cause, ns)| Some((cause?, ns))) {
+        // What failed, failed, however quickly that was said.
+        let failed = cause == Cause::DnsFailure
+            && matches!(lookup.outcome, Outcome::Failure { .. })
+            && !lookup.is_reverse;
+        if ns == 0 && !failed {
+            continue;
+        }
+        let Some(query) = guilty(lookup, cause) else { continue };
+        let in_time = query.answered_ns.is_none() && answers(query, answering) > 0;
+        if lookup.is_abandoned && in_time {
+            // Its client went on though its server answers: the answer was not captured.
+            continue;
+        }
+        let taken_ns =
+            query.answered_ns.map_or(0, |answered_ns| answered_ns.saturating_sub(query.sent_ns));
+        if cause == Cause::DnsSlow && 2 * taken_ns <= 3 * rtt_base_ns {
+            // No slower than the way to the server itself: distance, not the resolver.
+            continue;
+        }
+        let waits = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout | Cause::DnsSlow);
+        let upstream = known.forwarded.waited_for(lookup, query).filter(|_| waits);
+        let silent = matches!(cause, Cause::DnsTimeout | Cause::ReverseDnsTimeout);
+        let cut_off = known.cut_off.get(&lookup.client).copied().filter(|_| silent);
+        let culprit = match cut_off {
+            Some(_) => {
+                let endpoint = Endpoint { address: lookup.client, port: 0 };
+                Culprit { role: Role::Network, endpoint }
+            }
+            None => culprit(cause, lookup, upstream.unwrap_or(query), answering),
+        };
+        let key = Key { cause, sender: Side::Client, server, culprit };
+        let cost = tally.causes.at(&key);
+        lookup_proof::add_up(lookup, query, &mut cost.shown);
+        cost.shown.add(lookup_proof::FORWARDED, u64::from(upstream.is_some()));
+        let answered = answers(query, answering);
+        let of_server = answering.iter().filter(|((server, _), _)| *server == query.server);
+        let others = of_server.map(|(_, answers)| answers).sum::<u64>() - answered;
+        let known = Others { answered, others, upstream, cut_off };
+        let instance = lookup_proof::instance(lookup, query, (cause, ns), &known);
+        cost.add_part(wall_ns, ns, guilty_count(lookup, cause), instance);
+    }
+}
+
+/// The query that shows the cause.
+fn guilty(lookup: &Lookup, cause: Cause) -> Option<&Query> {
+    let shows = |query: &&Query| match cause {
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => query.is_unheard(),
+        Cause::DnsSlow => query.answered_ns.is_some(),
+        Cause::DnsSearch => query.rcode == Some(rcode::NXDOMAIN),
+        _ => query.rcode.is_some_and(|rcode| rcode != 0),
+    };
+    let taken_ns =
+        |query: &&Query| query.answered_ns.map_or(u64::MAX, |at| at.saturating_sub(query.sent_ns));
+    // A part of an answer tells more than none.
+    let rank = |query: &&Query| (taken_ns(query), query.is_cut_short());
+    lookup.queries.iter().filter(shows).max_by_key(rank).or(lookup.queries.first())
+}
+
+fn guilty_count(lookup: &Lookup, cause: Cause) -> u64 {
+    let unheard = lookup.queries.iter().filter(|query| query.is_unheard()).count();
+    match cause {
+        Cause::DnsTimeout | Cause::ReverseDnsTimeout => unheard as u64,
+        Cause::DnsSearch => u64::from(lookup.search_steps),
+        _ => 1,
+    }
+}
+
+/// How many queries of the same type its server answered.
+fn answers(query: &Query, answering: &Answering) -> u64 {
+    answering.get(&(query.server, query.qtype)).copied().unwrap_or(0)
+}
+
+/// A server that answers others of its kind and not this one: a packet was lost on the way; one
+/// that answers none is itself to blame. Search domains are the client's.
+fn culprit(cause: Cause, lookup: &Lookup, query: &Query, answering: &Answering) -> Culprit {
+    // Nothing is lost on the way to a server on the same host.
+    let local = query.server.ip().is_loopback() || query.server.address == lookup.client;
+    let answers = answers(query, answering) > 0;
+    let role = match cause {
+        Cause::DnsSearch => Role::Client,
+        Cause::DnsTimeout if (answers || query.is_cut_short()) && !local => Role::Network,
+        _ => Role::Resolver,
+    };
+    let client = Endpoint { address: lookup.client, port: 0 };
+    Culprit { role, endpoint: if role == Role::Client { client } else { query.server } }
+}
+
+impl CauseTally {
+    pub(super) fn add_part(&mut self, wall_ns: u64, ns: u64, count: u64, instance: Instance) {
+        self.exchanges += 1;
+        self.count += count;
+        self.lost_ns = self.lost_ns.saturating_add(ns);
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(ns));
+        self.waits.record(ns);
+        self.note_share(ns, wall_ns);
+        self.offer(instance);
+    }
+}

@@ -1,0 +1,32 @@
+//! Packets above a size vanish and nobody says so (RFC 2923 §2.1). Which losses are of this
+//! kind, only the sizes of a whole direction tell: see [`crate::tcp::Sender::sizes_stop_short`].
+
+use crate::findings::scene::{Proof, Scene};
+use crate::model::{Cause, Fact};
+
+/// The full segment, its repetitions, and the sizes between which the path's limit lies.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    let (passed_bytes, lost_bytes) = scene.sender().size_bracket();
+    let less = gap.original.is_none_or(|it| gap.next_len < u64::from(it.payload_bytes));
+    let shorter = gap.next_len <= passed_bytes && less;
+    match gap.original.filter(|original| u64::from(original.payload_bytes) > passed_bytes) {
+        Some(original) => proof.see("lost", original),
+        None => proof.see_before(gap, "flight_end"),
+    }
+    proof.see_after(gap, if shorter { "smaller" } else { "retransmission" });
+    if lost_bytes > passed_bytes {
+        proof.fact("lost_bytes", Fact::Bytes(lost_bytes));
+    }
+    if passed_bytes > 0 {
+        proof.fact("passed_bytes", Fact::Bytes(passed_bytes));
+    }
+    if let Some(told) = scene.connection.icmp_report().filter(|told| told.mtu > 0) {
+        proof.see("icmp", told.seen);
+        proof.fact("mtu", Fact::Bytes(told.mtu.into()));
+    }
+    let bracketed = passed_bytes > 0 && lost_bytes > passed_bytes;
+    proof.not(Cause::RetransmissionTimeout, "by_size", bracketed);
+    proof.not(Cause::ZeroWindow, "window_open", gap.closed_ns == 0 && gap.window_was_open());
+    proof.not(Cause::ServerThink, "sent_again", gap.original.is_some());
+}

@@ -1,0 +1,46 @@
+//! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
+
+use crate::findings::scene::{Proof, Scene};
+use crate::judge::AckTrigger;
+use crate::model::{Cause, Fact, Sighting};
+
+/// The end of the flight, its ACK, and what had been held.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    // What was held is a request of its own, where it begins with that.
+    let apart = scene.exchange.first.frame == gap.next.frame;
+    if apart {
+        proof.fact("apart", Fact::Text("next".into()));
+    }
+    let flight_end = match gap.last_small {
+        true if apart => "said_before",
+        true => "flight_end",
+        false if gap.small_acked => "flight_rest",
+        false => "full_flight_end",
+    };
+    proof.see_before(gap, flight_end);
+    match gap.ack.filter(|ack| !ack.pure && ack.seen_ns >= gap.start_ns) {
+        Some(AckTrigger { frame, seen_ns: time_ns, payload_bytes, .. }) => {
+            let from = gap.sender.peer();
+            proof.see("ack_with_data", Sighting { frame, time_ns, payload_bytes, from });
+        }
+        None => proof.see_ack(gap, "ack"),
+    }
+    let next = if gap.ack.is_some() { proof.next_of(gap) } else { "tail_probe" };
+    proof.see_after(gap, next);
+    if let Some(delay_ns) = scene.ack_delay_ns() {
+        proof.fact("ack_delay_ns", Fact::Ns(delay_ns));
+    }
+    proof.fact("flight_bytes", Fact::Bytes(gap.flight_before));
+    proof.fact("held_bytes", Fact::Bytes(gap.next_len));
+    let most = gap.flight_reached;
+    let more_before = scene.nothing_again() && most >= gap.flight_before + gap.next_len;
+    if more_before {
+        proof.fact("flight_max_bytes", Fact::Bytes(most));
+    }
+    proof.not(Cause::ServerThink, "follows_ack", gap.ack_triggered());
+    proof.not(Cause::ReceiveWindow, "window_open", gap.window_was_open());
+    proof.not(Cause::DelayedAck, "held_small", gap.next_small());
+    proof.not(Cause::CongestionWindow, "cwnd_open", more_before);
+    proof.not(Cause::RetransmissionTimeout, "nothing_lost", scene.nothing_again());
+}

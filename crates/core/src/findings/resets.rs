@@ -1,0 +1,97 @@
+//! Connections that a RST (RFC 9293 §3.5.2) or a FIN ended in mid-exchange, or just as an idle one
+//! was used again.
+
+use crate::app::Side;
+use crate::findings::scene::{Proof, Scene};
+use crate::model::{Cause, Fact, Sighting};
+
+/// A connection that was quiet for this long was idle.
+const IDLE_NS: u64 = 1_000_000_000;
+
+fn see_end(scene: &Scene<'_>, proof: &mut Proof, request: &'static str, closing: &[Side]) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    for &side in closing {
+        if let Some(fin) = connection.ending().fin[side as usize] {
+            proof.see("fin", fin);
+        }
+    }
+    let asked = exchange.first;
+    if connection.ending().reset.is_none_or(|reset| reset.frame != asked.frame) {
+        proof.see(request, asked);
+    }
+    if let Some(reset) = connection.ending().reset {
+        proof.see("reset", reset);
+    }
+}
+
+/// Where the RST has come from, if not from its sender.
+fn see_cut(scene: &Scene<'_>, proof: &mut Proof) {
+    if scene.connection.was_cut() {
+        let [of_reset, of_others] = scene.connection.ending().reset_ttls;
+        proof.fact("rst_ttl", Fact::Count(of_reset.into()));
+        proof.fact("ttl", Fact::Count(of_others.into()));
+    }
+}
+
+/// The last data and the RST.
+pub(super) fn prove_reset(scene: &Scene<'_>, proof: &mut Proof) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    see_end(scene, proof, "last_data", &Side::ALL);
+    let when = match (exchange.response_seen, connection.setup.established_ns()) {
+        (true, _) if connection.owes_request() => {
+            "in the middle of a request that it had already answered"
+        }
+        (true, _) => "in the middle of a response",
+        (false, _) if exchange.request_seen => "before the response began",
+        _ => "before any request",
+    };
+    proof.fact("when", Fact::Text(when.into()));
+    if let Some(Sighting { from, time_ns: at_ns, .. }) = connection.ending().reset {
+        let peer = &connection.senders[from.peer() as usize];
+        let unread_bytes = peer.nxt.saturating_sub(peer.una_seen());
+        if unread_bytes > 0 {
+            proof.fact("unread_bytes", Fact::Bytes(unread_bytes));
+        }
+        let last_ns =
+            connection.senders.iter().map(|sender| sender.last.time_ns).max().unwrap_or(0);
+        if last_ns > 0 {
+            // How old a connection is that was open before the capture began, no packet shows.
+            if let Some(open_ns) = connection.setup.established_ns() {
+                proof.fact("age_ns", Fact::Ns(at_ns.saturating_sub(open_ns)));
+            }
+            proof.fact("idle_ns", Fact::Ns(at_ns.saturating_sub(last_ns)));
+        }
+        proof.not(Cause::IdleReset, "busy", last_ns > 0 && at_ns < last_ns + IDLE_NS);
+    }
+    if connection.ending().forgotten {
+        proof.fact("forgot", Fact::Text("RST without an ACK".into()));
+    }
+    if connection.ending().reset.is_none() {
+        proof.fact("by_fin", Fact::Text("FIN".into()));
+    }
+    see_cut(scene, proof);
+    proof.not(Cause::Refused, "established", connection.setup.established_ns().is_some());
+    let open = connection.senders.iter().all(|sender| !sender.closed());
+    let held = exchange.causes() & 1 << Cause::ZeroWindow as u64 != 0;
+    proof.not(Cause::ZeroWindow, "window_open", open && !held);
+}
+
+/// The server's FIN, the request that crossed it, and the RST.
+pub(super) fn prove_idle(scene: &Scene<'_>, proof: &mut Proof) {
+    let (connection, exchange) = (scene.connection, scene.exchange);
+    see_end(scene, proof, "request", &[Side::Server]);
+    let idle_ns = exchange.idle_ns;
+    if idle_ns > 0 {
+        proof.fact("idle_ns", Fact::Ns(idle_ns));
+    }
+    let fin_ns = connection.ending().fin_ns[Side::Server as usize];
+    let quiet_since_ns = exchange.start_ns.saturating_sub(idle_ns);
+    let closed = fin_ns.filter(|&fin_ns| fin_ns > quiet_since_ns && idle_ns > 0);
+    if let Some(fin_ns) = closed {
+        proof.fact("server_timeout_ns", Fact::Ns(fin_ns - quiet_since_ns));
+    }
+    see_cut(scene, proof);
+    proof.not(Cause::Reset, "idle", idle_ns >= IDLE_NS);
+    proof.not(Cause::ServerThink, "closed", fin_ns.is_some_and(|at_ns| at_ns <= exchange.start_ns));
+    proof.not(Cause::RetransmissionTimeout, "reset", connection.ending().reset.is_some());
+}

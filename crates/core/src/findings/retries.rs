@@ -1,0 +1,120 @@
+//! Requests that met a connection closed for idleness, and the same asked again on a new one: their client
+//! has waited until that was answered.
+
+use crate::capture::FrameId;
+use crate::findings::tally::{First, Key, Tally};
+use crate::model::{Cause, Fact, Ledger, Owner, Sighting};
+use crate::wire::Endpoint;
+
+/// A client that asks again does so within this, ns: what it asks later is something else.
+const AGAIN_MAX_NS: u64 = 1_000_000_000;
+
+/// Requests kept, the earliest: what others cost until they were asked again is not told.
+const KEPT_MAX: usize = 1 << 10;
+
+/// A request that was in vain.
+#[derive(Clone, Debug)]
+pub struct InVain {
+    /// Under what it is counted.
+    pub key: Key,
+    /// Its client's address.
+    pub client: [u8; 16],
+    /// Where it was sent.
+    pub server: Endpoint,
+    /// A digest of what was asked.
+    pub kind: u64,
+    /// When it was first sent, ns.
+    pub start_ns: u64,
+    /// How long it took to fail, ns.
+    pub wall_ns: u64,
+    /// How long its connection had been idle, ns.
+    pub idle_ns: u64,
+    /// What ended it.
+    pub end: Sighting,
+}
+
+impl InVain {
+    fn rank(&self) -> (u64, FrameId) {
+        (self.start_ns, self.end.frame)
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.start_ns + self.wall_ns
+    }
+
+    /// Until when it may have been asked again. A client that asks the same now and then comes back after
+    /// such a while as it had been idle before.
+    fn again_until_ns(&self) -> u64 {
+        self.end_ns() + AGAIN_MAX_NS.min(self.idle_ns / 2)
+    }
+
+    /// Whether `first` is the same once more.
+    fn is_again(&self, first: &First) -> bool {
+        let same =
+            (first.client, first.server, first.kind) == (self.client, self.server, self.kind);
+        same && first.answered && first.answered_ns > first.start_ns
+    }
+}
+
+/// Drops those that are too many: the same ones, whatever shard they were in.
+pub(super) fn bound(in_vain: &mut Vec<InVain>) {
+    if in_vain.len() >= KEPT_MAX + KEPT_MAX / 4 {
+        keep_earliest(in_vain);
+    }
+}
+
+fn keep_earliest(in_vain: &mut Vec<InVain>) {
+    if in_vain.len() > KEPT_MAX {
+        in_vain.select_nth_unstable_by_key(KEPT_MAX, InVain::rank);
+        in_vain.truncate(KEPT_MAX);
+    }
+}
+
+/// Adds to what each request in vain cost the time until its client asked again, and that which a new
+/// connection took to set up.
+pub(super) fn settle(tally: &mut Tally) {
+    let mut in_vain = std::mem::take(&mut tally.in_vain);
+    if in_vain.is_empty() {
+        return;
+    }
+    keep_earliest(&mut in_vain);
+    in_vain.sort_unstable_by_key(InVain::rank);
+    let firsts = tally.take_firsts();
+    let mut taken = vec![false; firsts.len()];
+    for it in &in_vain {
+        let from = firsts.partition_point(|first| first.start_ns < it.end_ns());
+        let to = firsts.partition_point(|first| first.start_ns < it.again_until_ns());
+        let next = (from..to).find(|&at| !taken[at] && it.is_again(&firsts[at]));
+        if let Some(at) = next {
+            taken[at] = true;
+            ask_again(it, &firsts[at], tally);
+        }
+    }
+    tally.firsts = firsts;
+}
+
+/// `first` is `it` once more. What it took itself, its set-up aside, it would have taken anyhow.
+fn ask_again(it: &InVain, first: &First, tally: &mut Tally) {
+    let pause_ns = first.start_ns - it.end_ns();
+    let set_up_ns = first.rtt_base_ns.min(first.wall_ns);
+    let mut ledger = Ledger::default();
+    ledger.add(Owner::Client, pause_ns);
+    // Where in the exchange the time lies, its sums do not say.
+    let endpoint = tally.endpoints.entry(it.key.server).or_default();
+    endpoint.prepend(it.kind, it.wall_ns, &ledger);
+    let cause = tally.causes.at(&it.key);
+    cause.lost_ns = cause.lost_ns.saturating_add(pause_ns + set_up_ns);
+    cause.now.replace(it.wall_ns, it.wall_ns + pause_ns);
+    cause.now.record(first.wall_ns);
+    cause.without.record(first.wall_ns - set_up_ns);
+    cause.covers.merge(&ledger);
+    cause.covers.add(Owner::Connect, set_up_ns);
+    cause.note_share(it.wall_ns + pause_ns, it.wall_ns + pause_ns);
+    let ended = (it.end.time_ns, it.end.frame);
+    if let Some(worst) = cause.worst.as_mut().filter(|worst| worst.rank.1.0 == ended) {
+        let answered_ns = first.answered_ns.saturating_sub(it.start_ns);
+        worst.proof.fact("retried_ns", Fact::Ns(answered_ns));
+        worst.proof.fact("again_ns", Fact::Ns(pause_ns));
+    }
+    debug_assert_eq!(it.key.cause, Cause::IdleReset);
+}

@@ -1,0 +1,41 @@
+//! Round trips that grew for good: another way, not a queue.
+//!
+//! What a queue adds varies with what stands in it, from one packet to the next (RFC 8290 §1): it fills,
+//! and drains when the load ends; one that is always full is as long for all, until it drains. A route
+//! that became longer adds the same to each packet, however much is under way, and to all that follow.
+
+use crate::findings::tally::{CauseTally, Key, Tally};
+use crate::model::{Cause, Owner};
+
+/// What the tick of timestamps (RFC 7323 §5.4) and a host add to a delay that is always the same, ns.
+const TICK_NS: u64 = 2_000_000;
+
+/// Delays that differ by less than this part of them are the same.
+const SAME_PART: u64 = 16;
+
+/// Takes what looks like a queue and is always as long for the path.
+pub(super) fn settle(tally: &mut Tally) {
+    let drains = |key: &Key| tally.endpoints.get(&key.server).is_some_and(|it| it.drained > 0);
+    let of_queue = |(key, cause): &(&Key, &CauseTally)| {
+        key.cause == Cause::Bufferbloat && is_constant(cause) && !drains(key)
+    };
+    let mut steps: Vec<_> =
+        tally.causes.iter().filter(of_queue).map(|(key, _)| key.clone()).collect();
+    // Where the steps differ, that of the greatest key is told.
+    steps.sort_unstable();
+    for key in steps {
+        let Some(step) = tally.causes.remove(&key) else { continue };
+        tally.shift(&key, (Owner::Queueing, Owner::Path), step.lost_ns, false);
+        if let Some(endpoint) = tally.endpoints.get_mut(&key.server) {
+            let [all_ns, _] = endpoint.longer_ns;
+            endpoint.longer_ns = [all_ns + step.lost_ns, step.waits.quantile_ns(0.5)];
+        }
+    }
+}
+
+/// Whether all but a tenth on either side lie as close together as a path's delays do.
+fn is_constant(cause: &CauseTally) -> bool {
+    let [least_ns, middle_ns, most_ns] =
+        [0.1, 0.5, 0.9].map(|share| cause.waits.quantile_ns(share));
+    cause.exchanges >= 2 && most_ns - least_ns <= (middle_ns / SAME_PART).max(TICK_NS)
+}

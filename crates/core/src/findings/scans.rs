@@ -1,0 +1,152 @@
+//! Scans: one client that tries many ports of a host, or many hosts, without completing a handshake.
+//!
+//! Nobody waits for the answers, and nothing is to be repaired at the host: a scan is an observation with
+//! the counts of what answered, what refused and what stayed silent, and what its attempts met is no
+//! finding.
+
+use crate::capture::FrameId;
+use crate::findings::assemble::Part;
+use crate::findings::refusals::{SCANNED_HOSTS, SCANNED_PORTS, client};
+use crate::findings::tally::Tally;
+use crate::model::{Cause, Fact, Observation};
+use crate::wire::Endpoint;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An address.
+type Host = [u8; 16];
+
+/// What one client's attempts at one host came to, in ports. Ports that are added up together, because
+/// there were too many, count one for each attempt.
+#[derive(Clone, Debug, Default)]
+struct Tried {
+    answered: u64,
+    refused: u64,
+    silent: u64,
+    frames: BTreeSet<FrameId>,
+}
+
+impl Tried {
+    fn ports(&self) -> u64 {
+        self.answered + self.refused + self.silent
+    }
+}
+
+/// Frames named by an observation.
+const FRAMES_MAX: usize = 3;
+
+/// All scans of a capture.
+pub(super) struct Scans {
+    /// By client and host.
+    ports: BTreeMap<(Host, Host), Tried>,
+    /// Clients that were refused by many hosts: by how many, and in how many attempts.
+    hosts: BTreeMap<Host, (u64, u64)>,
+}
+
+impl Scans {
+    /// The scans that `tally` shows.
+    pub(super) fn of(tally: &Tally) -> Self {
+        Self { ports: port_scans(tally), hosts: host_scans(tally) }
+    }
+
+    /// Whether what `part` tells of is a scan's attempts.
+    pub(super) fn explain(&self, (key, cause): Part<'_>) -> bool {
+        if !matches!(key.cause, Cause::Refused | Cause::SynRetransmit | Cause::AcceptQueueOverflow)
+        {
+            return false;
+        }
+        let Some(client) = client(cause) else { return false };
+        let by_port = self.ports.contains_key(&(client, key.server.address));
+        by_port || key.cause == Cause::Refused && self.hosts.contains_key(&client)
+    }
+
+    /// Whether the unfinished handshakes at `server` are of a scan, if they are of `client` alone.
+    pub(super) fn is_of(&self, client: Host, server: Endpoint) -> bool {
+        self.ports.contains_key(&(client, server.address))
+    }
+
+    /// One observation for each scan, those of most attempts first.
+    pub(super) fn observe(&self) -> Vec<Observation> {
+        let ports = self.ports.iter().map(|((client, host), tried)| {
+            let facts = vec![
+                ("scanner", name(client)),
+                ("host", name(host)),
+                ("ports", Fact::Count(tried.ports())),
+                ("answered", Fact::Count(tried.answered)),
+                ("refused", Fact::Count(tried.refused)),
+                ("silent", Fact::Count(tried.silent)),
+            ];
+            let frames = tried.frames.iter().copied().collect();
+            (tried.ports(), Observation { id: "port_scan", facts, frames })
+        });
+        let hosts = self.hosts.iter().map(|(client, &(hosts, attempts))| {
+            let facts = vec![
+                ("scanner", name(client)),
+                ("hosts", Fact::Count(hosts)),
+                ("refused", Fact::Count(attempts)),
+            ];
+            (hosts, Observation { id: "network_scan", facts, frames: Vec::new() })
+        });
+        let mut all: Vec<_> = ports.chain(hosts).collect();
+        all.sort_by_key(|(attempts, _)| std::cmp::Reverse(*attempts));
+        all.into_iter().map(|(_, observation)| observation).collect()
+    }
+}
+
+fn name(address: &Host) -> Fact {
+    Fact::Text(Endpoint { address: *address, port: 0 }.ip().to_string())
+}
+
+/// Clients with their attempts at one host, where these are of many ports.
+fn port_scans(tally: &Tally) -> BTreeMap<(Host, Host), Tried> {
+    let mut all: BTreeMap<(Host, Host), Tried> = BTreeMap::new();
+    for (server, endpoint) in &tally.endpoints {
+        // A port that took connections of others is one that is used. Those that are added up together
+        // may be both.
+        if endpoint.established > 0 && server.port > 0 {
+            continue;
+        }
+        let flood = &endpoint.flood;
+        if let Some(client) = flood.only_source() {
+            let tried = all.entry((client, server.address)).or_default();
+            let silent = flood.count - flood.answered;
+            match server.port {
+                0 => {
+                    (tried.answered, tried.silent) =
+                        (tried.answered + flood.answered, tried.silent + silent)
+                }
+                _ if flood.answered > 0 => tried.answered += 1,
+                _ => tried.silent += 1,
+            }
+            tried.frames.extend(flood.ends().map(|(first, _)| first.frame));
+            while tried.frames.len() > FRAMES_MAX {
+                tried.frames.pop_last();
+            }
+        }
+    }
+    let refused = tally.causes.iter().filter(|(key, _)| key.cause == Cause::Refused);
+    for (key, cause) in refused {
+        if let Some(client) = client(cause) {
+            let tried = all.entry((client, key.server.address)).or_default();
+            tried.refused += if key.server.port == 0 { cause.exchanges } else { 1 };
+        }
+    }
+    all.retain(|_, tried| tried.ports() >= SCANNED_PORTS);
+    all
+}
+
+/// Clients that many hosts refused.
+fn host_scans(tally: &Tally) -> BTreeMap<Host, (u64, u64)> {
+    let mut all: BTreeMap<Host, (BTreeSet<Host>, u64)> = BTreeMap::new();
+    let refused = tally.causes.iter().filter(|(key, _)| key.cause == Cause::Refused);
+    for (key, cause) in refused {
+        if let Some(client) = client(cause) {
+            let (hosts, attempts) = all.entry(client).or_default();
+            hosts.insert(key.server.address);
+            *attempts += cause.exchanges;
+        }
+    }
+    all.retain(|_, (hosts, _)| hosts.len() >= SCANNED_HOSTS);
+    all.into_iter()
+        .map(|(client, (hosts, attempts))| (client, (hosts.len() as u64, attempts)))
+        .collect()
+}

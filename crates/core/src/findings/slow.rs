@@ -1,0 +1,154 @@
+//! Costs that a mean does not show: those of few exchanges (the tail), and those of many small ones that add up.
+
+use crate::findings::assemble::Floors;
+use crate::findings::facts::{Facts, MOST};
+use crate::findings::tally::{
+    CauseTally, EndpointTally, First, Rows, SEQUENCE_MIN, Tally, slow_ns,
+};
+use crate::model::{Cause, Fact, Histogram};
+use crate::tcp::{Link, Row};
+use crate::wire::Endpoint;
+use hashbrown::HashMap;
+
+/// A tail that percentiles show: one exchange in so many.
+const ONE_IN: u64 = 100;
+
+/// Fewer slow exchanges are chance, unless each took as long as a person notices (0.1 s: R. Miller, "Response
+/// time in man-computer conversational transactions", 1968).
+const OFTEN: u64 = 3;
+
+/// The exchanges of one endpoint that a cost made slow.
+pub(super) struct Tail {
+    /// How many.
+    pub count: u64,
+    /// What the cost took of them, ns.
+    ns: u64,
+    /// The same of each.
+    parts: Histogram,
+}
+
+impl Tail {
+    /// Those that `cause` made slow, of which `tallied` is all that is known by cause.
+    pub(super) fn of(cause: Cause, tallied: &CauseTally, endpoint: &EndpointTally) -> Self {
+        let counted = endpoint.tails.of(cause).map(|tail| Self {
+            count: tail.count(),
+            ns: tail.ns,
+            parts: tail.parts.clone(),
+        });
+        // What turned out to be of this cause later is in its waits only.
+        let (mut ns, mut parts) = (0_u64, Histogram::default());
+        for (each_ns, count) in tallied.waits.points().filter(|&(ns, _)| ns >= slow_ns(cause)) {
+            ns = ns.saturating_add(each_ns.saturating_mul(count));
+            (0..count).for_each(|_| parts.record(each_ns));
+        }
+        let waited = Self { count: parts.count(), ns, parts };
+        counted.filter(|counted| counted.ns >= waited.ns).unwrap_or(waited)
+    }
+
+    /// Whether these are fewer than the others, have most of `cost_ns`, and are why the slowest are so much
+    /// slower than the typical one.
+    fn is_apart(&self, endpoint: &EndpointTally, cost_ns: u64) -> bool {
+        let latency = endpoint.all.latency.latency();
+        2 * self.count < endpoint.all.exchanges
+            && self.ns as f64 >= MOST * cost_ns as f64
+            && latency.p99_ns >= 2 * latency.p50_ns
+    }
+
+    /// Whether the cost is a finding by what it takes of these.
+    pub(super) fn is_felt(&self, endpoint: &EndpointTally, cost_ns: u64, floors: &Floors) -> bool {
+        let total_ns = endpoint.all.ledger.total_ns().max(1);
+        let noticed = self.count >= OFTEN || self.parts.quantile_ns(0.5) >= 5 * floors.cost_ns;
+        let share = self.ns.min(cost_ns) as f64 / total_ns as f64;
+        self.count > 0
+            && noticed
+            && self.count * ONE_IN >= endpoint.all.exchanges
+            && share >= floors.cost_share
+            && self.is_apart(endpoint, cost_ns)
+    }
+
+    /// What tells a reader why a few are slow.
+    pub(super) fn facts(&self, endpoint: &EndpointTally, cost_ns: u64) -> Facts {
+        if !self.is_apart(endpoint, cost_ns) {
+            return Facts::new();
+        }
+        let latency = endpoint.all.latency.latency();
+        Facts::from([
+            ("slow", Fact::Count(self.count)),
+            ("slow_p50_ns", Fact::Ns(self.parts.quantile_ns(0.5))),
+            ("all_p50_ns", Fact::Ns(latency.p50_ns)),
+            ("all_p99_ns", Fact::Ns(latency.p99_ns)),
+        ])
+    }
+}
+
+/// Whether the round trips of a sequence add up to what a long one costs, and sequences have as much of the
+/// time as a cost must have.
+pub(super) fn adds_up(
+    rows: &Rows,
+    endpoint: &EndpointTally,
+    cost_ns: u64,
+    floors: &Floors,
+) -> bool {
+    let total_ns = endpoint.all.ledger.total_ns().max(1);
+    let share = rows.path_ns.min(cost_ns) as f64 / total_ns as f64;
+    rows.longest.count >= SEQUENCE_MIN
+        && rows.longest.path_ns >= 5 * floors.cost_ns
+        && share >= floors.cost_share
+}
+
+/// What is told of sequences.
+pub(super) fn sequence_facts(rows: &Rows) -> Facts {
+    let longest = &rows.longest;
+    let mut facts = Facts::from([
+        ("in_row", Fact::Count(longest.count.into())),
+        ("row_ns", Fact::Ns(longest.len_ns())),
+        ("row_path_ns", Fact::Ns(longest.path_ns)),
+    ]);
+    if rows.count > 1 {
+        facts.insert("rows", Fact::Count(rows.count));
+    }
+    facts
+}
+
+/// First exchanges by where what concerns their server is added up.
+pub(super) struct Firsts<'a>(HashMap<Endpoint, Vec<&'a First>>);
+
+impl<'a> Firsts<'a> {
+    /// Those of `tally` that were answered, each client's together and in the order of time.
+    pub(super) fn of(tally: &'a Tally) -> Self {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for first in tally.firsts.iter().filter(|first| first.answered) {
+            all.entry(tally.place(first.server)).or_default().push(first);
+        }
+        for firsts in all.values_mut() {
+            firsts.sort_by_key(|first| (first.client, first.start_ns, first.frame));
+        }
+        Self(all)
+    }
+
+    /// The sequences with `server`: those on one connection, and those of one client that opens a
+    /// connection for each exchange, as far as first exchanges are kept.
+    pub(super) fn rows(&self, server: Endpoint, endpoint: &EndpointTally) -> Rows {
+        let mut rows = endpoint.rows.clone();
+        // Of a connection with TLS, setting it up again and again is what costs: that is told of its
+        // handshakes.
+        let firsts = self.0.get(&server).filter(|_| endpoint.tls.count() == 0);
+        let by_client = firsts.into_iter().flat_map(|it| it.chunk_by(|a, b| a.client == b.client));
+        for calls in by_client {
+            let mut row = Row::default();
+            for call in calls {
+                // The set-up is a round trip, and what is asked then another.
+                let path_ns = (2 * call.rtt_base_ns).min(call.wall_ns);
+                row = row.with(Link {
+                    asked_ns: call.start_ns,
+                    ended_ns: call.end_ns(),
+                    path_ns,
+                    round_trip_ns: path_ns,
+                    rtt_client_ns: 0,
+                });
+                rows.add(&row, path_ns);
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,80 @@
+//! The causes that were met, to be found by key and by server.
+
+use crate::findings::tally::culprits::{CauseTally, Key};
+use crate::wire::Endpoint;
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
+use std::collections::BTreeSet;
+
+/// What each cause cost at each culprit. A capture may have as many servers as it has packets: those
+/// of one server are found without looking at the others.
+#[derive(Clone, Default)]
+pub struct Causes {
+    all: HashMap<Key, Box<CauseTally>>,
+    keys: BTreeSet<Key>,
+}
+
+impl Causes {
+    /// That of `key`, nothing so far if it is new.
+    pub fn at(&mut self, key: &Key) -> &mut CauseTally {
+        match self.all.entry_ref(key) {
+            EntryRef::Occupied(known) => known.into_mut(),
+            EntryRef::Vacant(room) => {
+                self.keys.insert(key.clone());
+                room.insert(Box::default())
+            }
+        }
+    }
+
+    /// That of `key`, if it was met.
+    pub fn get(&self, key: &Key) -> Option<&CauseTally> {
+        self.all.get(key).map(|cause| &**cause)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut CauseTally> {
+        self.all.get_mut(key).map(|cause| &mut **cause)
+    }
+
+    /// Takes that of `key` out.
+    pub fn remove(&mut self, key: &Key) -> Option<CauseTally> {
+        self.keys.remove(key);
+        self.all.remove(key).map(|cause| *cause)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter()
+    }
+
+    /// All, in order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &CauseTally)> {
+        self.keys.iter().filter_map(|key| Some((key, self.get(key)?)))
+    }
+
+    /// Those that were met in exchanges with `server`.
+    pub fn of(&self, server: Endpoint) -> impl Iterator<Item = (&Key, &CauseTally)> {
+        let keys = self.keys.range(Key::lowest(server)..).take_while(move |it| it.server == server);
+        keys.filter_map(|key| Some((key, self.get(key)?)))
+    }
+
+    /// Takes those out that `are` what is meant.
+    pub fn take_all(&mut self, are: impl Fn(&Key, &CauseTally) -> bool) -> Self {
+        let all: HashMap<_, _> = self.all.extract_if(|key, cause| are(key, cause)).collect();
+        let keys = all.keys().cloned().collect();
+        self.keys.retain(|key| !all.contains_key(key));
+        Self { all, keys }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        for (key, theirs) in other.all {
+            self.at(&key).merge(&theirs);
+        }
+    }
+}

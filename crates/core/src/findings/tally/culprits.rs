@@ -1,0 +1,227 @@
+//! What is added up about one cause at one culprit.
+
+use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
+use crate::findings::culprit::culprit;
+use crate::findings::scene::{Proof, Scene, Shown};
+use crate::findings::tally::Callers;
+use crate::model::{Cause, Culprit, Histogram, Ledger, Owner, Role, Vantage};
+use crate::tcp::{Chain, Connection, Exchange};
+use crate::wire::Endpoint;
+use std::hash::{Hash, Hasher};
+
+/// A cause at one culprit. Those of one server stand together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Server endpoint of the exchanges.
+    pub server: Endpoint,
+    /// The cause.
+    pub cause: Cause,
+    /// Who was silent.
+    pub sender: Side,
+    /// Who has to change something.
+    pub culprit: Culprit,
+}
+
+impl Hash for Key {
+    /// In as few numbers as it takes: every silence with a cause is looked up.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { server, cause, sender, culprit } = self;
+        let ports = u64::from(server.port) << 16 | u64::from(culprit.endpoint.port);
+        let what = (*cause as u64) << 16 | (*sender as u64) << 8 | culprit.role as u64;
+        state.write_u128(u128::from_ne_bytes(server.address));
+        state.write_u128(u128::from_ne_bytes(culprit.endpoint.address));
+        state.write_u64(ports << 32 | what);
+    }
+}
+
+impl Key {
+    /// `cause` on `connection`, where `sender` was silent.
+    pub(in crate::findings) fn of(cause: Cause, sender: Side, connection: &Connection) -> Self {
+        let (client, server) = (connection.client(), connection.server());
+        let of_syn = matches!(cause, Cause::Refused | Cause::SynRetransmit);
+        let rejected = connection.rejects(sender).filter(|_| cause == Cause::RetransmissionTimeout);
+        let obstacle = connection.obstacle().filter(|_| of_syn);
+        let culprit = match obstacle.or(rejected.map(|told| told.reporter)) {
+            Some(endpoint) => Culprit { role: Role::Network, endpoint },
+            None if matches!(cause, Cause::Reset | Cause::IdleReset) && connection.was_cut() => {
+                Culprit { role: Role::Network, endpoint: server }
+            }
+            None => culprit(cause, sender, client, server),
+        };
+        Self { server, cause, sender, culprit }
+    }
+
+    /// The same among what is added up about `server`, which stands for many.
+    pub(in crate::findings) fn within(mut self, server: Endpoint) -> Self {
+        if self.server != server {
+            if self.culprit.endpoint == self.server {
+                self.culprit.endpoint = server;
+            }
+            self.server = server;
+        }
+        self
+    }
+
+    /// Before all others of `server`.
+    pub(super) fn lowest(server: Endpoint) -> Self {
+        let culprit = Culprit { role: Role::ALL[0], endpoint: Endpoint::default() };
+        Self { server, cause: Cause::ALL[0], sender: Side::Client, culprit }
+    }
+}
+
+/// What one cause cost at one culprit.
+#[derive(Clone, Debug, Default)]
+pub struct CauseTally {
+    /// Exchanges with it.
+    pub exchanges: u64,
+    /// Connections with it.
+    pub connections: u64,
+    /// Silences.
+    pub count: u64,
+    /// What it cost, ns.
+    pub lost_ns: u64,
+    /// Wall time of the exchanges with it.
+    pub now: Histogram,
+    /// The same without it.
+    pub without: Histogram,
+    /// The longest silence of each exchange.
+    pub waits: Histogram,
+    /// The clearest instance.
+    pub worst: Option<Instance>,
+    /// Most of one exchange's wall time that it cost, as a share, and that time, ns.
+    pub share_max: f64,
+    /// See `share_max`.
+    pub share_max_ns: u64,
+    /// Exchanges in which it held back a request rather than a response.
+    pub requests: u64,
+    /// Segments that were sent again, where it is a repair.
+    pub repaired: u64,
+    /// What its instances have in common.
+    pub shown: Shown,
+    /// Whose they are, of causes of connection attempts.
+    pub callers: Callers,
+    /// Time of owners that it explains, where costs are told from the same owners.
+    pub covers: Ledger,
+}
+
+/// One instance of a cause.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The longest silence, ns, and the frame that ended it: what makes it the clearest.
+    pub rank: Rank,
+    /// What it shows.
+    pub proof: Proof,
+    /// The connection's client.
+    pub client: Endpoint,
+    /// The connection's server.
+    pub server: Endpoint,
+    /// Its number among the connection's exchanges, from 1; 0 where it is of none.
+    pub exchange: u64,
+    /// Where it was captured.
+    pub vantage: Vantage,
+    /// What the culprit's side says it is.
+    pub software: Option<Box<str>>,
+    /// What is spoken.
+    pub protocol: Protocol,
+}
+
+impl CauseTally {
+    /// Counts what `chain` cost `exchange`.
+    pub(super) fn add(&mut self, exchange: &Exchange, chain: &Chain) {
+        let wall_ns = exchange.wall_ns();
+        self.exchanges += 1;
+        self.count += u64::from(chain.count);
+        self.lost_ns = self.lost_ns.saturating_add(chain.ns);
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(chain.ns).max(chain.least_ns).min(wall_ns));
+        self.repaired += u64::from(chain.segments);
+        self.waits.record(chain.longest_ns);
+        self.requests += u64::from(chain.sender == Side::Client);
+        match chain.cause {
+            Cause::AcceptQueueOverflow => self.covers.add(Owner::Connect, chain.ns),
+            Cause::Bufferbloat => self.covers.add(Owner::Queueing, chain.ns),
+            _ => {}
+        }
+        self.note_share(chain.ns, wall_ns);
+    }
+
+    /// Counts one silence that cost an exchange of `wall_ns` so much, and nothing else of it is to be known.
+    #[inline]
+    pub(super) fn add_one(&mut self, wall_ns: u64, lost_ns: u64) {
+        self.exchanges += 1;
+        self.count += 1;
+        self.lost_ns = self.lost_ns.saturating_add(lost_ns);
+        self.now.record(wall_ns);
+        self.without.record(wall_ns - lost_ns);
+        self.waits.record(lost_ns);
+        self.note_share(lost_ns, wall_ns);
+    }
+
+    /// The most of one exchange that it cost.
+    pub(in crate::findings) fn note_share(&mut self, ns: u64, wall_ns: u64) {
+        if ns > self.share_max_ns {
+            self.share_max = ns as f64 / wall_ns.max(1) as f64;
+            self.share_max_ns = ns;
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.exchanges += other.exchanges;
+        self.connections += other.connections;
+        self.count += other.count;
+        self.lost_ns = self.lost_ns.saturating_add(other.lost_ns);
+        self.now.merge(&other.now);
+        self.without.merge(&other.without);
+        self.waits.merge(&other.waits);
+        self.requests += other.requests;
+        self.repaired += other.repaired;
+        self.shown.merge(&other.shown);
+        self.callers.merge(&other.callers);
+        self.covers.merge(&other.covers);
+        if other.share_max_ns > self.share_max_ns {
+            self.share_max = other.share_max;
+            self.share_max_ns = other.share_max_ns;
+        }
+        if let Some(instance) = &other.worst {
+            self.offer(instance.clone());
+        }
+    }
+
+    /// Keeps the instance with the longest silence.
+    pub(in crate::findings) fn offer(&mut self, instance: Instance) {
+        if self.wants(instance.rank) {
+            self.worst = Some(instance);
+        }
+    }
+
+    /// Whether an instance of that rank is clearer than what is known.
+    pub(super) fn wants(&self, rank: Rank) -> bool {
+        self.worst.as_ref().is_none_or(|worst| rank > worst.rank)
+    }
+}
+
+impl Scene<'_> {
+    /// All that is told of it as an instance of what stands under `key`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn instance(&self, key: &Key, rank: Rank) -> Instance {
+        let connection = self.connection;
+        let side = if key.culprit.role == Role::Client { Side::Client } else { Side::Server };
+        Instance {
+            rank,
+            proof: self.proof(),
+            client: connection.client(),
+            server: connection.server(),
+            exchange: connection.totals.exchanges,
+            vantage: connection.vantage(),
+            software: connection.software(side).map(Box::from),
+            protocol: connection.protocol(),
+        }
+    }
+}
+
+/// What makes an instance the clearest: the longest silence, and the first of equals.
+pub type Rank = ((bool, bool, u64), std::cmp::Reverse<(u64, FrameId)>);

@@ -1,0 +1,189 @@
+//! Who sent much to whom, and when: what `shared_link` joins when all is known.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::judge::QueueDelay;
+use crate::model::Cause;
+use crate::tcp::{Chain, Connection, Exchange, ORIGIN};
+use crate::wire::Endpoint;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Flows kept per shard.
+const FLOWS_MAX: usize = 1 << 10;
+
+/// Flows between the same hosts that began in the same such stretch of time are kept together, as a power
+/// of two: somewhat more than a minute.
+const STRETCH_BITS: u32 = 36;
+
+/// What one side of a connection sent in an exchange.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    pub(in crate::findings) client: [u8; 16],
+    pub(in crate::findings) server: Endpoint,
+    pub(in crate::findings) sender: Side,
+    /// The connection's first frame.
+    pub(in crate::findings) connection: FrameId,
+    /// Its time, from the first data to the last, ns.
+    pub(in crate::findings) span_ns: [u64; 2],
+    pub(in crate::findings) bytes: u64,
+    /// How long it looked as if a send buffer held it back, ns.
+    pub(in crate::findings) held_ns: u64,
+    /// How long its congestion window held it back, ns.
+    pub(in crate::findings) windowed_ns: u64,
+    /// How long quick repairs of what it lost held it back, and its smaller window after them, ns.
+    pub(in crate::findings) repaired_ns: u64,
+    /// How much of a link's time it leaves while its window opens, ns.
+    pub(in crate::findings) opening_ns: u64,
+    /// The rate of its path as far as that is known, bits per second.
+    pub(in crate::findings) path_bps: Option<u64>,
+}
+
+impl Flow {
+    /// What `sender` sent in `exchange`, if that was much.
+    fn of(connection: &Connection, exchange: &Exchange, sender: Side) -> Option<Self> {
+        let half = &connection.senders[sender as usize];
+        let bulk = half.bulk.as_ref()?;
+        let bytes = exchange.sent_bytes(sender, half.nxt);
+        let (position, begun_ns) = exchange.began(sender);
+        if bytes <= QueueDelay::TRANSFER_BYTES || begun_ns == 0 {
+            return None;
+        }
+        let rate = bulk.pipe.rate_known();
+        let lost_ns = |cause| {
+            let of_cause = |it: &&Chain| it.cause == cause && it.sender == sender;
+            exchange.chains.iter().filter(of_cause).map(|chain| chain.ns).sum()
+        };
+        Some(Self {
+            client: connection.client().address,
+            server: connection.server(),
+            sender,
+            connection: connection.first_frame,
+            span_ns: [begun_ns, half.last.time_ns.min(exchange.end_ns)],
+            bytes,
+            held_ns: lost_ns(Cause::SendBuffer),
+            windowed_ns: lost_ns(Cause::CongestionWindow),
+            repaired_ns: lost_ns(Cause::FastRecovery),
+            opening_ns: rate.filter(|_| !connection.mid_stream).map_or(0, |rate| {
+                let window = half.window_opened_by(position.saturating_sub(ORIGIN));
+                opening_ns(window, rate, connection.path.base_rtt_ns())
+            }),
+            path_bps: rate.map(|rate| rate.saturating_mul(8)),
+        })
+    }
+
+    /// A lot that those draw together which may have shared a link.
+    fn lot(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.client, self.server.address, self.sender as u8).hash(&mut hasher);
+        (self.span_ns[0] >> STRETCH_BITS).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The flows of one shard. Where they are too many, those of some hosts and times are kept, late ones
+/// no less than early ones.
+#[derive(Clone, Debug, Default)]
+pub struct Flows(Vec<(u64, Flow)>);
+
+impl Flows {
+    /// An exchange is over.
+    #[inline]
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        if connection.senders.iter().any(|sender| sender.bulk.is_some()) {
+            self.transfer(connection, exchange);
+        }
+    }
+
+    #[cold]
+    fn transfer(&mut self, connection: &Connection, exchange: &Exchange) {
+        let flows = Side::ALL.into_iter().filter_map(|side| Flow::of(connection, exchange, side));
+        flows.for_each(|flow| self.keep(flow));
+    }
+
+    fn keep(&mut self, flow: Flow) {
+        self.0.push((flow.lot(), flow));
+        self.bound();
+    }
+
+    /// Drops what is too much, once there is a quarter more: so it is rarely sorted.
+    fn bound(&mut self) {
+        if self.0.len() >= FLOWS_MAX + FLOWS_MAX / 4 {
+            let drawn = |(lot, it): &(u64, Flow)| (*lot, it.span_ns, it.connection, it.sender);
+            self.0.sort_unstable_by_key(drawn);
+            self.0.truncate(FLOWS_MAX);
+        }
+    }
+
+    /// Adds all of another shard.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+        self.bound();
+    }
+
+    /// All of them.
+    pub(in crate::findings) fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.0.iter().map(|(_, flow)| flow)
+    }
+}
+
+/// How much of the time of a path of so many bytes/s is left by a sender whose window opens from so
+/// many bytes, ns: it doubles with each round trip until it holds what the path does, and has sent that much
+/// by then (RFC 5681 §3.1).
+fn opening_ns(window: u64, rate: u64, rtt_ns: u64) -> u64 {
+    let path_holds = u128::from(rate) * u128::from(rtt_ns) / 1_000_000_000;
+    let rounds = (path_holds / u128::from(window.max(1))).checked_ilog2().unwrap_or(0);
+    u64::from(rounds.saturating_sub(1)) * rtt_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::tally::flows::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// What a client fetched in a second.
+    fn flow(client: u16, connection: u64, second: u64) -> Flow {
+        let mut address = [0; 16];
+        address[..2].copy_from_slice(&client.to_be_bytes());
+        Flow {
+            client: address,
+            server: Endpoint { address: [9; 16], port: 80 },
+            sender: Side::Server,
+            connection: FrameId::new(0, connection),
+            span_ns: [second * S, (second + 1) * S],
+            bytes: 1_000_000,
+            held_ns: S / 2,
+            windowed_ns: 0,
+            repaired_ns: 0,
+            opening_ns: 0,
+            path_bps: None,
+        }
+    }
+
+    #[test]
+    fn of_too_many_flows_late_ones_are_kept_as_well_and_with_what_was_beside_them() {
+        let mut flows = Flows::default();
+        for second in 0..10_000 {
+            let client = (second % 100) as u16;
+            flows.keep(flow(client, 2 * second, second));
+            flows.keep(flow(client, 2 * second + 1, second));
+        }
+        let late = flows.iter().filter(|it| it.span_ns[0] >= 5_000 * S).count();
+        assert!(flows.iter().count() <= FLOWS_MAX + FLOWS_MAX / 4);
+        assert!((FLOWS_MAX / 4..FLOWS_MAX).contains(&late), "{late} are late");
+        let alone = |one: &&Flow| {
+            let beside = |it: &&Flow| it.span_ns == one.span_ns && it.connection != one.connection;
+            !flows.iter().any(|it| beside(&it))
+        };
+        // Of what was drawn last, a part is dropped.
+        assert!(flows.iter().filter(alone).count() <= 1);
+    }
+
+    #[test]
+    fn a_window_that_opens_leaves_a_long_path_time() {
+        // 1 MB/s and 0.1 s: 100 KB, three doublings from 10 KB.
+        assert_eq!(opening_ns(10_000, 1_000_000, S / 10), S / 5);
+        assert_eq!(opening_ns(100_000, 1_000_000, S / 10), 0);
+        assert_eq!(opening_ns(10_000, 1_000_000, S / 1_000), 0);
+    }
+}

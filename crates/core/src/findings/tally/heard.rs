@@ -1,0 +1,60 @@
+//! Hosts to which something came in, as far as there is room.
+
+use hashbrown::HashSet;
+
+/// Hosts kept; of more, none is known not to have heard of anybody.
+const HOSTS_MAX: usize = 1 << 12;
+
+/// Their addresses. The same, in whatever order they are added.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    hosts: HashSet<[u8; 16]>,
+    are_many: bool,
+}
+
+impl Heard {
+    /// Something came to `host`.
+    pub(super) fn add(&mut self, host: [u8; 16]) {
+        if self.are_many {
+            return;
+        }
+        self.hosts.insert(host);
+        if self.hosts.len() > HOSTS_MAX {
+            (self.hosts, self.are_many) = (HashSet::new(), true);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.are_many |= other.are_many;
+        other.hosts.into_iter().for_each(|host| self.add(host));
+        if self.are_many {
+            self.hosts = HashSet::new();
+        }
+    }
+
+    /// Whether something may have come to `host`.
+    pub(in crate::findings) fn may_have(&self, host: &[u8; 16]) -> bool {
+        self.are_many || self.hosts.contains(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::tally::heard::*;
+
+    #[test]
+    fn of_too_many_hosts_none_is_known_to_have_heard_nothing() {
+        let host = |number: usize| {
+            let mut address = [0; 16];
+            address[..8].copy_from_slice(&number.to_be_bytes());
+            address
+        };
+        let (mut one, mut other) = (Heard::default(), Heard::default());
+        (0..=HOSTS_MAX / 2).for_each(|number| one.add(host(number)));
+        assert!(one.may_have(&host(7)) && !one.may_have(&host(HOSTS_MAX)));
+        (HOSTS_MAX / 2..=HOSTS_MAX).for_each(|number| other.add(host(number)));
+        one.merge(other);
+        assert!(one.may_have(&host(HOSTS_MAX + 9)));
+    }
+}

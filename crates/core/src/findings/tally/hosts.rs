@@ -1,0 +1,72 @@
+//! The hosts that took part in connections which were set up.
+
+use std::collections::HashSet;
+
+/// Hosts told apart; a capture with more has no strangers.
+const HOSTS_MAX: usize = 1 << 12;
+
+/// Addresses of clients and servers of connections that were set up, or under way when the capture began.
+/// The same, in whatever order they are added.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    known: HashSet<[u8; 16]>,
+    are_many: bool,
+}
+
+impl Hosts {
+    /// Counts both ends of a connection.
+    pub(super) fn add(&mut self, ends: [[u8; 16]; 2]) {
+        if !self.are_many {
+            self.known.extend(ends);
+            self.bound();
+        }
+    }
+
+    fn bound(&mut self) {
+        if self.known.len() > HOSTS_MAX {
+            (self.known, self.are_many) = (HashSet::new(), true);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if other.are_many {
+            self.clone_from(other);
+        } else if !self.are_many {
+            self.known.extend(&other.known);
+            self.bound();
+        }
+    }
+
+    /// Whether a host may have taken part in one.
+    pub(in crate::findings) fn may_know(&self, address: [u8; 16]) -> bool {
+        self.are_many || self.known.contains(&address)
+    }
+
+    /// Whether there was no such connection.
+    pub(in crate::findings) fn are_none(&self) -> bool {
+        self.known.is_empty() && !self.are_many
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::tally::hosts::*;
+
+    #[test]
+    fn too_many_hosts_are_all_taken_for_known_in_any_order() {
+        let address = |number: u16| {
+            let mut address = [0; 16];
+            address[..2].copy_from_slice(&number.to_be_bytes());
+            address
+        };
+        let (mut few, mut many) = (Hosts::default(), Hosts::default());
+        few.add([address(1), address(2)]);
+        assert!(few.may_know(address(2)) && !few.may_know(address(3)));
+        (0..=HOSTS_MAX as u16).for_each(|number| many.add([address(number); 2]));
+        let mut merged = few.clone();
+        merged.merge(&many);
+        many.merge(&few);
+        assert!(merged.may_know([9; 16]) && many.may_know([9; 16]) && !many.are_none());
+    }
+}

@@ -1,0 +1,208 @@
+//! Who may have stood in a queue, and who kept it filled: what `standing` joins when all is known.
+
+use crate::app::{Protocol, Side};
+use crate::capture::FrameId;
+use crate::judge::QueueDelay;
+use crate::model::{Cause, Owner, Sighting, Vantage};
+use crate::tcp::{Connection, Exchange, Outcome, SimpleExchange, Visited};
+use crate::wire::Endpoint;
+use hashbrown::{HashMap, HashSet};
+
+/// Who took less time has not stood in a queue worth a word, ns.
+const SLOW_NS: u64 = 50_000_000;
+
+/// Slow exchanges kept per shard, the earliest; later ones stand as they were judged.
+const SMALLS_MAX: usize = 1 << 10;
+
+/// Transfers kept per shard, the earliest.
+const TRANSFERS_MAX: usize = 64;
+
+/// An exchange that may have stood in somebody's queue.
+#[derive(Clone, Debug)]
+pub struct Small {
+    pub(in crate::findings) client: Endpoint,
+    pub(in crate::findings) server: Endpoint,
+    /// Its number among the connection's exchanges, from 1.
+    pub(in crate::findings) exchange: u64,
+    /// The connection's first frame.
+    pub(in crate::findings) connection: FrameId,
+    /// Least round trip of the connection so far, ns.
+    pub(in crate::findings) rtt_base_ns: u64,
+    /// Its handshake was captured, which no application answers.
+    pub(in crate::findings) shook_hands: bool,
+    pub(in crate::findings) vantage: Vantage,
+    pub(in crate::findings) protocol: Protocol,
+    pub(in crate::findings) kind: u64,
+    pub(in crate::findings) first: Sighting,
+    pub(in crate::findings) last: Sighting,
+    pub(in crate::findings) connects: bool,
+    pub(in crate::findings) wall_ns: u64,
+    pub(in crate::findings) path_ns: u64,
+    pub(in crate::findings) connect_ns: u64,
+    pub(in crate::findings) queueing_ns: u64,
+    pub(in crate::findings) server_ns: u64,
+    /// How long after its last byte the vantage saw an ACK of it, if not the next request, ns.
+    pub(in crate::findings) acked_ns: u64,
+    /// Of `queueing_ns`, what is told as a bloated queue's already.
+    pub(in crate::findings) told_ns: u64,
+}
+
+/// A transfer that kept a queue filled.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    pub(in crate::findings) client: Endpoint,
+    pub(in crate::findings) server: Endpoint,
+    /// The connection's first frame.
+    pub(in crate::findings) connection: FrameId,
+    pub(in crate::findings) rtt_base_ns: u64,
+    pub(in crate::findings) sender: Side,
+    pub(in crate::findings) queue_delay: QueueDelay,
+}
+
+/// What one shard saw of both.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    pub(in crate::findings) smalls: Vec<Small>,
+    pub(in crate::findings) transfers: Vec<Transfer>,
+    /// Least round trip of connections with slow exchanges when they ended, by first frame, ns.
+    pub(in crate::findings) bases: HashMap<FrameId, u64>,
+}
+
+impl Queues {
+    /// Whether `plain` took long enough to be one of those that may have stood in a queue.
+    #[inline]
+    pub fn tells_of(plain: &SimpleExchange<'_>) -> bool {
+        (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
+    }
+
+    /// A visit is over.
+    #[inline]
+    pub fn visit(&mut self, visited: &Visited<'_>) {
+        let seen_ns = visited.arrived_ns - visited.syn.time_ns;
+        if seen_ns.max(visited.path_ns) >= SLOW_NS && visited.path.base_rtt_ns() > 0 {
+            self.slow_visit(visited);
+        }
+    }
+
+    #[cold]
+    fn slow_visit(&mut self, visited: &Visited<'_>) {
+        self.keep(Small {
+            client: visited.client,
+            server: visited.server,
+            exchange: 1,
+            connection: visited.syn.frame,
+            rtt_base_ns: visited.path.base_rtt_ns(),
+            shook_hands: true,
+            vantage: visited.path.vantage(),
+            protocol: visited.protocol,
+            kind: visited.kind.digest(),
+            first: visited.asked,
+            last: visited.answered,
+            connects: true,
+            wall_ns: visited.wall_ns(),
+            path_ns: visited.path_ns,
+            connect_ns: visited.connect_ns,
+            queueing_ns: 0,
+            server_ns: visited.server_ns,
+            acked_ns: visited.arrived_ns - visited.answered.time_ns,
+            told_ns: 0,
+        });
+    }
+
+    /// An exchange is over.
+    #[inline]
+    pub fn exchange(&mut self, connection: &Connection, exchange: &Exchange) {
+        // Up to the ACK of its last byte, mostly.
+        let seen_ns = connection.last.time_ns.saturating_sub(exchange.start_ns);
+        let slow = seen_ns.max(exchange.ledger.of(Owner::Path)) >= SLOW_NS;
+        if slow && exchange.response_seen && exchange.outcome == Outcome::Complete {
+            self.slow(connection, exchange);
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, connection: &Connection, exchange: &Exchange) {
+        let small = |side: Side| {
+            let sent = connection.senders[side as usize].nxt;
+            sent.saturating_sub(exchange.began_at[side as usize]) <= QueueDelay::TRANSFER_BYTES
+        };
+        let rtt_base_ns = connection.path.base_rtt_ns();
+        if !Side::ALL.into_iter().all(small) || rtt_base_ns == 0 {
+            return;
+        }
+        let of = |owner| exchange.ledger.of(owner);
+        let told = exchange.chains.iter().filter(|chain| chain.cause == Cause::Bufferbloat);
+        // Where a SYN or its answer came again, more than the way took the time.
+        let setup = &connection.setup;
+        let connects = exchange.connects && setup.syns == 1 && setup.syn_acks == 1;
+        self.keep(Small {
+            client: connection.client(),
+            server: connection.server(),
+            exchange: connection.totals.exchanges,
+            connection: connection.first_frame,
+            rtt_base_ns,
+            shook_hands: !connection.mid_stream,
+            vantage: connection.vantage(),
+            protocol: connection.protocol(),
+            kind: exchange.kind.digest(),
+            first: exchange.first,
+            last: exchange.last,
+            connects,
+            wall_ns: exchange.wall_ns(),
+            path_ns: of(Owner::Path),
+            connect_ns: of(Owner::Connect),
+            queueing_ns: of(Owner::Queueing),
+            server_ns: of(Owner::Server),
+            acked_ns: connection.last.time_ns.saturating_sub(exchange.end_ns),
+            told_ns: told.map(|chain| chain.ns).sum(),
+        });
+    }
+
+    fn keep(&mut self, small: Small) {
+        self.bases.entry(small.connection).or_insert(small.rtt_base_ns);
+        self.smalls.push(small);
+        self.bound();
+    }
+
+    /// A connection is over.
+    pub fn connection(&mut self, connection: &Connection) {
+        if let Some(base_ns) = self.bases.get_mut(&connection.first_frame) {
+            *base_ns = connection.path.base_rtt_ns();
+        }
+        for sender in Side::ALL {
+            let Some(queue_delay) = connection.queue_delay(sender) else { continue };
+            self.transfers.push(Transfer {
+                client: connection.client(),
+                server: connection.server(),
+                connection: connection.first_frame,
+                rtt_base_ns: connection.path.base_rtt_ns(),
+                sender,
+                queue_delay: queue_delay.clone(),
+            });
+            self.bound();
+        }
+    }
+
+    /// Drops what is too much, once there is a quarter more: so it is rarely sorted.
+    fn bound(&mut self) {
+        if self.smalls.len() >= SMALLS_MAX + SMALLS_MAX / 4 {
+            self.smalls.sort_unstable_by_key(|small| (small.first.time_ns, small.first.frame));
+            self.smalls.truncate(SMALLS_MAX);
+            let kept: HashSet<_> = self.smalls.iter().map(|small| small.connection).collect();
+            self.bases.retain(|connection, _| kept.contains(connection));
+        }
+        if self.transfers.len() >= TRANSFERS_MAX + TRANSFERS_MAX / 4 {
+            let begun = |it: &Transfer| (it.queue_delay.begun_ns(), it.connection, it.sender);
+            self.transfers.sort_unstable_by_key(begun);
+            self.transfers.truncate(TRANSFERS_MAX);
+        }
+    }
+
+    /// Adds all of another shard.
+    pub fn merge(&mut self, other: Self) {
+        self.smalls.extend(other.smalls);
+        self.transfers.extend(other.transfers);
+        self.bases.extend(other.bases);
+        self.bound();
+    }
+}

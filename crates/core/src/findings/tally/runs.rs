@@ -1,0 +1,273 @@
+//! Exchanges one like the other: of one kind with one server, each of which only its server kept waiting.
+//! Most are such, and they are counted together before they are added to what is kept of their
+//! server; and so are the connections on which nothing else happened.
+
+use crate::findings::tally::culprits::Rank;
+use crate::findings::tally::*;
+use crate::model::{Culprit, Role, Sighting};
+use crate::tcp::{Visited, set_up_late_ns};
+use std::cmp::Reverse;
+
+/// Kinds that are counted so at a time.
+const RUNS: usize = 64;
+
+/// What such exchanges of one kind add up to.
+#[derive(Clone)]
+struct Run {
+    server: Endpoint,
+    kind: Label,
+    group: Group,
+    /// How many of them include their set-up.
+    connects: u64,
+    /// The connections of those that were visits.
+    visits: Option<Box<EndpointTally>>,
+    think: CauseTally,
+    waits: Waits,
+    /// Of the clearest instance that is kept of its server's time, and of the samples of the path's and
+    /// of its client's: what does not exceed them is counted, and no more.
+    clearest: Rank,
+    longest_way: Part,
+    longest_pause: Part,
+}
+
+/// How long a part of it took, ns, and the first of equals.
+type Part = (u64, Reverse<(u64, FrameId)>);
+
+/// By a few bits of what they are of: who meets an occupied place goes without.
+#[derive(Clone)]
+pub struct Runs {
+    kinds: [Option<Box<Run>>; RUNS],
+    /// A server, and connections to it on which nothing but its time was told of.
+    quiet: (Endpoint, u64),
+}
+
+/// The owners that such exchanges may have.
+const OWNERS: [Owner; 4] = [Owner::Path, Owner::Server, Owner::Connect, Owner::Client];
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self { kinds: std::array::from_fn(|_| None), quiet: Default::default() }
+    }
+}
+
+/// Where the run of `kind` with `server` has its place.
+#[inline]
+fn place(server: &Endpoint, kind: &Label) -> usize {
+    let bits = usize::from(server.address[15]) ^ usize::from(server.port) ^ kind.mixed() as usize;
+    bits % RUNS
+}
+
+/// Whether one of the exchanges of `connection` has met a queue.
+#[inline]
+fn has_queued(connection: &Connection) -> bool {
+    let [of_client, of_server] = connection.totals.causes;
+    (of_client | of_server) & 1 << Cause::Bufferbloat as u64 != 0
+}
+
+/// The wait of an exchange that only its server, by one silence, and the path had a part in.
+#[inline]
+fn only_wait<'a>(connection: &Connection, exchange: &'a Exchange) -> Option<&'a Chain> {
+    let [chain] = exchange.chains.as_slice() else { return None };
+    let plain = chain.cause == Cause::ServerThink
+        && chain.sender == Side::Server
+        && chain.count == 1
+        && exchange.handshake.is_none()
+        && exchange.outcome == Outcome::Complete
+        && exchange.response_seen
+        && exchange.path_waits == 0
+        && exchange.set_up_late_ns(connection.path.base_rtt_ns()) == 0
+        && !has_queued(connection)
+        && exchange.ledger.is_of(OWNERS);
+    plain.then_some(chain)
+}
+
+#[inline]
+fn rank(chain: &Chain) -> Rank {
+    (chain.clarity(), Reverse((chain.gap.end_ns, chain.gap.next.frame)))
+}
+
+/// What of `exchange` the owners of one cost took (see `costs`).
+#[inline]
+fn part<const N: usize>(exchange: &Exchange, owners: [Owner; N]) -> Part {
+    let Sighting { time_ns, frame, .. } = exchange.first;
+    let ns = owners.into_iter().map(|owner| exchange.ledger.of(owner)).sum();
+    (ns, Reverse((time_ns, frame)))
+}
+
+#[inline]
+fn way(exchange: &Exchange) -> Part {
+    part(exchange, [Owner::Path, Owner::Connect])
+}
+
+#[inline]
+fn pause(exchange: &Exchange) -> Part {
+    part(exchange, [Owner::Client])
+}
+
+impl Runs {
+    /// Counts `exchange` with those like it, if one of them is a clearer instance. Answers
+    /// whether it was counted.
+    #[inline]
+    pub fn take(&mut self, connection: &Connection, exchange: &Exchange) -> bool {
+        let server = connection.server();
+        let place = place(&server, &exchange.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
+        if run.server != server || run.kind != exchange.kind {
+            return false;
+        }
+        let Some(chain) = only_wait(connection, exchange) else { return false };
+        let pause = pause(exchange);
+        let shows_more = rank(chain) > run.clearest
+            || way(exchange) > run.longest_way
+            || pause.0 > 0 && pause > run.longest_pause;
+        if shows_more {
+            return false;
+        }
+        run.group.add(exchange);
+        run.waits.exchange(connection, exchange);
+        run.connects += u64::from(exchange.connects);
+        run.think.add(exchange, chain);
+        Scene { connection, exchange, chain }.add_to(&mut run.think.shown);
+        true
+    }
+
+    /// The same of one that nothing but the path had a part in, and its server, by one silence at most.
+    #[inline]
+    pub fn take_simple(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
+        let server = connection.server();
+        let place = place(&server, plain.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
+        let rank = ((false, false, plain.server_ns), Reverse(plain.answered));
+        let worked = plain.server_ns > 0;
+        let way = (plain.path_ns, Reverse(plain.asked));
+        if run.server != server
+            || run.kind != *plain.kind
+            || has_queued(connection)
+            || worked && rank > run.clearest
+            || way > run.longest_way
+        {
+            return false;
+        }
+        run.group.add_plain(plain);
+        if worked {
+            run.think.add_one(plain.wall_ns(), plain.server_ns);
+            run.waits.simple_exchange(connection, plain);
+        }
+        true
+    }
+
+    /// The same of a visit.
+    #[inline]
+    pub fn take_visit(&mut self, visited: &Visited<'_>) -> bool {
+        let place = place(&visited.server, visited.kind);
+        let Some(run) = &mut self.kinds[place] else { return false };
+        let [asked, answered] =
+            [&visited.asked, &visited.answered].map(|it| Reverse((it.time_ns, it.frame)));
+        let rank = ((false, false, visited.server_ns), answered);
+        let way = (visited.path_ns + visited.connect_ns, asked);
+        let pause = (visited.client_ns, asked);
+        if run.server != visited.server
+            || run.kind != *visited.kind
+            || visited.server_ns == 0
+            || set_up_late_ns(visited.connect_ns, visited.path.base_rtt_ns()) > 0
+            || rank > run.clearest
+            || way > run.longest_way
+            || pause.0 > 0 && pause > run.longest_pause
+        {
+            return false;
+        }
+        run.group.add_visit(visited);
+        run.connects += 1;
+        run.visits.get_or_insert_default().visit(visited);
+        run.think.add_one(visited.wall_ns(), visited.server_ns);
+        run.waits.visit(visited);
+        true
+    }
+
+    /// `exchange` was counted by itself: those that show no more than it need not be.
+    #[inline]
+    pub fn begin(&mut self, connection: &Connection, exchange: &Exchange) {
+        let Some(chain) = only_wait(connection, exchange) else { return };
+        let server = connection.server();
+        let clearest = rank(chain);
+        let (longest_way, longest_pause) = (way(exchange), pause(exchange));
+        match &mut self.kinds[place(&server, &exchange.kind)] {
+            Some(run) if run.server == server && run.kind == exchange.kind => {
+                run.clearest = run.clearest.max(clearest);
+                run.longest_way = run.longest_way.max(longest_way);
+                run.longest_pause = run.longest_pause.max(longest_pause);
+            }
+            Some(_) => {}
+            room => {
+                *room = Some(Box::new(Run {
+                    server,
+                    kind: exchange.kind,
+                    group: Group::default(),
+                    connects: 0,
+                    visits: None,
+                    think: CauseTally::default(),
+                    waits: Waits::default(),
+                    clearest,
+                    longest_way,
+                    longest_pause,
+                }));
+            }
+        }
+    }
+}
+
+/// What is told of a connection on which only its server's time was told of.
+const QUIET: [u64; 2] = [0, 1 << Cause::ServerThink as u64];
+
+fn think_of(server: Endpoint) -> Key {
+    let culprit = Culprit { role: Role::Server, endpoint: server };
+    Key { server, cause: Cause::ServerThink, sender: Side::Server, culprit }
+}
+
+impl Tally {
+    /// Whether `connection` is one on which only its server's time was told of, which is counted here.
+    #[inline]
+    pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
+        let is_quiet = connection.totals.causes == QUIET;
+        if is_quiet {
+            self.add_quiet(connection.server());
+        }
+        is_quiet
+    }
+
+    /// Counts one to `server`.
+    #[inline]
+    pub(super) fn add_quiet(&mut self, server: Endpoint) {
+        if self.runs.quiet.0 != server {
+            self.settle_quiet();
+            self.runs.quiet.0 = server;
+        }
+        self.runs.quiet.1 += 1;
+    }
+
+    fn settle_quiet(&mut self) {
+        let (server, connections) = std::mem::take(&mut self.runs.quiet);
+        if connections > 0 {
+            let key = think_of(server).within(self.place(server));
+            self.causes.at(&key).connections += connections;
+        }
+    }
+
+    /// Adds what was counted together to what it belongs to.
+    pub(crate) fn settle(&mut self) {
+        self.settle_quiet();
+        for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
+            let Run { server, kind, group, connects, visits, think, waits, .. } = *run;
+            let place = self.place(server);
+            let endpoint = self.endpoints.entry_ref(&place).or_default();
+            if let Some(visits) = visits {
+                self.notes.crowded += if place == server { 0 } else { visits.connections };
+                endpoint.merge(*visits);
+            }
+            endpoint.connects += connects;
+            endpoint.waits.merge(&waits);
+            endpoint.kind(&kind).merge(&group);
+            self.causes.at(&think_of(server).within(place)).merge(&think);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What costs take of the exchanges that they make slow.
+//!
+//! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide that. So of each
+//! cost the exchanges are counted in which it takes as long as a cost must to be a finding.
+
+use crate::findings::costs::COSTS;
+use crate::findings::tally::WAIT_MIN_NS;
+use crate::model::{Cause, Histogram, Owner};
+use crate::tcp::{Exchange, SimpleExchange, Visited};
+
+/// The exchanges of one endpoint that a cost made slow.
+#[derive(Clone, Debug, Default)]
+pub struct Tail {
+    /// What the cost took of them, ns.
+    pub ns: u64,
+    /// The same of each.
+    pub parts: Histogram,
+    /// Their wall time.
+    pub now: Histogram,
+    /// The same without the cost.
+    pub without: Histogram,
+}
+
+impl Tail {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.parts.count()
+    }
+
+    fn add(&mut self, wall_ns: u64, ns: u64) {
+        self.ns = self.ns.saturating_add(ns);
+        self.parts.record(ns);
+        self.now.record(wall_ns);
+        self.without.record(wall_ns.saturating_sub(ns));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.ns = self.ns.saturating_add(other.ns);
+        self.parts.merge(&other.parts);
+        self.now.merge(&other.now);
+        self.without.merge(&other.without);
+    }
+}
+
+/// From where on a cost makes an exchange slow, ns. A round trip is what every exchange costs: it is worth a
+/// word where it is a long one.
+pub const fn slow_ns(cause: Cause) -> u64 {
+    match cause {
+        Cause::PathRtt => 5 * WAIT_MIN_NS,
+        _ => WAIT_MIN_NS,
+    }
+}
+
+/// The tails of one endpoint, by cost.
+#[derive(Clone, Debug, Default)]
+pub struct Tails([Option<Box<Tail>>; COSTS.len()]);
+
+impl Tails {
+    /// That of `cause`.
+    pub fn of(&self, cause: Cause) -> Option<&Tail> {
+        let place = COSTS.iter().position(|(of, _)| *of == cause)?;
+        self.0[place].as_deref()
+    }
+
+    /// Counts an exchange of `wall_ns`, of which each owner had what `of` says.
+    fn add(&mut self, wall_ns: u64, of: impl Fn(Owner) -> u64) {
+        for (&(cause, owners), tail) in COSTS.iter().zip(&mut self.0) {
+            let ns = owners.iter().map(|&owner| of(owner)).sum();
+            if ns >= slow_ns(cause) {
+                tail.get_or_insert_default().add(wall_ns, ns);
+            }
+        }
+    }
+
+    /// Counts `exchange`.
+    pub fn exchange(&mut self, exchange: &Exchange) {
+        self.add(exchange.wall_ns(), |owner| exchange.ledger.of(owner));
+    }
+
+    /// Counts one that only the path and its server had a part in.
+    pub fn simple_exchange(&mut self, plain: &SimpleExchange<'_>) {
+        self.add(plain.wall_ns(), |owner| match owner {
+            Owner::Path => plain.path_ns,
+            Owner::Server => plain.server_ns,
+            _ => 0,
+        });
+    }
+
+    /// Counts a visit.
+    pub fn visit(&mut self, visited: &Visited<'_>) {
+        self.add(visited.wall_ns(), |owner| match owner {
+            Owner::Connect => visited.connect_ns,
+            Owner::Client => visited.client_ns,
+            Owner::Path => visited.path_ns,
+            Owner::Server => visited.server_ns,
+            _ => 0,
+        });
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(&theirs);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Waits that look like faults in the ledger and are none: who is waited for, and why nobody is blamed.
+//!
+//! A cost that is below its floors is what its name says. An owner with the name of a fault that takes much
+//! of the time raises the question what is wrong, and where no finding answers it, an observation does.
+
+use crate::findings::assemble::{Floors, Part};
+use crate::findings::buffer_limits::{self, Bearable};
+use crate::findings::facts::facts;
+use crate::findings::tally::Tally;
+use crate::model::units;
+use crate::model::{Cause, Class, Fact, Observation};
+use crate::wire::Endpoint;
+use std::collections::{BTreeMap, HashSet};
+
+/// One observation for each cause, server and side that exchanges waited for as long as they would for a
+/// fault at its least, without one of `faults`.
+pub(super) fn observe(
+    tally: &Tally,
+    floors: &Floors,
+    wall_ns: u64,
+    faults: &[Part<'_>],
+) -> Vec<Observation> {
+    let blamed: HashSet<_> = faults.iter().map(|(key, _)| *key).collect();
+    let mut groups: BTreeMap<_, Vec<Part<'_>>> = BTreeMap::new();
+    for (key, cause) in tally.causes.iter() {
+        if key.cause.class() == Class::Fault && !blamed.contains(key) {
+            groups.entry((key.server, key.cause, key.sender)).or_default().push((key, cause));
+        }
+    }
+    let mut all: Vec<_> =
+        groups.values().filter_map(|parts| observation(parts, tally, floors, wall_ns)).collect();
+    all.sort_by_key(|(lost_ns, _)| std::cmp::Reverse(*lost_ns));
+    all.into_iter().map(|(_, observation)| observation).collect()
+}
+
+/// What would be a fault, if it had been met more than once or had cost more.
+pub(super) fn observe_once(once: &[Part<'_>], wall_ns: u64) -> Vec<Observation> {
+    let mut once = once.to_vec();
+    once.sort_by_key(|(key, cause)| (std::cmp::Reverse(cause.lost_ns), (*key).clone()));
+    let observation = |(key, cause): &Part<'_>| {
+        let share = cause.lost_ns as f64 / wall_ns.max(1) as f64;
+        let facts = vec![
+            ("cause", Fact::Text(key.cause.id().into())),
+            ("lost_ns", Fact::Ns(cause.lost_ns)),
+            ("share", Fact::Share(share)),
+            ("server", Fact::Text(units::place(&key.server))),
+        ];
+        let evidence = cause.worst.as_ref().map(|instance| instance.proof.evidence());
+        let frames = evidence.unwrap_or_default().iter().map(|it| it.frame).collect();
+        Observation { id: "seen_once", facts, frames }
+    };
+    once.iter().map(observation).collect()
+}
+
+/// What was waited for of all these culprits, ns, and how that is told.
+fn observation(
+    parts: &[Part<'_>],
+    tally: &Tally,
+    floors: &Floors,
+    wall_ns: u64,
+) -> Option<(u64, Observation)> {
+    let &(key, greatest) = parts.iter().max_by_key(|(_, cause)| cause.lost_ns)?;
+    let endpoint = tally.endpoints.get(&key.server)?;
+    let lost_ns: u64 = parts.iter().map(|(_, cause)| cause.lost_ns).sum();
+    let exchanges: u64 = parts.iter().map(|(_, cause)| cause.exchanges).sum();
+    // One that waited for two of them is one.
+    let exchanges = exchanges.clamp(1, endpoint.all.exchanges.max(1));
+    let share = lost_ns as f64 / wall_ns.max(1) as f64;
+    if share < 5.0 * floors.fault_share || lost_ns / exchanges < floors.cost_ns {
+        return None;
+    }
+    let mut cause = greatest.clone();
+    let others = parts.iter().filter(|(other, _)| *other != key);
+    others.for_each(|(_, other)| cause.merge(other));
+    let mut facts: Vec<_> = facts(key, &cause, Some(endpoint))
+        .into_iter()
+        .filter(|(name, _)| {
+            ["window_bytes", "ceiling_bytes", "rtt_ns", buffer_limits::READ].contains(name)
+        })
+        .collect();
+    let name = match key.cause {
+        Cause::ReceiveWindow | Cause::ZeroWindow => "reader",
+        Cause::SendBuffer => "writer",
+        _ => "place",
+    };
+    let at = match (key.culprit.endpoint, parts.len() - 1) {
+        (Endpoint { port: 0, .. }, 0) => key.culprit.endpoint.ip().to_string(),
+        (Endpoint { port: 0, .. }, more) => {
+            format!("{} and {more} more", key.culprit.endpoint.ip())
+        }
+        (at, _) => at.to_string(),
+    };
+    facts.extend([
+        (name, Fact::Text(at)),
+        ("cause", Fact::Text(key.cause.id().into())),
+        ("lost_ns", Fact::Ns(lost_ns)),
+        ("share", Fact::Share(share)),
+        ("exchanges", Fact::Count(exchanges)),
+        ("count", Fact::Count(cause.count)),
+        ("wait_mean_ns", Fact::Ns(lost_ns / cause.count.max(1))),
+    ]);
+    facts.extend(match buffer_limits::bearable(key, &cause, endpoint) {
+        Bearable::Work { late_ns } => Some(("late_ns", Fact::Ns(late_ns))),
+        Bearable::Short { wait_ns } => Some(("short_ns", Fact::Ns(wait_ns))),
+        Bearable::Opens => Some(("opens", Fact::Count(cause.count))),
+        Bearable::Few => None,
+    });
+    if let Some(rate_bps) = buffer_limits::rate_bps(&cause) {
+        facts.push(("read_bps", Fact::BitsPerSecond(rate_bps)));
+    }
+    let evidence = greatest.worst.as_ref().map(|instance| instance.proof.evidence());
+    let frames = evidence.unwrap_or_default().iter().map(|it| it.frame).collect();
+    Some((lost_ns, Observation { id: "waits_without_fault", facts, frames }))
+}

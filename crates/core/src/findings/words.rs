@@ -1,0 +1,269 @@
+//! The words people read: each cause's manual is also its message table.
+//!
+//! A manual has fixed headings. `## Headline` and `## Message` are lists of sentence templates,
+//! `## Evidence`, `## How it differs from look-alikes` and `## Fix` are tables; the rest is prose. A template has
+//! `{fact}` places, `{fact:one|many}` for a counted noun, and `[…|…]` for alternatives, of which
+//! the first that can be filled is used, or nothing. What the manual shows (look-alikes and fixes)
+//! has every fact in such brackets, so that it reads well without facts too. A second language is a
+//! second such file.
+
+use crate::model::Cause;
+
+macro_rules! manuals {
+    ($($cause:ident $file:literal,)*) => {
+        /// Every cause with its manual.
+        const MANUALS: &[(Cause, &str)] = &[$((Cause::$cause, include_str!($file)),)*];
+    };
+}
+
+manuals! {
+    NagleDelayedAck "nagle_delayed_ack.md",
+    DelayedAck "delayed_ack.md",
+    SendBuffer "send_buffer.md",
+    ReceiveWindow "receive_window.md",
+    ZeroWindow "zero_window.md",
+    SlowStart "slow_start.md",
+    CongestionWindow "congestion_window.md",
+    RetransmissionTimeout "retransmission_timeout.md",
+    FastRecovery "fast_recovery.md",
+    SpuriousRetransmission "spurious_retransmission.md",
+    Reordering "reordering.md",
+    SynRetransmit "syn_retransmit.md",
+    PathRtt "path_rtt.md",
+    Bandwidth "bandwidth.md",
+    Bufferbloat "bufferbloat.md",
+    MtuBlackHole "mtu_black_hole.md",
+    AcceptQueueOverflow "accept_queue_overflow.md",
+    SynFlood "syn_flood.md",
+    Refused "refused.md",
+    Reset "reset.md",
+    IdleReset "idle_reset.md",
+    ConntrackFull "conntrack_full.md",
+    ConntrackRace "conntrack_race.md",
+    PortExhaustion "port_exhaustion.md",
+    TlsHandshake "tls_handshake.md",
+    Http100Continue "http_100_continue.md",
+    DnsSlow "dns_slow.md",
+    DnsTimeout "dns_timeout.md",
+    DnsFailure "dns_failure.md",
+    DnsSearch "dns_search.md",
+    ReverseDnsTimeout "reverse_dns_timeout.md",
+    ServerThink "server_think.md",
+    ClientThink "client_think.md",
+}
+
+/// Parts of a chain that mean the same in most causes.
+const EVIDENCE: &str = include_str!("evidence.md");
+const OBSERVATIONS: &str = include_str!("observations.md");
+
+/// The manual of `cause`, Markdown.
+pub fn manual(cause: Cause) -> &'static str {
+    MANUALS.iter().find(|(of, _)| *of == cause).map_or("", |(_, text)| text)
+}
+
+/// The message table of `cause`.
+pub fn words(cause: Cause) -> Words {
+    Words::parse(manual(cause))
+}
+
+/// One cause's sentences, as templates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// What people call it.
+    pub title: &'static str,
+    /// Headlines; the first that can be filled is used.
+    pub headline: Vec<&'static str>,
+    /// Sentences on what happened; those that can be filled are used, the first always can.
+    pub message: Vec<&'static str>,
+    /// What a frame's part in the chain is called: id and words.
+    pub evidence: Vec<(&'static str, &'static str)>,
+    /// Why a look-alike is not it: its cause, the sentence's id, the sentence.
+    pub ruled_out: Vec<(&'static str, &'static str, &'static str)>,
+    /// What to change.
+    pub fixes: Vec<FixRow>,
+}
+
+/// A row of a manual's `## Fix` table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixRow {
+    /// When it applies: software, protocol and role names, facts that must be known (`?fact`) or
+    /// unknown (`!fact`), joined by `+`, or `any`.
+    pub applies: &'static str,
+    /// Where the change is made.
+    pub place: &'static str,
+    /// The change.
+    pub change: &'static str,
+    /// What it does.
+    pub effect: &'static str,
+}
+
+impl Words {
+    /// Reads a manual. What it does not have stays empty.
+    pub fn parse(manual: &'static str) -> Self {
+        let mut words = Self::default();
+        for (heading, body) in sections(manual, "## ") {
+            match heading {
+                "" => words.title = body.trim().trim_start_matches("# "),
+                "Headline" => words.headline = items(body),
+                "Message" => words.message = items(body),
+                "Evidence" => {
+                    words.evidence = rows(body).map(|[part, words]| (part, words)).collect();
+                }
+                "How it differs from look-alikes" => {
+                    words.ruled_out = rows(body).map(|[of, id, why]| (of, id, why)).collect();
+                }
+                "Fix" => {
+                    words.fixes = rows(body)
+                        .map(|[applies, place, change, effect]| FixRow {
+                            applies,
+                            place,
+                            change,
+                            effect,
+                        })
+                        .collect();
+                }
+                _ => {}
+            }
+        }
+        words
+    }
+
+    /// What the part `id` of the causal chain is called.
+    pub fn part(&self, id: &str) -> Option<&'static str> {
+        let own = self.evidence.iter().copied();
+        let common = rows(EVIDENCE).map(|[part, words]| (part, words));
+        own.chain(common).find(|(part, _)| *part == id).map(|(_, words)| words)
+    }
+
+    /// The sentence `id` that says why it is not `cause`.
+    pub fn why_not(&self, cause: Cause, id: &str) -> Option<&'static str> {
+        let row = self.ruled_out.iter().find(|(of, why, _)| *of == cause.id() && *why == id);
+        row.map(|(_, _, sentence)| *sentence)
+    }
+}
+
+/// One observation's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservationWords {
+    /// Its id.
+    pub id: &'static str,
+    /// Whether it limits what the report can say, and so comes before the findings.
+    pub limits: bool,
+    /// Sentences; those that can be filled are used, the first always can.
+    pub message: Vec<&'static str>,
+}
+
+/// Every observation that has words.
+pub fn observations() -> impl Iterator<Item = ObservationWords> {
+    sections(OBSERVATIONS, "# ").flat_map(|(group, body)| {
+        sections(body, "## ").filter(|(id, _)| !id.is_empty()).map(move |(id, body)| {
+            ObservationWords { id, limits: group == "Limits", message: items(body) }
+        })
+    })
+}
+
+/// The words of observation `id`.
+pub fn observation(id: &str) -> Option<ObservationWords> {
+    observations().find(|words| words.id == id)
+}
+
+/// The parts of `text` between lines that begin with `mark`; what precedes the first has no name.
+/// `## x` does not begin with `# `, so levels do not mix.
+fn sections(
+    text: &'static str,
+    mark: &'static str,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut rest = Some(("", text));
+    std::iter::from_fn(move || {
+        let (name, body) = rest.take()?;
+        let mut at = 0;
+        for line in body.split_inclusive('\n') {
+            if let Some(heading) = line.strip_prefix(mark) {
+                rest = Some((heading.trim(), body.get(at + line.len()..).unwrap_or("")));
+                break;
+            }
+            at += line.len();
+        }
+        Some((name, body.get(..at).unwrap_or("")))
+    })
+}
+
+/// The items of a `- ` list, one line each.
+fn items(body: &'static str) -> Vec<&'static str> {
+    body.lines().filter_map(|line| line.strip_prefix("- ")).map(str::trim).collect()
+}
+
+/// The rows of a table of messages with two columns: an id and its words.
+pub fn table<const N: usize>(text: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    rows(text)
+}
+
+/// The rows of a table, without its head. Cells hold no `|` of their own except inside `{…}`
+/// and `[…]`.
+fn rows<const N: usize>(body: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+    let lines = body.lines().filter(|line| line.starts_with('|')).skip(2);
+    lines.filter_map(|line| cells(line).try_into().ok())
+}
+
+fn cells(line: &'static str) -> Vec<&'static str> {
+    let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
+    let (mut cells, mut start, mut depth) = (Vec::new(), 0, 0u32);
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'|' if depth == 0 => {
+                cells.push(inner.get(start..at).unwrap_or("").trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    cells.push(inner.get(start..).unwrap_or("").trim());
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::words::*;
+
+    #[test]
+    fn every_cause_has_a_complete_manual() {
+        for &cause in Cause::ALL {
+            let words = words(cause);
+            let id = cause.id();
+            assert!(!words.title.is_empty(), "{id}: title");
+            assert!(!words.headline.is_empty(), "{id}: headline");
+            assert!(!words.message.is_empty(), "{id}: message");
+            assert!(!words.evidence.is_empty(), "{id}: evidence");
+            assert!(!words.fixes.is_empty(), "{id}: fix");
+            for heading in
+                ["What happens", "How it differs from look-alikes", "Confirm", "Fix", "Reproduce"]
+            {
+                assert!(manual(cause).contains(&format!("\n## {heading}\n")), "{id}: {heading}");
+            }
+            for (look_alike, _, _) in &words.ruled_out {
+                assert!(Cause::from_id(look_alike).is_some(), "{id}: {look_alike}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_of_a_manual_is_lost_to_a_stray_bar() {
+        for (cause, text) in MANUALS {
+            let words = words(*cause);
+            let tables = 3 - u32::from(words.ruled_out.is_empty());
+            let lines = text.lines().filter(|line| line.starts_with('|')).count();
+            let rows = words.evidence.len() + words.ruled_out.len() + words.fixes.len();
+            assert_eq!(lines, rows + 2 * tables as usize, "{}", cause.id());
+        }
+    }
+
+    #[test]
+    fn observations_are_split_into_limits_and_the_rest() {
+        let all: Vec<_> = observations().collect();
+        assert!(all.iter().any(|words| words.id == "capture_drops" && words.limits));
+        assert!(all.iter().any(|words| words.id == "keep_alives" && !words.limits));
+        assert!(all.iter().all(|words| !words.message.is_empty()));
+    }
+}

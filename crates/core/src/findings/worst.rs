@@ -1,0 +1,271 @@
+//! The connections that lost most, in bounded memory.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::findings::tally::Key;
+use crate::model::{ConnectionReport, DirectionReport, LookupReport, Owner, Role};
+use crate::tcp::{Connection, Held, Visited};
+use crate::wire::Endpoint;
+use std::cmp::Reverse;
+
+/// Connections told of, unless all are asked for.
+pub const CONNECTIONS_MAX: usize = 100;
+
+/// Worst first: time lost to faults, then wall time, then the first to begin.
+type Rank = (Reverse<u64>, Reverse<u64>, FrameId);
+
+fn rank(report: &ConnectionReport) -> Rank {
+    (Reverse(report.lost_ns), Reverse(report.ledger.total_ns()), report.first_frame)
+}
+
+/// A connection, and what its senders kept back, client's and server's.
+#[derive(Clone, Debug)]
+struct Kept {
+    report: ConnectionReport,
+    held: [Held; 2],
+}
+
+/// Drops all of `kept` but the `limit` first, in no order. Answers the rank of the last of them, if there
+/// are more.
+fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
+    if kept.len() <= limit {
+        return None;
+    }
+    let last = limit.saturating_sub(1);
+    let (_, &mut (bar, _), _) = kept.select_nth_unstable_by_key(last, |&(rank, _)| rank);
+    kept.truncate(limit);
+    Some(bar)
+}
+
+/// Keeps the worst connections it is shown; the order in which it is shown them, and through
+/// how many of its kind, makes no difference.
+#[derive(Clone, Debug)]
+pub struct Worst {
+    limit: usize,
+    /// With the rank that they had when they came.
+    kept: Vec<(Rank, Box<Kept>)>,
+    seen: u64,
+    /// With `limit` kept: what a connection must rank before.
+    bar: Option<Rank>,
+}
+
+impl Default for Worst {
+    fn default() -> Self {
+        Self::new(CONNECTIONS_MAX)
+    }
+}
+
+impl Worst {
+    /// Keeps `limit` connections.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, kept: Vec::new(), seen: 0, bar: None }
+    }
+
+    /// A connection is over.
+    pub fn connection(&mut self, connection: &Connection) {
+        self.seen += 1;
+        let totals = &connection.totals;
+        let wall_ns = totals.ledger.total_ns();
+        let rank = (Reverse(totals.lost_ns), Reverse(wall_ns), connection.first_frame);
+        if self.bar.is_none_or(|bar| rank < bar) {
+            let held = connection.senders.each_ref().map(|sender| sender.trouble().held);
+            self.keep((rank, Box::new(Kept { report: report(connection), held })));
+        }
+    }
+
+    /// Whether `visited`, on which nothing was lost, is none of the worst.
+    #[inline]
+    pub fn passes_over(&self, visited: &Visited<'_>) -> bool {
+        let rank = (Reverse(0), Reverse(visited.wall_ns()), visited.syn.frame);
+        self.bar.is_some_and(|bar| rank >= bar)
+    }
+
+    /// One is over that is none of the worst.
+    pub fn pass_over(&mut self) {
+        self.seen += 1;
+    }
+
+    fn keep(&mut self, one: (Rank, Box<Kept>)) {
+        self.kept.push(one);
+        if self.kept.len() >= self.limit.saturating_mul(2) {
+            self.bar = keep_first(&mut self.kept, self.limit);
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        self.seen += other.seen;
+        self.limit = self.limit.max(other.limit);
+        for one in other.kept {
+            self.keep(one);
+        }
+    }
+
+    /// All of them were shown: drops those that are not among the worst, which others would have made it
+    /// drop, had they come in another order.
+    pub fn settle(&mut self) {
+        keep_first(&mut self.kept, self.limit);
+    }
+
+    /// What `from` owned of the time of connections by the cause of `key` turned out to be of `into`,
+    /// which is a fault's or not. What is not known by who sent is moved with the last key of its
+    /// cause, all of it.
+    pub fn reassign(
+        &mut self,
+        key: &Key,
+        (from, into): (Owner, Owner),
+        is_fault: bool,
+        is_last: bool,
+    ) {
+        let of_client = |client: Endpoint| {
+            key.culprit.role != Role::Client
+                || Endpoint { port: 0, ..client } == key.culprit.endpoint
+        };
+        for (_, one) in &mut self.kept {
+            let Kept { report, held } = &mut **one;
+            if report.server != key.server {
+                continue;
+            }
+            let ns = match held[key.sender as usize].of(from) {
+                Some(held_ns) if of_client(report.client) => std::mem::take(held_ns),
+                None if is_last => u64::MAX,
+                _ => 0,
+            };
+            let moved_ns = report.ledger.transfer(from, into, ns);
+            if !is_fault {
+                report.lost_ns = report.lost_ns.saturating_sub(moved_ns);
+            }
+        }
+    }
+
+    /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by who
+    /// owned it, is `to`'s, and what else there is was not seen before.
+    pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
+        let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
+        if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
+            report.lost_ns += lost_ns;
+            for &(owner, ns) in moved {
+                report.ledger.transfer(owner, to, ns);
+            }
+        }
+    }
+
+    /// The connection that `client` opened to `server` at `first_ns` had waited for a look-up.
+    pub fn wait_for(
+        &mut self,
+        (client, server, first_ns): ([u8; 16], Endpoint, u64),
+        lookup: impl FnOnce() -> LookupReport,
+    ) {
+        let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
+        let found = reports
+            .find(|it| (it.client.address, it.server, it.first_ns) == (client, server, first_ns));
+        if let Some(report) = found {
+            report.lookup = Some(lookup());
+        }
+    }
+
+    /// The worst, worst first, and how many others there were.
+    pub fn finish(mut self) -> (Vec<ConnectionReport>, u64) {
+        // What they lost may have turned out to be another's.
+        self.kept.iter_mut().for_each(|(old, one)| *old = rank(&one.report));
+        keep_first(&mut self.kept, self.limit);
+        self.kept.sort_unstable_by_key(|&(rank, _)| rank);
+        let omitted = self.seen - self.kept.len() as u64;
+        (self.kept.into_iter().map(|(_, one)| one.report).collect(), omitted)
+    }
+}
+
+/// What a report says of one connection.
+pub(crate) fn report(connection: &Connection) -> ConnectionReport {
+    ConnectionReport {
+        client: connection.client(),
+        server: connection.server(),
+        protocol: connection.protocol(),
+        first_frame: connection.first_frame,
+        first_ns: connection.first_ns,
+        last_ns: connection.last.time_ns,
+        vantage: connection.vantage(),
+        rtt_min_ns: connection.path.base_way_ns(),
+        exchanges: connection.totals.exchanges,
+        ledger: connection.totals.ledger.ledger(),
+        lookup: None,
+        lost_ns: connection.totals.lost_ns,
+        client_to_server: direction(connection, Side::Client),
+        server_to_client: direction(connection, Side::Server),
+    }
+}
+
+/// What `sender` sent. Its duplicate ACKs and closed windows concern the other direction's data.
+fn direction(connection: &Connection, sender: Side) -> DirectionReport {
+    let half = &connection.senders[sender as usize];
+    let other = &connection.senders[sender.peer() as usize].counts();
+    DirectionReport {
+        duplicate_acks: other.duplicate_acks,
+        zero_window_advertisements: other.zero_window_advertisements,
+        mss_bytes: u32::try_from(half.smss()).unwrap_or(u32::MAX),
+        rtt_min_ns: connection.path.way_ns(sender.peer()),
+        ..half.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::worst::*;
+    use crate::model::Cause;
+    use crate::wire::{Segment, TcpFlags};
+
+    fn connection(number: u64, lost_ns: u64) -> Connection {
+        let flags = TcpFlags(TcpFlags::SYN);
+        let frame = FrameId::new(0, number);
+        let mut connection = Connection::new(&Segment { flags, frame, ..Segment::default() });
+        connection.totals.lost_ns = lost_ns;
+        connection
+    }
+
+    #[test]
+    fn the_worst_are_kept_whatever_the_order_and_the_shards() {
+        let all: Vec<_> = (1..=50).map(|number| connection(number, number * 7 % 23)).collect();
+        let mut one = Worst::new(5);
+        all.iter().rev().for_each(|connection| one.connection(connection));
+        let mut shards = [Worst::new(5), Worst::new(5), Worst::new(5)];
+        for (index, connection) in all.iter().enumerate() {
+            shards[index % 3].connection(connection);
+        }
+        let mut many = Worst::new(5);
+        shards.into_iter().for_each(|shard| many.merge(shard));
+        let frames = |mut worst: Worst| {
+            worst.settle();
+            // What was none of the worst then is told of no more, whatever turns out to be behind it.
+            let others = (1..=50).filter(|number| number % 23 != 3 && number % 23 != 13);
+            for number in others {
+                worst.lose(FrameId::new(0, number), &[], Owner::Queueing, 100);
+            }
+            let (kept, omitted) = worst.finish();
+            (kept.iter().map(|report| report.first_frame.number()).collect::<Vec<_>>(), omitted)
+        };
+        assert_eq!(frames(one.clone()), (vec![13, 36, 3, 26, 49], 45));
+        assert_eq!(frames(one), frames(many));
+    }
+    #[test]
+    fn what_one_end_kept_back_is_moved_and_not_what_the_other_did() {
+        let mut held = connection(1, 0);
+        for (sender, ns) in held.senders.iter_mut().zip([30, 40]) {
+            sender
+                .trouble_mut()
+                .held
+                .of(Owner::NagleDelayedAck)
+                .into_iter()
+                .for_each(|it| *it = ns);
+        }
+        held.totals.ledger.add(Owner::NagleDelayedAck, 70);
+        let mut worst = Worst::new(5);
+        worst.connection(&held);
+        let key = Key::of(Cause::NagleDelayedAck, Side::Client, &held);
+        let owners = (Owner::NagleDelayedAck, Owner::Client);
+        worst.reassign(&key, owners, false, false);
+        worst.reassign(&key, owners, false, false);
+        let (kept, _) = worst.finish();
+        let of = |owner| kept[0].ledger.of(owner);
+        assert_eq!((of(Owner::NagleDelayedAck), of(Owner::Client)), (40, 30));
+    }
+}

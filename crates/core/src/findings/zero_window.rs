@@ -1,0 +1,46 @@
+//! A receiving application that does not read (RFC 9293 §3.8.6.1).
+
+use crate::findings::scene::{Proof, Scene, Shown};
+use crate::model::Cause;
+use crate::tcp::Outcome;
+
+/// The ACK that closed the window, the probes, the update, and what had waited for it.
+pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
+    let gap = scene.gap();
+    proof.see_before(gap, "flight_end");
+    if let Some(closed_by) = gap.closed_by {
+        proof.see("zero_window", closed_by);
+    }
+    if let Some(probe) = gap.probe {
+        proof.see("probe", probe);
+    }
+    let reset = scene.connection.ending().reset.filter(|reset| reset.frame == gap.next.frame);
+    match reset {
+        Some(reset) => proof.see("reset", reset),
+        None => {
+            proof.see_ack(gap, "ack");
+            let fins = scene.connection.ending().fin;
+            let says = gap.next.payload_bytes > 0
+                || fins.iter().flatten().any(|fin| fin.frame == gap.next.frame);
+            match gap.next.from == gap.sender || says {
+                true => proof.see_after(gap, proof.next_of(gap)),
+                false => proof.see("last_seen", gap.next),
+            }
+        }
+    }
+    let zero = scene.sender().counts().zero_window_advertisements > 0;
+    let all_arrived = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_before == 0;
+    proof.not(Cause::ReceiveWindow, "closed", zero);
+    proof.not(Cause::ServerThink, "peer_ready", reset.is_none() && gap.ack_triggered());
+    proof.not(Cause::RetransmissionTimeout, "acknowledged", all_arrived);
+    proof.not(Cause::RetransmissionTimeout, "probes_answered", gap.probes_answered > 0);
+}
+
+/// Adds up probes, and connections that did not survive.
+pub(super) fn add_up(scene: &Scene<'_>, shown: &mut Shown) {
+    shown.add("probes", scene.gap().probes.into());
+    shown.add("answered", scene.gap().probes_answered.into());
+    let reset = matches!(scene.exchange.outcome, Outcome::Reset { .. });
+    let unanswered = scene.gap().probes > scene.gap().probes_answered;
+    shown.add("died", u64::from(reset && unanswered && scene.sender().closed()));
+}

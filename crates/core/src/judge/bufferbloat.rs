@@ -1,0 +1,63 @@
+//! Queues that multiply the round trip (RFC 8290 §1).
+
+use crate::judge::{Gap, QueueDelay};
+use crate::model::{Cause, Owner, Slice};
+
+/// The part of a turn-around that question or answer stood in queues; a bloated one where that
+/// is several base round trips.
+pub(super) fn queueing(gap: &Gap) -> Slice {
+    queued(gap.queue_ns, gap.rtt_base_ns)
+}
+
+/// How a response's last byte went on behind the vantage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leg {
+    /// How much longer than the base round trip it was under way, ns.
+    pub late_ns: u64,
+    /// How much of that had passed when the first of what was under way with it had come through, ns.
+    pub ahead_ns: u64,
+    /// How much of that its being overtaken explains, ns: at the end of it.
+    pub overtaken_ns: u64,
+    /// Minimum round trip between client and server, ns.
+    pub rtt_base_ns: u64,
+    /// The bottleneck's rate, bytes per second, if it is known.
+    pub rate: Option<u64>,
+}
+
+impl Leg {
+    /// Whether it took no longer than the path.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.late_ns == 0 && self.overtaken_ns == 0
+    }
+
+    /// Who owns it, where the response itself was sent within `sent_ns` and is `bytes` long. What
+    /// the bottleneck takes for it no queue discipline can make shorter: who sends bulk stands in
+    /// line behind itself.
+    pub fn slices(&self, bytes: u64, sent_ns: u64) -> [Slice; 3] {
+        let after_first_ns = self.late_ns.saturating_sub(self.ahead_ns);
+        let own_ns = own_ns(bytes, sent_ns, self.rate).max(after_first_ns).min(self.late_ns);
+        [
+            Slice::plain(Owner::Bandwidth, own_ns),
+            queued(self.late_ns - own_ns, self.rtt_base_ns),
+            super::loss::overtaken(self.overtaken_ns),
+        ]
+    }
+}
+
+/// How long a message of `bytes` that was sent within `sent_ns` keeps the bottleneck busy after that,
+/// ns, with what the rate (known to a quarter of an octave) leaves open.
+pub fn own_ns(bytes: u64, sent_ns: u64, rate: Option<u64>) -> u64 {
+    let Some(rate) = rate.filter(|&rate| rate > 0) else { return 0 };
+    let serial_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(rate)) as u64;
+    (serial_ns + serial_ns / 4).saturating_sub(sent_ns)
+}
+
+/// A stretch of `queue_ns` in a queue on a path of `rtt_base_ns`.
+fn queued(queue_ns: u64, rtt_base_ns: u64) -> Slice {
+    if QueueDelay::begins(queue_ns, rtt_base_ns) {
+        Slice::of(Owner::Queueing, Cause::Bufferbloat, queue_ns)
+    } else {
+        Slice::plain(Owner::Queueing, queue_ns)
+    }
+}

@@ -1,0 +1,52 @@
+//! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
+
+use super::thresholds::{DELAY_FLOOR_NS, KEPT_BACK_NS, KNOWN_WAITS};
+use crate::judge::{Gap, Turn};
+use crate::model::{Cause, Owner, Slice};
+
+/// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of
+/// it. What that took beside the round trip is lost to it. Why the sender could not go on (one segment of congestion window, a send buffer below
+/// two segments, stop-and-wait) is the flight's height.
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
+    let waits = match gap.ack_triggered() {
+        // Who has its own pace meets an ACK by chance, once in some dozens.
+        true => missed <= 4 * (met + 1),
+        // A host that wakes its application up late: what waits for ACKs waited until then.
+        false => met >= KNOWN_WAITS && missed <= 4 * met,
+    };
+    let held_ns = held_ns(gap, rest_ns);
+    let late_ns = gap.ack.and_then(|ack| ack.delay_ns).unwrap_or(0).min(held_ns);
+    let blocked = waits && after_late_ack(gap, held_ns);
+    blocked.then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
+}
+
+/// For how long of `rest_ns` the sender waited for the ACK.
+fn held_ns(gap: &Gap, rest_ns: u64) -> u64 {
+    let after_ns = if gap.ack_triggered() { 0 } else { gap.after_ack_ns() };
+    rest_ns.saturating_sub(after_ns)
+}
+
+/// A prompt ACK would have taken a round trip as well: what of `rest_ns` is that of a late one.
+pub(super) fn way(gap: &Gap, rest_ns: u64) -> Slice {
+    Slice::plain(Owner::Path, held_ns(gap, rest_ns))
+}
+
+/// Whether the sender went on, at once or a while later, after an ACK that its receiver had kept
+/// for most of `held_ns`, and that it may have had to wait for.
+pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
+    let Some((ack, delay_ns)) = gap.ack.and_then(|ack| Some((ack, ack.delay_ns?))) else {
+        return false;
+    };
+    gap.turn == Turn::Continues
+        && gap.retransmission.is_none()
+        && !gap.nothing_unsent
+        && ack.pure
+        && gap.flight_before > 0
+        // No receiver keeps the ACK of a second full segment (RFC 9293 §3.8.6.3).
+        && gap.flight_before < 2 * gap.smss
+        && (!gap.next_small() || gap.after_loss || gap.steps)
+        && !gap.flight_free()
+        && delay_ns >= DELAY_FLOOR_NS
+        && (delay_ns >= held_ns / 2 || delay_ns >= KEPT_BACK_NS)
+}

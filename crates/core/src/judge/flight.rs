@@ -1,0 +1,64 @@
+//! A sender held back by ACKs though the offered window has room: its congestion window, or
+//! its send buffer. The height of the flight, round by round, tells them apart.
+
+use crate::judge::{Gap, Shape};
+use crate::model::{Cause, Owner, Slice};
+
+/// The silence ended with an ACK while data was unacknowledged. A flight that grows is a
+/// window that opens (RFC 5681 §3.1); one that stands still for rounds, with room in the
+/// receiver's window, is a buffer: if no loss can have come before it, or if each time the sender had
+/// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
+/// waited for less to be under way, too. What its writer would have paused anyhow is his own.
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let rest_ns = rest_ns.saturating_sub(gap.own_pause_ns);
+    let held_back = gap.retransmission.is_none() && gap.flight_held() > gap.smss;
+    if !held_back {
+        return None;
+    }
+    if !gap.ack_triggered() && gap.duplicate_triggered() {
+        return Some(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
+    }
+    if !gap.ack_triggered() {
+        let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
+        let held =
+            gap.ack.is_some() && fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
+        return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
+    }
+    // Who is far below a ceiling was not held back by it.
+    let at_height = match gap.shape {
+        Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes && takes_two(gap),
+        _ => true,
+    };
+    at_height.then(|| match gap.shape {
+        Shape::Ceiling { drained: true, .. } => {
+            Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
+        }
+        _ if gap.after_loss => Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns),
+        Shape::Ceiling { .. } if gap.may_be_after_loss => {
+            Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns)
+        }
+        Shape::Ceiling { .. } => Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns),
+        Shape::Opening => Slice::of(Owner::CongestionWindow, Cause::SlowStart, rest_ns),
+    })
+}
+
+/// Whether two segments were out: what went on after less may be messages of an application, and a
+/// buffer that takes no more is one that waits for each ACK (`delayed_ack`).
+fn takes_two(gap: &Gap) -> bool {
+    gap.flight_before >= 2 * gap.smss
+}
+
+/// Whether the flight fills a buffer that has stood in the way before: until an ACK, the
+/// application could not have gone on, whatever it did then. Linux wakes one that waits for room
+/// when a third of its buffer is free.
+fn fills_buffer(gap: &Gap) -> bool {
+    buffer_bytes(gap).is_some_and(|bytes| 3 * gap.flight_before >= 2 * bytes)
+}
+
+/// The size of a buffer that has stood in the way before.
+pub fn buffer_bytes(gap: &Gap) -> Option<u64> {
+    match gap.shape {
+        Shape::Ceiling { bytes, drained } if drained || !gap.may_be_after_loss => Some(bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,125 @@
+//! Losses and their repair: by timer (RFC 6298, RFC 8985 §7) or by duplicate ACKs (RFC 5681
+//! §3.2, RFC 6675, RFC 8985).
+
+use super::thresholds::{RTO_MAX_NS, UNSEEN_ANSWER_NS, UNSEEN_FLOOR_NS};
+use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
+use crate::judge::{Gap, Recovery, Turn};
+use crate::model::{Cause, Owner, Slice};
+
+/// The silence ended with a retransmission.
+pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    if gap.overtaken {
+        return Some(overtaken(rest_ns.min(gap.late_ns)));
+    }
+    gap.retransmission.map(|recovery| match recovery {
+        Recovery::Fast => found(gap, rest_ns),
+        Recovery::Timer => timed_out(rest_ns),
+    })
+}
+
+/// The silence ended with data that looks new here, but was lost before the vantage, and this
+/// is its repetition.
+pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let floor_ns = match gap.turn {
+        Turn::Answers => UNSEEN_ANSWER_NS,
+        // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
+        Turn::Continues if gap.missing_packets == 1 => UNSEEN_FLOOR_NS,
+        Turn::Continues => RTO_MIN_NS,
+    };
+    let waited = |floor_ns: u64| rest_ns >= floor_ns.max(2 * gap.rtt_base_ns);
+    let missing = gap.missing_packets > 0
+        && rest_ns >= timer_min_ns(gap)
+        && (gap.turn == Turn::Answers || !gap.ack_triggered())
+        && waited(floor_ns);
+    if missing {
+        return Some(timed_out(rest_ns.min(timer_max_ns(gap))));
+    }
+    let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
+    if went_on && waited(UNSEEN_FLOOR_NS) {
+        return Some(timed_out(rest_ns));
+    }
+    (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| timed_out(rest_ns))
+}
+
+/// The least time in which the timer can have repeated what is missing, ns: what is more than a flight are
+/// retransmissions that were lost as well, and each of them doubles the RTO (RFC 6298 §5.5).
+fn timer_min_ns(gap: &Gap) -> u64 {
+    let flight = (gap.flight_reached / gap.smss.max(1)).max(INITIAL_WINDOW_SEGMENTS);
+    let lost_again = u64::from(gap.missing_packets).saturating_sub(flight).min(16);
+    RTO_MIN_NS * ((1 << lost_again) - 1)
+}
+
+/// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
+/// (RFC 6298 §5.5). Before that the sender had nothing to send.
+fn timer_max_ns(gap: &Gap) -> u64 {
+    let first_ns = RTO_MAX_NS.max(4 * gap.rtt_base_ns);
+    first_ns.saturating_mul((1 << gap.missing_packets.min(16)) - 1)
+}
+
+/// The sender had more of a message that it has announced in its buffer (its last segment was full and not
+/// pushed, RFC 9293 §3.9.1.2), and nothing stood in the way: all was acknowledged, and the window was open.
+/// So it did send it, and it never came here, over IPv6, which has no identification that could say so. What
+/// comes in its place sooner than by an RTO is the probe for a lost tail (RFC 8985 §7.3), the last segment that
+/// there was: what goes on in the midst of a message was held up on its way, behind what others had sent.
+fn withheld(gap: &Gap) -> bool {
+    let free = gap.ack.is_some_and(|ack| ack.acked_all) || gap.flight_free();
+    let by_timer = gap.next_pushed || gap.after_ack_ns() >= RTO_MIN_NS;
+    // Where nothing is known of the way to the sender, nothing is known of when an ACK came there.
+    let timed = !gap.is_bound || gap.rtt_sender_ns > 0;
+    gap.more_queued
+        && gap.owes
+        && timed
+        && by_timer
+        && !gap.holed
+        && gap.turn == Turn::Continues
+        && !gap.last_small
+        && free
+        && gap.closed_ns == 0
+        && gap.window_was_open()
+        && gap.after_ack_ns() >= UNSEEN_FLOOR_NS.max(2 * gap.rtt_base_ns)
+}
+
+/// Whether what ended a silence may be the probe for a lost tail, which has new data where there is some
+/// (RFC 8985 §7.3): one segment of a sender that had more, and no ACK of what was under way.
+pub fn may_be_probe(gap: &Gap) -> bool {
+    let told = gap.duplicate_effect_ns > gap.start_ns;
+    let lone = gap.retransmission.is_none() && gap.next_len <= gap.smss && !gap.last_small;
+    gap.probe_due && lone && !told && !gap.holed && !gap.window_limited()
+}
+
+/// Whether a silence that the application seems to own is long enough for a loss before the
+/// vantage to be behind it.
+pub fn may_be_timer(gap: &Gap) -> bool {
+    gap.retransmission.is_none() && is_time_for_timer(gap.len_ns(), gap.rtt_base_ns)
+}
+
+/// The same of a silence of that length on a path of that round trip, ns.
+#[inline]
+pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
+    silent_ns >= UNSEEN_FLOOR_NS.max(2 * rtt_base_ns)
+}
+
+/// New data in the middle of a recovery: the sender was held back by it.
+pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let told = gap.ack_triggered() || gap.duplicate_triggered();
+    (gap.in_recovery && told).then(|| found(gap, rest_ns))
+}
+
+/// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet
+/// was too big for (RFC 1191): that is a round trip to learn the path, and nothing was lost by chance.
+fn found(gap: &Gap, ns: u64) -> Slice {
+    if gap.pmtu_reported {
+        return Slice::plain(Owner::Path, ns);
+    }
+    Slice::of(Owner::FastRecovery, Cause::FastRecovery, ns)
+}
+
+/// What a packet owns that came late though nothing was lost.
+pub fn overtaken(ns: u64) -> Slice {
+    Slice::of(Owner::FastRecovery, Cause::Reordering, ns)
+}
+
+/// What a loss that was found by timer owns.
+pub fn timed_out(ns: u64) -> Slice {
+    Slice::of(Owner::RetransmissionTimeout, Cause::RetransmissionTimeout, ns)
+}

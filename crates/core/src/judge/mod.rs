@@ -1,0 +1,105 @@
+//! What a silence is taken for: pure functions of a [`Gap`], one file per mechanism.
+//!
+//! A file here says how its mechanism is recognised: who waited for what, never a magic duration.
+//! [`judge`] asks them in order, the most specific first; what none of them claims was the
+//! application's. The file of the same name in [`crate::findings`] proves a case to the reader.
+
+mod application;
+mod bufferbloat;
+mod delayed_ack;
+mod flight;
+mod gap;
+mod http_100_continue;
+mod loss;
+mod nagle_delayed_ack;
+mod pacing;
+mod queue_delay;
+mod receive_window;
+mod shape;
+mod small_writes;
+pub mod thresholds;
+mod tls_handshake;
+mod zero_window;
+
+pub use application::busy;
+pub use bufferbloat::{Leg, own_ns};
+pub use delayed_ack::after_late_ack;
+pub use flight::buffer_bytes;
+pub use gap::{AckTrigger, Gap, Recovery, Turn};
+pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
+pub use queue_delay::QueueDelay;
+pub use shape::Shape;
+
+use crate::model::{Cause, Owner, Slice, Slices};
+
+/// Says which part of `rest_ns` of a silence is this mechanism's.
+type Recogniser = fn(&Gap, u64) -> Option<Slice>;
+
+/// Which silences a mechanism is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// All of them.
+    Always,
+    /// Those within a message: an answer waits for none of these.
+    Within,
+}
+
+/// Most specific first: each may rely on what stands above it having declined.
+const RECOGNISERS: &[(Asked, Recogniser)] = &[
+    (Asked::Always, loss::repair),
+    (Asked::Always, loss::unseen),
+    (Asked::Always, http_100_continue::recognise),
+    (Asked::Always, zero_window::recognise),
+    (Asked::Always, receive_window::recognise),
+    (Asked::Within, nagle_delayed_ack::recognise),
+    (Asked::Within, delayed_ack::recognise),
+    (Asked::Within, small_writes::recognise),
+    (Asked::Within, loss::recovery),
+    (Asked::Within, flight::recognise),
+    (Asked::Within, pacing::recognise),
+];
+
+/// Cuts a silence into slices with their owners.
+pub fn judge(gap: &Gap) -> Slices {
+    let mut slices = Slices::new(gap.len_ns());
+    if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
+        let held = gap.turn == Turn::Continues && gap.last_small;
+        if let Some(hold) =
+            held.then(|| nagle_delayed_ack::recognise(gap, slices.rest_ns)).flatten()
+        {
+            slices.take(hold);
+        }
+        tls_handshake::split(gap).into_iter().for_each(|slice| slices.take(slice));
+        return slices;
+    }
+    match gap.turn {
+        Turn::Answers => {
+            // The client's request after a handshake: its leg is the handshake's last.
+            let leg = if gap.after_handshake { Owner::Tls } else { Owner::Path };
+            slices.take(Slice::plain(leg, gap.way_ns));
+            slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns));
+            slices.take(bufferbloat::queueing(gap));
+        }
+        Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
+    }
+    for (asked, recogniser) in RECOGNISERS {
+        if slices.rest_ns == 0 {
+            return slices;
+        }
+        if *asked == Asked::Within && gap.turn == Turn::Answers {
+            continue;
+        }
+        if let Some(slice) = recogniser(gap, slices.rest_ns) {
+            if slice.cause == Some(Cause::CongestionWindow) {
+                slices.take(pacing::own(gap));
+            }
+            slices.take(slice);
+            if slice.cause == Some(Cause::DelayedAck) {
+                slices.take(delayed_ack::way(gap, slices.rest_ns));
+            }
+            break;
+        }
+    }
+    slices.take(application::busy(gap.sender, slices.rest_ns));
+    slices
+}

@@ -1,0 +1,34 @@
+//! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
+
+use crate::judge::{Gap, Shape};
+use crate::model::{Cause, Owner, Slice};
+
+/// The flight filled the window, and what moved the window's edge ended the silence. Where there
+/// was no room at all, the window held the sender until then, whatever its application did after.
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let opened = gap.ack.is_some_and(|ack| ack.opened_window);
+    if gap.retransmission.is_some() || !opened {
+        return None;
+    }
+    let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
+    if gap.released() {
+        return fills_window(gap).then(|| of_window(rest_ns));
+    }
+    let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
+    let held = gap.window_met && gap.window_limited() && 2 * held_ns >= rest_ns;
+    held.then(|| of_window(held_ns))
+}
+
+/// A sender leaves up to a third of a small window unused rather than send it in small pieces,
+/// so a flight that stands still just below the window is the window's; so is one below which a
+/// window of this height has stood in the way before, and that the sender has exceeded.
+fn fills_window(gap: &Gap) -> bool {
+    let stands_at = match gap.shape {
+        Shape::Ceiling { bytes, .. } => Some(bytes),
+        Shape::Opening => (gap.window_met && gap.flight_free()).then_some(gap.flight_before),
+    };
+    let just_below = stands_at
+        .zip(gap.window_before)
+        .is_some_and(|(bytes, window)| bytes + (3 * gap.smss).min(window / 3) >= window);
+    gap.window_limited() || just_below
+}

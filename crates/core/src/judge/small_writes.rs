@@ -1,0 +1,17 @@
+//! Writes below the SMSS into a send buffer that takes one or two of them.
+
+use super::thresholds::KNOWN_WAITS;
+use crate::judge::Gap;
+use crate::model::{Cause, Owner, Slice};
+
+/// A sender that breaks Nagle's rule, and goes on with its message in small segments when an ACK comes,
+/// time after time, and hardly ever at another: no application sees ACKs. What it writes does not fit
+/// before, for a buffer is full with what is under way, however little that is. Messages of their own may
+/// be answers to what the other side did meanwhile elsewhere: those tell nothing.
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+    let waits = gap.nagle_holds >= KNOWN_WAITS && gap.nagle_holds > 4 * gap.nagle_missed;
+    let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
+    let blocked = gap.meets_ack() && gap.nagle_refuted > 0 && waits && room;
+    let full = blocked && !gap.after_loss && !gap.holed;
+    full.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns))
+}

@@ -1,0 +1,22 @@
+//! The time of a TLS handshake (RFC 8446 §2): round trips, and what its ends do in between.
+
+use super::thresholds::OWN_MIN_NS;
+use crate::judge::{Gap, Turn};
+use crate::model::{Cause, Owner, Slice};
+
+/// A silence in a handshake that was not a loss: the way, and what its sender took where that is more than
+/// a round trip.
+pub(super) fn split(gap: &Gap) -> [Slice; 2] {
+    let way_ns = match gap.turn {
+        Turn::Answers => gap.way_ns + gap.busy_ns,
+        // The rest of a long flight waits for ACKs.
+        Turn::Continues if gap.ack_triggered() => gap.len_ns(),
+        Turn::Continues => gap.busy_ns,
+    };
+    let own_ns = gap.len_ns().saturating_sub(way_ns);
+    let own_ns = if own_ns >= OWN_MIN_NS && own_ns > gap.rtt_base_ns { own_ns } else { 0 };
+    [
+        Slice::plain(Owner::Tls, gap.len_ns() - own_ns),
+        Slice::of(Owner::Tls, Cause::TlsHandshake, own_ns),
+    ]
+}

@@ -1,0 +1,38 @@
+//! A frame as the analysis refers to it.
+
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::wire::Segment;
+
+/// A frame as seen at the vantage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sighting {
+    /// The frame.
+    pub frame: FrameId,
+    /// Time, ns.
+    pub time_ns: u64,
+    /// Its TCP or UDP payload, bytes.
+    pub payload_bytes: u32,
+    /// Side that sent it.
+    pub from: Side,
+}
+
+impl Sighting {
+    /// The sighting of `segment`, sent by `from`.
+    pub fn of(from: Side, segment: &Segment) -> Self {
+        let Segment { frame, time_ns, payload_len: payload_bytes, .. } = *segment;
+        Self { frame, time_ns, payload_bytes, from }
+    }
+
+    /// `None` for the default value: frame numbers begin at one.
+    pub fn known(self) -> Option<Self> {
+        (self.frame != FrameId::default()).then_some(self)
+    }
+
+    /// Sets it to `here` unless it is already set.
+    pub fn get_or_insert(&mut self, here: Self) {
+        if self.known().is_none() {
+            *self = here;
+        }
+    }
+}
