@@ -7,8 +7,7 @@ use crate::findings::assemble::{Floors, Part};
 use crate::findings::buffer_limits::{self, Bearable};
 use crate::findings::facts::facts;
 use crate::findings::tally::Tally;
-use crate::model::units;
-use crate::model::{Cause, Class, Fact, Observation};
+use crate::model::{Cause, Class, Fact, Observation, units};
 use crate::wire::Endpoint;
 use std::collections::{BTreeMap, HashSet};
 

@@ -5,7 +5,6 @@ use crate::app::{Protocol, Side};
 use crate::findings::{self, FixRow, Words};
 use crate::model::template::{fill, fill_all, fill_first};
 use crate::model::{Cause, Evidence, Fact, Finding, Observation, Role, units};
-use crate::wire::Endpoint;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

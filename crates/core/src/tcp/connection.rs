@@ -19,34 +19,25 @@ mod steady;
 mod suspended;
 mod under_way;
 
-use crate::app::{Framer, Mark, Protocol, Side};
-use crate::capture::{FrameId, STEP_NS};
-use crate::judge::QueueDelay;
-use crate::judge::{AckTrigger, Gap, Leg, Recovery, Shape, Turn};
-use crate::model::{Cause, Owner, Shares, Sighting, Slice, Slices, Vantage};
-use crate::tcp::exchange::{Exchange, Opening, Outcome};
-use crate::tcp::path::{Path, is_initial_ttl};
-use crate::tcp::pipe::serialise_ns;
+use crate::app::{Framer, Side};
+use crate::capture::FrameId;
+use crate::judge::Recovery;
+use crate::model::{Shares, Sighting};
+use crate::tcp::path::Path;
 use crate::tcp::reassembly::Reassembly;
 use crate::tcp::row::Row;
-use crate::tcp::sender::{
-    IDLE_NS, Kind, Near, Rtts, Sender, SinceDeparture, Stamp, is_among, too_early,
-};
-use crate::tcp::sequence::{Numbers, ORIGIN};
+use crate::tcp::sender::{Kind, Rtts, Sender, SinceDeparture};
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::{Shared, Software};
-use crate::tcp::timeline::{At, Timeline};
-use crate::tcp::trace::Trace;
+use crate::tcp::timeline::Timeline;
 use crate::tcp::tracker::Sink;
-use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
+use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use cold::ColdState;
 pub(super) use cold::SpareRares;
-pub use cold::TraceFaults;
-pub use ending::Ending;
 pub use icmp::IcmpReport;
 use std::sync::Arc;
 use steady::Steady;
-use suspended::{Suspended, ToldLate};
+use suspended::Suspended;
 
 /// Departures closer than this need no explanation, ns: a kernel takes as long to send the next
 /// packet.

@@ -31,12 +31,12 @@ pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;
 
 use crate::app::Side;
-use crate::judge::{AckTrigger, Recovery};
-use crate::model::{DirectionReport, Sighting};
-use crate::tcp::acks::{Ack, Offer, PendingAcks, SCALE_MAX, scaled};
+use crate::judge::Recovery;
+use crate::model::DirectionReport;
+use crate::tcp::acks::PendingAcks;
 use crate::tcp::clock::SenderClock;
 use crate::tcp::sent::SentLog;
-use crate::tcp::sequence::{Numbers, ORIGIN, Sequence, widen};
+use crate::tcp::sequence::Sequence;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
 pub use bulk::{Bulk, Near};
 pub(crate) use copies::Copies;
@@ -415,6 +415,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::ORIGIN;
 
     #[test]
     fn what_a_fin_takes_of_the_stream_is_no_hole() {

@@ -6,13 +6,13 @@ mod pauses;
 mod steady;
 mod unasked;
 
-use crate::app::{Label, Mark, Side};
+use crate::app::{Mark, Side};
 use crate::capture::FrameId;
 use crate::judge::{Gap, Leg, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::queue::Queue;
 use crate::tcp::exchange::{Chain, Exchange, Handshake, Outcome};
-use crate::tcp::pause::{Manner, PAUSE_MIN_NS};
+use crate::tcp::pause::Manner;
 use crate::tcp::setup::Setup;
 use crate::tcp::shared::Spare;
 pub use amid::{Amid, Passed};

@@ -10,7 +10,6 @@ use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
 use crate::tcp::row::Row;
-use crate::tcp::sequence::Numbers;
 use crate::tcp::shared::Shared;
 use crate::tcp::visit::{Visit, Visited};
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};

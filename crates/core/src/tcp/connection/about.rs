@@ -1,6 +1,14 @@
 //! Properties of a connection: its ends, its progress, how it ended, the memory that it takes.
 
-use super::*;
+use crate::app::{Protocol, Side};
+use crate::model::{Sighting, Vantage};
+use crate::tcp::connection::cold::TraceFaults;
+use crate::tcp::connection::ending::Ending;
+use crate::tcp::connection::{Connection, TRIES_AGAIN_NS};
+use crate::tcp::reassembly::Reassembly;
+use crate::tcp::sender::Sender;
+use crate::tcp::sequence::Numbers;
+use crate::wire::{Endpoint, Segment, TcpFlags};
 
 impl Connection {
     /// The end that opened it.

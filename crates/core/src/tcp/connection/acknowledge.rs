@@ -1,8 +1,13 @@
 //! Processes ACKs as they pass the vantage: what they show of the path, of the capture, and of
 //! responses under way.
 
-use super::*;
-use crate::tcp::path::PROMPT_NS;
+use crate::app::{Protocol, Side};
+use crate::judge::Leg;
+use crate::tcp::connection::{ACK_WITHIN_NS, Connection, is_ack_alone};
+use crate::tcp::path::{PROMPT_NS, is_initial_ttl};
+use crate::tcp::sender::{Near, Sender};
+use crate::tcp::shared::Shared;
+use crate::wire::{Segment, TcpFlags};
 
 /// RTO before the path was measured (RFC 6298 §2.1), ns.
 pub(super) const RTO_INITIAL_NS: u64 = 1_000_000_000;

@@ -1,10 +1,15 @@
 //! Pipelined requests (RFC 9112 §9.3.2), and requests that Nagle's algorithm (RFC 896) holds back
 //! while no response is awaited.
 
-use super::*;
-use crate::judge;
+use crate::app::{Protocol, Side};
 use crate::judge::thresholds::{HOLD_FLOOR_NS, KNOWN_HOLDS};
+use crate::judge::{self, Gap};
+use crate::model::Cause;
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::{Kind, SinceDeparture};
+use crate::tcp::shared::Shared;
 use crate::tcp::timeline::Passed;
+use crate::wire::Segment;
 
 impl Connection {
     /// Returns whether `side` sends data that no exchange under way waits for: their requests are

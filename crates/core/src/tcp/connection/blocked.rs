@@ -2,7 +2,12 @@
 //! the application writes again. Also counts whether a sender instead waits for messages of its
 //! peer.
 
-use super::*;
+use crate::app::Side;
+use crate::judge::{Gap, Turn};
+use crate::model::{Cause, Owner, Slice, Slices};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::Near;
+use crate::wire::Segment;
 
 /// A segment follows at once if it comes after at most this fraction of the wait before it (1/8).
 const AT_ONCE: u64 = 8;

@@ -1,6 +1,12 @@
 //! State that few connections have while they are open.
 
-use super::*;
+use crate::judge::QueueDelay;
+use crate::tcp::connection::ending::Ending;
+use crate::tcp::connection::icmp::IcmpReport;
+use crate::tcp::connection::suspended::{Suspended, ToldLate};
+use crate::tcp::connection::{Connection, blocked, doubt, limits};
+use crate::tcp::exchange::Exchange;
+use crate::tcp::trace::Trace;
 
 /// A timestamp of one side that is to be echoed.
 #[derive(Clone, Copy, Debug, Default)]

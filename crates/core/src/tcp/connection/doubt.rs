@@ -1,9 +1,13 @@
 //! Gaps whose owner is decided by the next segment: whether the sender's application was busy, or
 //! its timer repaired a loss before the vantage.
 
-use super::*;
-use crate::judge::{self, busy, may_be_probe, may_be_timer, timed_out};
-use crate::tcp::sender::SinceDeparture;
+use crate::app::Side;
+use crate::capture::FrameId;
+use crate::judge::{self, Gap, Turn, busy, may_be_probe, may_be_timer, timed_out};
+use crate::model::{Slice, Slices};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::{SinceDeparture, is_among};
+use crate::wire::Segment;
 
 /// A gap as judged at its end.
 #[derive(Clone, Copy, Debug)]

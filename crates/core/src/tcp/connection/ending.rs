@@ -1,11 +1,18 @@
 //! The end of a connection, and decisions that are possible only then.
 
-use super::*;
+use crate::app::{Protocol, Side};
 use crate::judge::thresholds::RTO_MIN_NS;
-use crate::model::Class;
-use crate::tcp::exchange::Chain;
+use crate::model::{Cause, Class, Owner, Sighting};
+use crate::tcp::connection::Connection;
+use crate::tcp::exchange::{Chain, Exchange, Opening, Outcome};
 use crate::tcp::pause::PAUSE_MIN_NS;
+use crate::tcp::pipe::serialise_ns;
 use crate::tcp::row::Link;
+use crate::tcp::sender::{Sender, SinceDeparture};
+use crate::tcp::sequence::ORIGIN;
+use crate::tcp::shared::Shared;
+use crate::tcp::tracker::Sink;
+use crate::wire::{Segment, TcpFlags};
 
 /// Causes that the end of an exchange may rename or whose time it may reduce.
 const REVISED: u64 = 1 << Cause::RetransmissionTimeout as u64

@@ -1,9 +1,15 @@
 //! Passes bytes in order to the framer, and the framer's marks to the timeline.
 
-use super::*;
-use crate::app::KnownHeaders;
+use crate::app::{Framer, KnownHeaders, Mark, Side};
+use crate::model::Sighting;
+use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
-use crate::tcp::shared::{Names, Spare};
+use crate::tcp::reassembly::Reassembly;
+use crate::tcp::setup::Setup;
+use crate::tcp::shared::{Names, Shared, Software, Spare};
+use crate::tcp::timeline::{At, Timeline};
+use crate::wire::Segment;
+use std::sync::Arc;
 
 impl Connection {
     /// Passes the payload of `segment`, which begins at position `start`, to the framer as far as

@@ -1,8 +1,11 @@
 //! ICMP errors about packets of a connection (RFC 792, RFC 4443): their source, and their effect
 //! on the sender (RFC 5461).
 
-use super::*;
-use crate::wire::{IcmpError, IcmpErrorKind};
+use crate::app::Side;
+use crate::model::Sighting;
+use crate::tcp::connection::Connection;
+use crate::tcp::shared::Shared;
+use crate::wire::{Endpoint, IcmpError, IcmpErrorKind};
 
 /// ICMP errors about packets of one connection.
 #[derive(Clone, Copy, Debug)]

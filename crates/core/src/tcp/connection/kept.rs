@@ -1,7 +1,11 @@
 //! Exchanges held back because the handshake was not captured: later traffic shows the path, with
 //! which they are then completed.
 
-use super::*;
+use crate::app::Side;
+use crate::tcp::connection::Connection;
+use crate::tcp::exchange::Exchange;
+use crate::tcp::shared::Shared;
+use crate::tcp::tracker::Sink;
 
 /// Most exchanges held back per connection. If the path is still unknown, they are reported as
 /// they are.

@@ -1,8 +1,13 @@
 //! Differences between the trace and what was sent: truncated headers and data, joined segments,
 //! steps of the clock; also congestion marks of routers.
 
-use super::*;
-use crate::capture::LATEST_NS;
+use crate::app::Side;
+use crate::capture::{FrameId, LATEST_NS, STEP_NS};
+use crate::judge::{Gap, Turn};
+use crate::model::{Owner, Slice, Slices};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::Sender;
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Least queueing delay that may come from a step of the clock, ns: a shorter queue may exist in
 /// both directions, and a smaller step does little harm.

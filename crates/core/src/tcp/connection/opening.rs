@@ -1,8 +1,12 @@
 //! The opening of a connection: its first round trips and the options negotiated.
 
 use super::acknowledge::RTO_INITIAL_NS;
-use super::*;
+use crate::app::Side;
+use crate::tcp::connection::Connection;
 use crate::tcp::path::PROMPT_NS;
+use crate::tcp::sender::Sender;
+use crate::tcp::timeline::Timeline;
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 impl Connection {
     /// On a connection without captured handshake, an echoed timestamp (RFC 7323 §4.1) bounds the

@@ -1,6 +1,8 @@
 //! Records the queueing delay that a transfer causes.
 
-use super::*;
+use crate::app::Side;
+use crate::judge::QueueDelay;
+use crate::tcp::connection::Connection;
 
 impl Connection {
     /// Records the queueing delay of what `side` sends at `now_ns`, if that belongs to a transfer.

@@ -1,7 +1,10 @@
 //! Decides which end is the client if the handshake was not captured.
 
-use super::*;
-use crate::app::speaker;
+use crate::app::{Side, speaker};
+use crate::tcp::connection::Connection;
+use crate::tcp::setup::Setup;
+use crate::tcp::timeline::Timeline;
+use crate::wire::Segment;
 
 impl Connection {
     /// Ports only suggest the roles. A message that can only be a request or only a response

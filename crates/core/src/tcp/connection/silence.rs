@@ -1,8 +1,12 @@
 //! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
 
-use super::*;
-use crate::judge;
-use crate::tcp::sender::PAUSE_NS;
+use crate::app::Side;
+use crate::judge::{self, AckTrigger, Gap, Recovery, Shape, Turn};
+use crate::model::{Cause, Owner, Sighting, Slice, Slices};
+use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, PLAIN_NS};
+use crate::tcp::sender::{IDLE_NS, Kind, PAUSE_NS, SinceDeparture};
+use crate::tcp::sequence::ORIGIN;
+use crate::wire::Segment;
 
 /// Longest time between a TLS handshake and a request that waited for it, ns.
 const HANDSHAKE_WAITED_FOR_NS: u64 = 100_000_000;

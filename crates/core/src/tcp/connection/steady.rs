@@ -9,13 +9,16 @@
 mod reading;
 
 use super::doubt::Doubted;
-use super::*;
-use crate::app::Label;
-use crate::judge;
+use crate::app::{Label, Mark, Side};
+use crate::judge::{self, Gap, Turn};
+use crate::model::{Cause, Owner, Sighting};
+use crate::tcp::connection::{ACK_WITHIN_NS, Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::row::Link;
-use crate::tcp::sender::LoneSegment;
-use crate::tcp::shared::Spare;
-use crate::tcp::tracker::SimpleExchange;
+use crate::tcp::sender::{IDLE_NS, LoneSegment, Sender};
+use crate::tcp::sequence::ORIGIN;
+use crate::tcp::shared::{Shared, Spare};
+use crate::tcp::tracker::{SimpleExchange, Sink};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Flags of the last segment of an ordinary message.
 const PLAIN: u8 = TcpFlags::ACK | TcpFlags::PSH;

@@ -1,6 +1,10 @@
 //! Retransmissions by timer that may have been needless: the decision is postponed.
 
-use super::*;
+use crate::app::Side;
+use crate::judge::{Gap, Recovery};
+use crate::tcp::connection::Connection;
+use crate::tcp::sender::{Kind, SinceDeparture, Stamp, too_early};
+use crate::wire::Segment;
 
 /// Longest time that a host takes to answer, ns.
 const ANSWER_NS: u64 = 1_000_000;

@@ -2,7 +2,11 @@
 //! since then.
 
 use super::feed::Feed;
-use super::*;
+use crate::app::Side;
+use crate::tcp::connection::Connection;
+use crate::tcp::shared::Shared;
+use crate::tcp::timeline::At;
+use crate::wire::{Segment, TcpFlags};
 
 impl Connection {
     /// Returns whether data of `side` may continue a message whose beginning was not captured.

@@ -1,6 +1,8 @@
 //! Waits for the congestion window that a sender would have had without another limit.
 
-use super::*;
+use crate::app::Side;
+use crate::model::{Cause, Owner};
+use crate::tcp::exchange::{Chain, Exchange};
 use crate::tcp::pipe::serialise_ns;
 
 /// The data that a sender had to send if only its congestion window limited the flight.

@@ -1,7 +1,10 @@
 //! Fast path of an ACK that only acknowledges, to a sender without any loss or other fault before.
 //! Its effects are those of [`Sender::acked`], but no other case is considered.
 
-use super::*;
+use crate::tcp::acks::{Ack, Offer};
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::marks::Marks;
+use crate::wire::{Segment, TcpFlags};
 
 impl Sender {
     /// Processes such an ACK. Returns the position that it acknowledges and its round-trip sample,

@@ -1,6 +1,13 @@
 //! Effects of ACKs on the sender, once they can have reached it.
 
-use super::*;
+use crate::judge::AckTrigger;
+use crate::tcp::acks::{Ack, Offer};
+use crate::tcp::sender::bulk::Near;
+use crate::tcp::sender::marks::Marks;
+use crate::tcp::sender::since::SinceDeparture;
+use crate::tcp::sender::{ACK_TRAIN_NS, RTT_UNIT_NS, Sender};
+use crate::tcp::sequence::widen;
+use crate::wire::{Segment, TcpFlags};
 
 /// A shorter silence after an ACK is ordinary host delay, ns.
 const UNEXPLAINED_NS: u64 = 1_000_000;

@@ -1,9 +1,14 @@
 //! Losses of one direction, seen and unseen.
 
 use super::trouble::Repeated;
-use super::*;
 use crate::judge::Gap;
 use crate::judge::thresholds::RTO_MIN_NS;
+use crate::model::Sighting;
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::departure::Departure;
+use crate::tcp::sender::trouble::Hole;
+use crate::tcp::sequence::{ORIGIN, widen};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
 
 /// Least time before a retransmission, ns; a tail loss probe waits two round trips, which is
 /// longer (RFC 8985 §7.2).

@@ -4,8 +4,9 @@
 //! for as long as that takes at its pace (`tcp_tso_autosize`, `tcp_pacing_check`): the kernel
 //! spaces data that the application wrote long before.
 
-use super::*;
 use crate::judge::{Gap, Shape, Turn};
+use crate::tcp::sender::Sender;
+use crate::tcp::sequence::widen;
 
 /// Number of silences remembered.
 const REMEMBERED: usize = 4;

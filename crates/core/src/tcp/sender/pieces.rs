@@ -4,8 +4,8 @@
 //! too; but a writer waits only if the buffer is full, and goes on when ACKs have made enough
 //! room: Linux wakes it when a third is free (`sk_stream_min_wspace`).
 
-use super::*;
 use crate::judge::{Gap, Turn};
+use crate::tcp::sender::Sender;
 
 /// Shortest pause of an application, ns; a shorter silence is a busy host.
 pub const PAUSE_NS: u64 = 1_000_000;

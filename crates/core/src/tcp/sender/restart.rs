@@ -1,9 +1,11 @@
 //! Congestion windows that are closed again by a long silence (RFC 5681 §4.1).
 
-use super::*;
 use crate::judge::Gap;
 use crate::judge::thresholds::INITIAL_WINDOW_SEGMENTS;
 use crate::model::{Cause, Class, Slices};
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::sequence::ORIGIN;
 
 /// Least RTO beyond the round trip, ns (Linux: `TCP_RTO_MIN`). A sender that was idle for longer
 /// restarts with the initial window.

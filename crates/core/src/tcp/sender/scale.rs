@@ -1,8 +1,10 @@
 //! Inference of the window scale (RFC 7323 §2.2) if the SYNs were not captured: from the sender's
 //! behaviour under the offered windows.
 
-use super::*;
 use crate::judge::{Gap, Turn};
+use crate::tcp::acks::SCALE_MAX;
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::marks::Marks;
 
 /// Consecutive silences at a window's edge that show its scale: a growing flight may be there once
 /// by chance, but not twice.
@@ -127,6 +129,7 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::AckTrigger;
 
     /// The scale inferred when a sender has 939 bytes in flight before each of four silences that
     /// an ACK ends, while its peer's windows vary.

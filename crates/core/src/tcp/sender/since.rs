@@ -1,6 +1,9 @@
 //! State of a sender since its last data segment.
 
-use super::*;
+use crate::app::Side;
+use crate::judge::AckTrigger;
+use crate::model::Sighting;
+use crate::wire::Segment;
 
 /// Effects of ACKs, and other events, since the sender's last departure.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,8 @@
 //! Length of a sender's full segments.
 
-use super::*;
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::since::SinceDeparture;
+use crate::wire::{Segment, SegmentFlags};
 
 /// Least half window that limits the segment size: segments of 536 bytes are always allowed (RFC
 /// 9293 §3.7.1).

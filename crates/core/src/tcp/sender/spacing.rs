@@ -4,8 +4,10 @@
 //! (RFC 7323 §5.4): if its own clock shows the same distances, no queue made them. Then only
 //! segments sent at once show how long the path takes for a segment.
 
-use super::*;
 use crate::tcp::clock::TICK_NS;
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::bulk::Bulk;
+use crate::wire::{Segment, SegmentFlags};
 
 /// Distances above this fraction of the round trip (1/4) are waits for ACKs, not a pace.
 const WITHIN: u64 = 4;
@@ -118,6 +120,7 @@ impl Bulk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::sender::{Kind, SinceDeparture};
 
     /// Returns whether a sender is known to space its packets, if they arrive `apart_ns` apart,
     /// over and over, with timestamps by time of arrival.

@@ -3,8 +3,14 @@
 //! is considered (header prediction: V. Jacobson, "4BSD TCP header prediction", 1990; RFC 7323
 //! appendix D.2).
 
-use super::*;
 use crate::capture::FrameId;
+use crate::judge::AckTrigger;
+use crate::tcp::acks::{Ack, Offer, PendingAcks, scaled};
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::departure::Departure;
+use crate::tcp::sender::marks::Marks;
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::num::NonZeroU32;
 
 /// A segment with nothing else in flight.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,16 @@
 //! Classifies segments by their place in the stream: new, repeated, overtaken or a probe.
 
-use super::*;
+use crate::judge::Recovery;
 use crate::judge::thresholds::{RTO_MIN_NS, tail_probe_ns};
+use crate::tcp::sender::bulk::Bulk;
+use crate::tcp::sender::departure::Departure;
+use crate::tcp::sender::marks::Marks;
+use crate::tcp::sender::since::SinceDeparture;
+use crate::tcp::sender::trouble::Hole;
+use crate::tcp::sender::{ANNOUNCED_MAX, Kind, Sender, TIMER_FLOOR_NS};
+use crate::tcp::sequence::{Sequence, widen};
+use crate::wire::{Segment, SegmentFlags, TcpFlags};
+use std::num::NonZeroU32;
 
 /// Minimum round trips as far as known, ns.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
 //! Waits for a receiver whose application does not read: it first delays its ACKs, then closes the
 //! window.
 
-use super::*;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Slice, Slices};
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::bulk::Bulk;
 
 impl Sender {
     /// Keeps the slices of gaps while the window's right edge does not move: until it does, the

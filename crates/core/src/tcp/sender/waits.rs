@@ -1,7 +1,8 @@
 //! Apparent waits for late ACKs that the sender's later behaviour may refute.
 
-use super::*;
 use crate::judge::{Gap, Turn};
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::pieces::PAUSE_NS;
 
 /// Behaviour of a sender that seemed to wait for late ACKs.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,8 @@
 //! The window that the receiver offers (RFC 9293 §3.8.6), as known to the sender.
 
-use super::*;
+use crate::tcp::sender::Sender;
+use crate::tcp::sender::marks::Marks;
+use crate::tcp::sequence::widen;
 
 impl Sender {
     /// Right edge of the offered window, as known to the sender; `None` if unknown.

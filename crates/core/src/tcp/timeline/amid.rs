@@ -2,8 +2,11 @@
 //! requests: SSH and HTTP/2 in TLS send window updates during transfers. What the other side then
 //! continues to send is no response to them.
 
-use super::*;
+use crate::app::Side;
+use crate::model::Owner;
+use crate::tcp::exchange::Outcome;
 use crate::tcp::pause::MESSAGE_MAX_BYTES;
+use crate::tcp::timeline::Timeline;
 
 /// Whether the client sends while a message is still on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

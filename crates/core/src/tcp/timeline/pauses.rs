@@ -1,7 +1,7 @@
 //! Pauses of a server in what may be its response: the client waits, or the data is unasked.
 
-use super::*;
-use crate::tcp::pause::Saved;
+use crate::tcp::pause::{PAUSE_MIN_NS, Saved};
+use crate::tcp::timeline::Timeline;
 
 impl Timeline {
     /// Handles a silence of the server of `all_ns` since `since_ns`, `own_ns` of it the server's

@@ -1,7 +1,12 @@
 //! Fast path of the timeline: requests and responses of one segment, with nothing else under way.
 
-use super::*;
-use crate::judge;
+use crate::app::{Label, Side};
+use crate::judge::{self, Gap};
+use crate::model::{Owner, Sighting};
+use crate::tcp::exchange::{Exchange, Outcome};
+use crate::tcp::shared::Spare;
+use crate::tcp::timeline::Timeline;
+use std::num::NonZeroU64;
 
 impl Timeline {
     /// Returns whether the only exchange under way has a complete response, which ends at `end`

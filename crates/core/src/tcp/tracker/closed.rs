@@ -3,8 +3,12 @@
 //! it. Otherwise thousands of short connections per second would take the memory of thousands of
 //! open ones.
 
-use super::*;
-use crate::capture::STEP_NS;
+use crate::capture::{FrameId, STEP_NS};
+use crate::tcp::connection::Connection;
+use crate::tcp::sequence::Numbers;
+use crate::wire::{FlowKey, Segment, TcpFlags};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
 
 /// Time for which late segments are attributed to a closed connection, ns of capture time.
 const LINGER_NS: u64 = 3_000_000_000;

@@ -1,7 +1,13 @@
 //! The [visits](Visit) of one shard: connections of which every segment was expected so far.
 
 use super::closed::Over;
-use super::*;
+use crate::capture::FrameId;
+use crate::tcp::shared::Shared;
+use crate::tcp::tracker::{SPARE_MAX, place};
+use crate::tcp::visit::Visit;
+use crate::wire::{FlowKey, Segment};
+use hashbrown::HashTable;
+use std::collections::VecDeque;
 
 /// Only the last this many connections to begin may be visits: a visit takes more memory than a
 /// tracked connection.

@@ -1,7 +1,12 @@
 //! Messages on the fast path that do not repeat known bytes: the connection stays on it while each
 //! segment is one whole message.
 
-use super::*;
+use crate::app::{Framer, Label, Mark, Side};
+use crate::judge::Gap;
+use crate::model::Sighting;
+use crate::tcp::connection::Connection;
+use crate::tcp::shared::{Shared, Spare};
+use crate::wire::Segment;
 
 /// What was parsed of a segment that should be one whole message.
 #[derive(Clone, Default)]
