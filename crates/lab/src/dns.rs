@@ -1,6 +1,7 @@
 //! Name servers: a small authoritative one with knobs (RFC 1035), and dnsmasq.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
@@ -205,21 +206,47 @@ pub fn dnsmasq(netns: &Netns, addr: IpAddr, options: &[String]) -> Result<Proces
     command.arg(format!("--listen-address={addr}")).args(options);
     let dnsmasq = Process::start(command, "dnsmasq")?;
     let at = SocketAddr::new(addr, 53);
+    // A question before it listens would be refused by ICMP, which a watch on all interfaces sees.
+    let is_ready = || {
+        let listens = is_listening(at);
+        if !listens {
+            thread::sleep(Duration::from_millis(20));
+        }
+        listens
+    };
     // The first question finds a program that is not in memory yet; it shall not be a client's.
-    let answers = netns.inside(|| (0..500).any(|_| is_answering(at)))?;
+    let answers = netns.inside(|| (0..500).any(|_| is_ready()) && ask(at, "lab", A).is_ok())?;
     if !answers {
         return Err(LabError::Timeout { what: format!("dnsmasq at {addr}"), seconds: 10 });
     }
     Ok(dnsmasq)
 }
 
-/// Asks for the address of `lab` and waits for any answer; where nobody listens, for 20 ms.
-fn is_answering(at: SocketAddr) -> bool {
-    let answers = ask(at).is_ok();
-    if !answers {
-        thread::sleep(Duration::from_millis(20));
-    }
-    answers
+/// Returns whether a UDP socket of the calling thread's namespace is bound to `at`.
+fn is_listening(at: SocketAddr) -> bool {
+    // Words of 32 bits in the host's order, as the kernel writes them (proc_net_tcp.rst).
+    let word = |bytes: &[u8]| match *bytes {
+        [a, b, c, d] => format!("{:08X}", u32::from_ne_bytes([a, b, c, d])),
+        _ => String::new(),
+    };
+    let (table, address) = match at.ip() {
+        IpAddr::V4(v4) => ("udp", word(&v4.octets())),
+        IpAddr::V6(v6) => ("udp6", v6.octets().chunks(4).map(word).collect()),
+    };
+    let local = format!("{address}:{:04X}", at.port());
+    let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+    sockets.lines().any(|line| line.split_whitespace().nth(1) == Some(&local))
+}
+
+/// Asks the resolver at `addr` for both addresses of `name` from inside `netns`, so that it keeps the
+/// answers.
+///
+/// # Errors
+/// It does not answer.
+pub fn warm(netns: &Netns, addr: IpAddr, name: &str) -> Result<(), LabError> {
+    let at = SocketAddr::new(addr, 53);
+    let asked = netns.inside(|| ask(at, name, A).and_then(|()| ask(at, name, AAAA)))?;
+    asked.doing(format!("ask {at} for {name}"))
 }
 
 /// A message with one question (RFC 1035 §4.1), recursion desired.
@@ -236,12 +263,13 @@ pub fn question(id: u16, name: &str, qtype: u16) -> Vec<u8> {
     message
 }
 
-fn ask(at: SocketAddr) -> std::io::Result<()> {
+/// Asks one question and waits for any answer.
+fn ask(at: SocketAddr, name: &str, qtype: u16) -> std::io::Result<()> {
     let socket = UdpSocket::bind((at.ip(), 0))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
     // Connected, so that a port where nobody listens is an error at once.
     socket.connect(at)?;
-    socket.send(&question(1, "lab", A))?;
+    socket.send(&question(1, name, qtype))?;
     socket.recv(&mut [0; 512]).map(|_| ())
 }
 
