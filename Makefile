@@ -14,7 +14,7 @@ STATIC = $(shell rustc -vV | sed -n 's/^host: //p')
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
 .NOTPARALLEL:
-.PHONY: help run build test verify lint bench bench-live bench-active fuzz web web-check install deb static completions clean
+.PHONY: help run build test verify lint bench bench-live bench-active fuzz web web-check picture install deb static completions clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +63,10 @@ web-check: web/node_modules/.package-lock.json ## check that the committed page 
 	cd web && npm run --silent check
 	cargo build --locked -p tcpwhy
 	cd web && TCPWHY=$(abspath $(TCPWHY_DEV)) npm run --silent test
+
+picture: ## draw the terminal's picture in README (docs/terminal.svg; python3)
+	cargo build --locked -p tcpwhy
+	scripts/terminal-picture.py 80 25 $(TCPWHY_DEV) --color always testdata/captures/nginx_nodelay_off.pcap >docs/terminal.svg
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	@scripts/setup.sh web

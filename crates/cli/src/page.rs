@@ -18,6 +18,8 @@ use tcpwhy_core::capture::{Block, CaptureSet, Source};
 use tcpwhy_core::filter::Filter;
 use tcpwhy_core::model::{Asked, Report};
 use tcpwhy_core::picture::Picture;
+#[cfg(target_os = "linux")]
+use tcpwhy_core::pipeline::Analysis;
 use tcpwhy_core::pipeline::Options;
 use tcpwhy_core::report::json;
 
@@ -110,6 +112,18 @@ pub fn render(runs: &[String], comparison: Option<&serde_json::Value>) -> String
     let comparison = comparison.map_or_else(String::new, |it| format!(",\"comparison\":{it}"));
     let data = format!("{{\"runs\":[{}]{comparison}}}", runs.join(","));
     TEMPLATE.replacen(SLOT, &inert(&data), 1)
+}
+
+/// The page of a capture in memory (pcapng), which is called `name` on it.
+///
+/// # Errors
+/// [`Error::Capture`] where it cannot be read.
+#[cfg(target_os = "linux")]
+pub fn of_capture(name: &str, packets: &[u8]) -> Result<String, Error> {
+    let mut capture = CaptureSet::new(vec![Source::memory(name, packets)])?;
+    let mut analysis = Analysis::new(Options::default());
+    analysis.run(&mut capture, &mut |_| true)?;
+    of_packets(&analysis.finish(capture.inputs()), Some(packets))
 }
 
 /// The page of what was asked of a server, drawn from its `packets` (pcapng) where they were kept.

@@ -322,6 +322,14 @@ fn packets_around_a_finding_are_kept_and_diagnosed_alike() {
     let again: Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!(faults(&again)[0]["cause"], "nagle_delayed_ack");
     assert_eq!(again["totals"]["connections"], 1);
+    // The page beside it shows the same report.
+    let page = std::fs::read_to_string(saved["page"].as_str().expect("a page")).expect("a file");
+    let data = page.split_once("id=\"data\">").expect("its data").1;
+    let data = data.split_once("</script>").expect("its end").0;
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    let drawn = &data["runs"][0]["report"];
+    assert_eq!(faults(drawn)[0]["cause"], "nagle_delayed_ack");
+    assert_eq!(drawn["totals"], again["totals"]);
 
     // The numbers of a slow exchange draw it from what is kept.
     let slow = &all[all.len() - 1]["watch"]["slowest_exchanges"][0];

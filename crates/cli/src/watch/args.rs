@@ -74,7 +74,8 @@ pub struct Watch {
     #[arg(long)]
     pub packet_socket: bool,
 
-    /// Keep the last packets in this directory, and those around each finding
+    /// Keep the last packets in this directory, and those around each finding, with a page that draws
+    /// them
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub write: Option<PathBuf>,
 

@@ -1,10 +1,11 @@
-//! The packets around each new finding, cut out of the ring into a file of their own.
+//! The packets around each new finding, cut out of the ring into a file of their own, with a page.
 
 use super::files::{Files, frames};
 use super::lines::Saved;
+use crate::page;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use tcpwhy_core::capture::{Encoder, Frame, LinkType};
 use tcpwhy_core::model::{Cause, Finding, Report, Role};
 use tcpwhy_core::report::Phrases;
@@ -46,11 +47,12 @@ impl Cuts {
                 continue;
             }
             match cut_out(finding, (first, last), files, interface) {
-                Ok(Some(file)) => self.saved.push(Saved {
+                Ok(Some([file, page])) => self.saved.push(Saved {
                     cause: finding.cause.id(),
                     role: finding.culprit.role.id(),
                     endpoint: finding.culprit.endpoint.to_string(),
                     file,
+                    page,
                     first_frame: first,
                     last_frame: last,
                 }),
@@ -65,13 +67,14 @@ impl Cuts {
     }
 }
 
-/// Writes the file; `None` where the ring does not have the evidence any more.
+/// Writes the packets and their page, and returns the names of both; `None` where the ring does not have
+/// the evidence any more.
 fn cut_out(
     finding: &Finding,
     (first, last): (u64, u64),
     files: &Files,
     interface: &str,
-) -> io::Result<Option<String>> {
+) -> io::Result<Option<[String; 2]>> {
     let (begin_ns, end_ns) = match evidence_times(files, first, last)? {
         Some((first_ns, last_ns)) => (first_ns.saturating_sub(AROUND_NS), last_ns + AROUND_NS),
         None => return Ok(None),
@@ -82,7 +85,7 @@ fn cut_out(
     encoder.header(LinkType::LINUX_SLL2, interface, &format!("tcpwhy watch: {about}"));
     let comments = Phrases::of(finding).evidence;
     let mut chosen = Chosen::new(finding);
-    files.read_again(first.saturating_sub(BEFORE_FRAMES), READ_BYTES_MAX, |bytes, number| {
+    let again = |bytes: &[u8], number| {
         for frame in frames(bytes, number) {
             if frame.time_ns > end_ns {
                 return false;
@@ -99,10 +102,16 @@ fn cut_out(
             }
         }
         true
-    })?;
-    let path = files.folder().join(format!("finding-{first:012}-{cause}.pcapng"));
-    File::create(&path)?.write_all(&encoder.bytes)?;
-    Ok(Some(path.display().to_string()))
+    };
+    let begin = first.saturating_sub(BEFORE_FRAMES);
+    files.read_again(begin, READ_BYTES_MAX, again)?;
+    let name = format!("finding-{first:012}-{cause}");
+    let packets = files.folder().join(format!("{name}.pcapng"));
+    let page = files.folder().join(format!("{name}.html"));
+    fs::write(&packets, &encoder.bytes)?;
+    let drawn = page::of_capture(&format!("{name}.pcapng"), &encoder.bytes);
+    fs::write(&page, drawn.map_err(io::Error::other)?)?;
+    Ok(Some([packets, page].map(|path| path.display().to_string())))
 }
 
 /// Times of the first and the last frame of the evidence, if the ring still has both.

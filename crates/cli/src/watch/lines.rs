@@ -76,6 +76,8 @@ pub struct Saved {
     pub endpoint: String,
     /// The file.
     pub file: String,
+    /// The same packets explained and drawn, as `tcpwhy report` does.
+    pub page: String,
     /// First frame of its evidence, as the watch numbers them.
     pub first_frame: u64,
     /// The last.
@@ -335,6 +337,7 @@ pub fn closing(report: &Report, cost: &Cost, look: &Look) -> String {
         for saved in &cost.saved {
             let (cause, role, endpoint) = (saved.cause, saved.role, &saved.endpoint);
             page.line(&format!("  {}   {cause}, {role} {endpoint}", printable(&saved.file)));
+            page.line(&format!("  {}   the same as a page", printable(&saved.page)));
         }
     }
     page.finish()
