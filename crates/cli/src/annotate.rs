@@ -72,7 +72,7 @@ pub fn run(asked: &Annotate) -> Result<ExitCode, Error> {
     for source in open()? {
         let Open::Again(open) = source.open else { continue };
         done = copy_with_comments(&*open, &comments, &about, &mut written)
-            .map_err(|source| Error::Output { path: asked.output.display().to_string(), source })?;
+            .map_err(|source| written.blame(&asked.file, source))?;
     }
     written.finish()?;
     let count = comments.values().map(Vec::len).sum::<usize>() as u64;

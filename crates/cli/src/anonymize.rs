@@ -71,28 +71,31 @@ pub fn run(asked: &Anonymize) -> Result<ExitCode, Error> {
         }
     };
     let (first, second) = (open()?, open()?);
-    let failed = |source| Error::Output { path: asked.output.display().to_string(), source };
     let mut written = Written::begin(&asked.output, slice::from_ref(&asked.file))?;
     terminal::interruptible();
     let mut anonymizer = Anonymizer::new(names);
     let read = |open: &OpenAgain| open();
-    each_frame(read(&first).map_err(failed)?, &mut |frame| {
-        anonymizer.learn(frame);
-        interruption()
-    })
-    .map_err(failed)?;
+    let learned = read(&first).and_then(|input| {
+        each_frame(input, &mut |frame| {
+            anonymizer.learn(frame);
+            interruption()
+        })
+    });
+    learned.map_err(|source| written.blame(&asked.file, source))?;
     anonymizer.rewind();
     let mut copy = Copy::new(&asked.output, &mut written);
     let mut bytes = Vec::new();
-    let problem = each_frame(read(&second).map_err(failed)?, &mut |frame| {
-        anonymizer.change(frame, &mut bytes);
-        copy.add(&Frame { bytes: &bytes, ..*frame })?;
-        interruption()
-    })
-    .map_err(failed)?;
-    copy.finish().map_err(failed)?;
+    let copied = read(&second).and_then(|input| {
+        each_frame(input, &mut |frame| {
+            anonymizer.change(frame, &mut bytes);
+            copy.add(&Frame { bytes: &bytes, ..*frame })?;
+            interruption()
+        })
+    });
+    let copied = copied.and_then(|problem| copy.finish().map(|()| problem));
+    let problem = copied.map_err(|source| written.blame(&asked.file, source))?;
     if let Some(problem) = problem.as_ref().filter(|_| anonymizer.counts().frames == 0) {
-        return Err(failed(io::Error::other(problem.to_string())));
+        return Err(written.blame(&asked.file, io::Error::other(problem.to_string())));
     }
     written.finish()?;
     output::print(&said(asked, &anonymizer, problem)?)?;

@@ -87,9 +87,8 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("{0}")]
     Live(#[from] tcpwhy_live::LiveError),
-    #[cfg(target_os = "linux")]
     #[error("{path} cannot be read")]
-    ReportFile { path: String, source: io::Error },
+    Read { path: String, source: io::Error },
     #[cfg(target_os = "linux")]
     #[error("{path} {why}")]
     HostReport { path: String, why: tcpwhy_live::host::ReportError },

@@ -1,7 +1,7 @@
 //! A file that a command writes: it appears whole, under its name, or not at all.
 
 use crate::error::Error;
-use crate::sandbox;
+use crate::{sandbox, terminal};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
@@ -10,6 +10,8 @@ use tempfile::{Builder, NamedTempFile};
 pub struct Written {
     file: BufWriter<NamedTempFile>,
     path: PathBuf,
+    /// Something could not be written.
+    has_failed: bool,
 }
 
 impl Written {
@@ -47,7 +49,22 @@ impl Written {
         }
         let file = builder.tempfile_in(folder(path));
         let file = file.map_err(|source| Error::Output { path: name, source })?;
-        Ok(Self { file: BufWriter::with_capacity(1 << 18, file), path: path.to_owned() })
+        Ok(Self {
+            file: BufWriter::with_capacity(1 << 18, file),
+            path: path.to_owned(),
+            has_failed: false,
+        })
+    }
+
+    /// What failed while `input` was copied into this file: the file where it could not be written,
+    /// else `input`, which could not be read.
+    pub fn blame(&self, input: &Path, source: io::Error) -> Error {
+        let path = |path: &Path| path.display().to_string();
+        match self.has_failed {
+            _ if terminal::is_interrupted() => Error::NotWritten,
+            true => Error::Output { path: path(&self.path), source },
+            false => Error::Read { path: path(input), source },
+        }
     }
 
     /// Gives the file its name.
@@ -69,10 +86,10 @@ fn folder(path: &Path) -> &Path {
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.file.write(bytes).inspect_err(|_| self.has_failed = true)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().inspect_err(|_| self.has_failed = true)
     }
 }

@@ -373,3 +373,18 @@ fn pcapng_is_written_where_the_name_says_so() {
         |path: &Path| frames(path).into_iter().map(|it| (it.time_ns, it.bytes)).collect::<Vec<_>>();
     assert!(all(&pcap) == all(&pcapng) && !all(&pcap).is_empty());
 }
+
+#[test]
+fn an_input_that_cannot_be_read_is_named_and_not_the_output() {
+    let folder = folder("anonymize-unread");
+    let (text, out) = (folder.join("notes.txt"), folder.join("out.pcap"));
+    fs::write(&text, "this is no capture").expect("a file");
+    let names = [&text, &out].map(|it| it.to_str().expect("a name"));
+    for command in ["anonymize", "annotate"] {
+        let done = tcpwhy(&[command, names[0], "-o", names[1]]);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains(names[0]) && !said.contains(names[1]), "{said}");
+        assert!(!out.exists());
+    }
+}

@@ -25,7 +25,7 @@ const EXIT_EXPLAINS: u8 = 1;
 pub fn run(arguments: &Host) -> Result<ExitCode, Error> {
     let report = match &arguments.for_report {
         Some(path) => {
-            let read = |source| Error::ReportFile { path: path.display().to_string(), source };
+            let read = |source| Error::Read { path: path.display().to_string(), source };
             Some(fs::read(path).map_err(read)?)
         }
         None => None,
