@@ -42,7 +42,7 @@ use crate::findings::scene::Scene;
 use crate::findings::worst::Worst;
 use crate::findings::{fallback, retries};
 use crate::model::{Cause, Owner, Shares, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Outcome, SimpleExchange, Sink, Visited};
+use crate::tcp::{Chain, Connection, Exchange, OneShot, Outcome, SimpleExchange, Sink};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 
@@ -82,23 +82,23 @@ pub struct First {
 }
 
 impl First {
-    fn of_visit(visited: &Visited<'_>) -> Self {
+    fn of_one_shot(one_shot: &OneShot<'_>) -> Self {
         Self {
-            client: visited.client.address,
-            server: visited.server,
-            start_ns: visited.syn.time_ns,
-            kind: visited.kind.digest(),
-            wall_ns: visited.wall_ns(),
-            rtt_base_ns: visited.path.base_rtt_ns(),
-            rtt_server_ns: visited.path.rtt_ns(Side::Server),
-            vantage: visited.path.vantage(),
+            client: one_shot.client.address,
+            server: one_shot.server,
+            start_ns: one_shot.syn.time_ns,
+            kind: one_shot.kind.digest(),
+            wall_ns: one_shot.wall_ns(),
+            rtt_base_ns: one_shot.path.base_rtt_ns(),
+            rtt_server_ns: one_shot.path.rtt_ns(Side::Server),
+            vantage: one_shot.path.vantage(),
             set_up_again_ns: 0,
             unheard_ns: 0,
             answered: true,
-            answered_ns: visited.answered.time_ns,
+            answered_ns: one_shot.answered.time_ns,
             established: true,
             syn_unheard: false,
-            frame: visited.asked.frame,
+            frame: one_shot.asked.frame,
         }
     }
 
@@ -112,8 +112,8 @@ impl First {
         self.start_ns + self.wall_ns
     }
 
-    /// Whether it was captured at its client: other connections and look-ups that were seen there may
-    /// be the same host's, whatever their address.
+    /// Whether it was captured at its client: other connections and look-ups that were seen there
+    /// may be the same host's, whatever their address.
     pub fn was_seen_at_client(&self) -> bool {
         matches!(self.vantage, Vantage::Client | Vantage::Local)
     }
@@ -141,7 +141,8 @@ const ENDPOINTS_MAX: usize = 1 << 10;
 /// With them, hosts whose other ports are told together.
 const PLACES_MAX: usize = ENDPOINTS_MAX + ENDPOINTS_MAX / 4;
 
-/// First exchanges kept per shard for linking, the earliest; later ones stand without their look-up.
+/// First exchanges kept per shard for linking, the earliest; later ones stand without their
+/// look-up.
 const FIRSTS_MAX: usize = 1 << 14;
 
 /// First exchanges kept of an interval at least, however many intervals there are.
@@ -180,7 +181,7 @@ pub struct Tally {
     pub queues: Queues,
     /// Who sent much.
     pub flows: Flows,
-    /// Who took part in connections that were set up, visits aside.
+    /// Who took part in connections that were set up, one-shot connections aside.
     pub hosts: Hosts,
     /// Ways between hosts, for connections that do not show them.
     pub(super) legs: Legs,
@@ -197,20 +198,20 @@ pub struct Tally {
 impl Sink for Tally {
     const COUNTS_VISITS: bool = true;
 
-    fn visit(&mut self, visited: &Visited<'_>) -> bool {
-        if !self.worst.passes_over(visited) || !self.runs.take_visit(visited) {
+    fn one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
+        if !self.worst.passes_over(one_shot) || !self.runs.take_one_shot(one_shot) {
             return false;
         }
-        if visited.wall_ns() >= WAIT_MIN_NS {
-            self.at(visited.server).tails.visit(visited);
+        if one_shot.wall_ns() >= WAIT_MIN_NS {
+            self.at(one_shot.server).tails.one_shot(one_shot);
         }
-        self.queues.visit(visited);
-        self.slowest.visit(visited);
+        self.queues.one_shot(one_shot);
+        self.slowest.one_shot(one_shot);
         self.worst.pass_over();
         self.connections += 1;
-        self.vantages[visited.path.vantage() as usize] += 1;
-        self.keep_first(First::of_visit(visited));
-        self.add_quiet(visited.server);
+        self.vantages[one_shot.path.vantage() as usize] += 1;
+        self.keep_first(First::of_one_shot(one_shot));
+        self.add_quiet(one_shot.server);
         true
     }
 
@@ -366,9 +367,9 @@ impl Tally {
         }
     }
 
-    /// Where what concerns `server` is added up: a capture may name more servers than memory has room
-    /// for, and those that come last are told together: those of one host under its port 0, and once
-    /// there are too many hosts as well, all of them.
+    /// Where what concerns `server` is added up: a capture may name more servers than memory has
+    /// room for, and those that come last are told together: those of one host under its port 0,
+    /// and once there are too many hosts as well, all of them.
     pub(super) fn place(&self, server: Endpoint) -> Endpoint {
         let known = self.endpoints.len();
         if known < ENDPOINTS_MAX || self.endpoints.contains_key(&server) {
@@ -379,15 +380,16 @@ impl Tally {
         if room { host } else { Endpoint::default() }
     }
 
-    /// Drops the first exchanges that are too many, once there are a quarter more: so that is rarely
-    /// done.
+    /// Drops the first exchanges that are too many, once there are a quarter more: so that is
+    /// rarely done.
     fn bound_firsts(&mut self) {
         if self.firsts.len() >= FIRSTS_MAX + FIRSTS_MAX / 4 {
             self.drop_late_firsts();
         }
     }
 
-    /// Drops the first exchanges that are too many, the latest: the same ones, whatever shard they were in.
+    /// Drops the first exchanges that are too many, the latest: the same ones, whatever shard they
+    /// were in.
     pub(super) fn drop_late_firsts(&mut self) {
         if self.firsts.len() > FIRSTS_MAX {
             let (_, last, _) = self.firsts.select_nth_unstable_by_key(FIRSTS_MAX - 1, First::rank);
@@ -404,8 +406,8 @@ impl Tally {
         firsts
     }
 
-    /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the room for
-    /// them.
+    /// Keeps the earliest first exchanges, of one of `intervals` intervals that have to share the
+    /// room for them.
     pub(crate) fn keep_firsts_of_interval(&mut self, intervals: usize) {
         let kept = (FIRSTS_MAX / intervals.max(1)).max(INTERVAL_FIRSTS_MIN);
         if self.firsts.len() > kept {
@@ -416,7 +418,8 @@ impl Tally {
         self.last_first = None;
     }
 
-    /// Leaves out causes that were met on connections it tells of, but at a time that it does not tell of.
+    /// Leaves out causes that were met on connections it tells of, but at a time that it does not
+    /// tell of.
     pub(crate) fn leave_out_past_causes(&mut self) {
         self.settle();
         self.causes.take_all(|_, cause| cause.count == 0);
@@ -455,8 +458,8 @@ impl Tally {
         }
     }
 
-    /// `ns` of the time that `from` owned at the server of `key`, which is no longer among the causes,
-    /// turned out to be of `into`, which is a fault's or not.
+    /// `ns` of the time that `from` owned at the server of `key`, which is no longer among the
+    /// causes, turned out to be of `into`, which is a fault's or not.
     pub(super) fn shift(
         &mut self,
         key: &Key,
@@ -471,8 +474,8 @@ impl Tally {
         }
     }
 
-    /// What waited under `key` waited for no such thing: its time, and that of its owner `from` which no
-    /// cause was told of, is of `into`. Answers what it was.
+    /// What waited under `key` waited for no such thing: its time, and that of its owner `from`
+    /// which no cause was told of, is of `into`. Answers what it was.
     pub(super) fn take_back(
         &mut self,
         key: &Key,

@@ -4,7 +4,7 @@ use crate::app::Side;
 use crate::capture::FrameId;
 use crate::findings::tally::Key;
 use crate::model::{ConnectionReport, DirectionReport, LookupReport, Owner, Role};
-use crate::tcp::{Connection, Held, Visited};
+use crate::tcp::{Connection, Held, OneShot};
 use crate::wire::Endpoint;
 use std::cmp::Reverse;
 
@@ -25,8 +25,8 @@ struct Kept {
     held: [Held; 2],
 }
 
-/// Drops all of `kept` but the `limit` first, in no order. Answers the rank of the last of them, if there
-/// are more.
+/// Drops all of `kept` but the `limit` first, in no order. Answers the rank of the last of them, if
+/// there are more.
 fn keep_first(kept: &mut Vec<(Rank, Box<Kept>)>, limit: usize) -> Option<Rank> {
     if kept.len() <= limit {
         return None;
@@ -73,10 +73,10 @@ impl Worst {
         }
     }
 
-    /// Whether `visited`, on which nothing was lost, is none of the worst.
+    /// Whether `one_shot`, on which nothing was lost, is none of the worst.
     #[inline]
-    pub fn passes_over(&self, visited: &Visited<'_>) -> bool {
-        let rank = (Reverse(0), Reverse(visited.wall_ns()), visited.syn.frame);
+    pub fn passes_over(&self, one_shot: &OneShot<'_>) -> bool {
+        let rank = (Reverse(0), Reverse(one_shot.wall_ns()), one_shot.syn.frame);
         self.bar.is_some_and(|bar| rank >= bar)
     }
 
@@ -101,15 +101,15 @@ impl Worst {
         }
     }
 
-    /// All of them were shown: drops those that are not among the worst, which others would have made it
-    /// drop, had they come in another order.
+    /// All of them were shown: drops those that are not among the worst, which others would have
+    /// made it drop, had they come in another order.
     pub fn settle(&mut self) {
         keep_first(&mut self.kept, self.limit);
     }
 
-    /// What `from` owned of the time of connections by the cause of `key` turned out to be of `into`,
-    /// which is a fault's or not. What is not known by who sent is moved with the last key of its
-    /// cause, all of it.
+    /// What `from` owned of the time of connections by the cause of `key` turned out to be of
+    /// `into`, which is a fault's or not. What is not known by who sent is moved with the last key
+    /// of its cause, all of it.
     pub fn reassign(
         &mut self,
         key: &Key,
@@ -138,8 +138,8 @@ impl Worst {
         }
     }
 
-    /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by who
-    /// owned it, is `to`'s, and what else there is was not seen before.
+    /// The connection that begins with `first_frame` lost `lost_ns` more to a fault: `moved`, by
+    /// who owned it, is `to`'s, and what else there is was not seen before.
     pub fn lose(&mut self, first_frame: FrameId, moved: &[(Owner, u64)], to: Owner, lost_ns: u64) {
         let mut reports = self.kept.iter_mut().map(|(_, one)| &mut one.report);
         if let Some(report) = reports.find(|report| report.first_frame == first_frame) {
@@ -235,7 +235,8 @@ mod tests {
         shards.into_iter().for_each(|shard| many.merge(shard));
         let frames = |mut worst: Worst| {
             worst.settle();
-            // What was none of the worst then is told of no more, whatever turns out to be behind it.
+            // What was none of the worst then is told of no more, whatever turns out to be behind
+            // it.
             let others = (1..=50).filter(|number| number % 23 != 3 && number % 23 != 13);
             for number in others {
                 worst.lose(FrameId::new(0, number), &[], Owner::Queueing, 100);

@@ -21,6 +21,7 @@ mod clock;
 mod connection;
 mod early;
 mod exchange;
+mod one_shot;
 mod path;
 mod pause;
 mod pipe;
@@ -34,7 +35,6 @@ mod shared;
 mod timeline;
 mod trace;
 mod tracker;
-mod visit;
 
 pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
@@ -43,6 +43,7 @@ pub use path::Path;
 pub(crate) use sender::{Copies, Kind};
 pub use sender::{Held, Sender};
 
+pub use one_shot::OneShot;
 pub(crate) use reassembly::Reassembly;
 pub use row::{Link, Row};
 pub(crate) use sequence::{ORIGIN, Sequence};
@@ -50,4 +51,3 @@ pub use setup::Setup;
 pub use shared::Shared;
 pub use trace::{Trace, TracedGap};
 pub use tracker::{SimpleExchange, Sink, Tracker};
-pub use visit::Visited;

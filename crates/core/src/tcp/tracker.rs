@@ -1,7 +1,7 @@
 //! The table of connections of one shard.
 
 mod closed;
-mod visits;
+mod one_shots;
 
 use crate::app::Label;
 use crate::capture::FrameId;
@@ -9,14 +9,14 @@ use crate::model::Window;
 use crate::tcp::connection::Connection;
 use crate::tcp::early::EarlyBytes;
 use crate::tcp::exchange::Exchange;
+use crate::tcp::one_shot::{OneShot, OneShotConnection};
 use crate::tcp::row::Row;
 use crate::tcp::shared::Shared;
-use crate::tcp::visit::{Visit, Visited};
 use crate::wire::{FlowKey, IcmpError, Segment, TcpFlags};
 use closed::{Closed, Due, Meeting, Over};
 use hashbrown::HashTable;
+use one_shots::{OneShotConnections, Step};
 use std::collections::VecDeque;
-use visits::{Step, Visits};
 
 /// An exchange on a connection without any loss or other fault, whose client waited only for the
 /// path and the server's work, and for the latter at most once.
@@ -45,13 +45,13 @@ impl SimpleExchange<'_> {
     }
 }
 
-/// Receives what the tracker finds: exchanges, connections, and [visits](Visited).
+/// Receives what the tracker finds: exchanges, connections, and [one-shot connections](OneShot).
 pub trait Sink {
-    /// `true` if it can count visits without their connections.
+    /// `true` if it can count one-shot connections without their connections.
     const COUNTS_VISITS: bool = false;
-    /// Receives a visit that is over, together with its exchange. Returns whether it has counted
-    /// both; otherwise both are passed on in full.
-    fn visit(&mut self, _visited: &Visited<'_>) -> bool {
+    /// Receives a one-shot connection that is over, together with its exchange. Returns whether it
+    /// has counted both; otherwise both are passed on in full.
+    fn one_shot(&mut self, _one_shot: &OneShot<'_>) -> bool {
         false
     }
     /// Receives a finished exchange that is like others before it. Returns whether it has counted
@@ -78,10 +78,10 @@ const HALF_OPEN_MAX: u64 = 2048;
 /// Most handshakes are complete before this many other connections have begun.
 const FRESH_MAX: usize = 16;
 
-/// Number of consecutive failed visits after which few more are expected.
+/// Number of consecutive failed one-shot connections after which few more are expected.
 const VAIN_MAX: u32 = 64;
 
-/// Then one in this many connections is still tried as a visit.
+/// Then one in this many connections is still tried as a one-shot connection.
 const TRIED_ANYHOW: u64 = 16;
 
 /// Most closed connections whose memory is kept.
@@ -92,8 +92,9 @@ const SPARE_MAX: usize = 32;
 pub struct Tracker {
     table: HashTable<Box<Connection>>,
     /// Connections of which every segment was expected so far.
-    visits: Visits,
-    /// Consecutive visits that failed, as in a flood or with clients that stay connected.
+    one_shots: OneShotConnections,
+    /// Consecutive one-shot connections that failed, as in a flood or with clients that stay
+    /// connected.
     vain: u32,
     closed: Closed,
     /// Number of connections that began with a SYN.
@@ -229,7 +230,7 @@ impl Tracker {
     /// Processes a segment of no connection in the table.
     fn take_other(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
-        match self.visits.goes_on(segment, payload, &mut self.shared) {
+        match self.one_shots.goes_on(segment, payload, &mut self.shared) {
             Step::Expected => return,
             Step::Over(over) => return self.closed.add(over),
             Step::Odd => {
@@ -249,38 +250,42 @@ impl Tracker {
         self.begin(segment, payload, sink);
     }
 
-    /// Turns the visit of `flow`, if it is one, into a tracked connection.
+    /// Turns the one-shot connection of `flow`, if it is one, into a tracked connection.
     fn replay(&mut self, flow: &FlowKey, flow_hash: u64, sink: &mut impl Sink) {
-        if let Some(visit) = self.visits.take_of(place(flow_hash), flow) {
-            self.follow(visit, sink);
+        if let Some(candidate) = self.one_shots.take_of(place(flow_hash), flow) {
+            self.follow(candidate, sink);
         }
     }
 
-    /// Turns a visit into a tracked connection in the table.
-    fn follow(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
-        let (hash, connection) = (place(visit.flow_hash), self.followed(visit, sink));
+    /// Turns a one-shot connection into a tracked connection in the table.
+    fn follow(&mut self, candidate: Box<OneShotConnection>, sink: &mut impl Sink) {
+        let (hash, connection) = (place(candidate.flow_hash), self.followed(candidate, sink));
         self.table.insert_unique(hash, connection, |connection| place(connection.hash.into()));
     }
 
-    /// Turns a visit into a tracked connection.
-    fn followed(&mut self, visit: Box<Visit>, sink: &mut impl Sink) -> Box<Connection> {
+    /// Turns a one-shot connection into a tracked connection.
+    fn followed(
+        &mut self,
+        candidate: Box<OneShotConnection>,
+        sink: &mut impl Sink,
+    ) -> Box<Connection> {
         self.vain = self.vain.saturating_add(1);
-        let mut connection = self.place(Connection::new(&visit.syn()));
+        let mut connection = self.place(Connection::new(&candidate.syn()));
         if self.shows_values {
             connection.show_values();
         }
-        visit.replay(&mut connection, &mut self.shared, sink);
-        self.visits.keep_room(visit);
+        candidate.replay(&mut connection, &mut self.shared, sink);
+        self.one_shots.keep_room(candidate);
         connection
     }
 
-    /// Ends a visit: counts it, or passes on its connection in full.
-    fn end(&mut self, visit: Box<Visit>, sink: &mut impl Sink) {
-        if visit.visited().is_some_and(|visited| sink.visit(&visited)) {
+    /// Ends a one-shot connection: counts it, or passes on its connection in full.
+    fn end(&mut self, candidate: Box<OneShotConnection>, sink: &mut impl Sink) {
+        if candidate.one_shot().is_some_and(|one_shot| sink.one_shot(&one_shot)) {
             self.vain = 0;
-            return self.visits.keep_room(visit);
+            return self.one_shots.keep_room(candidate);
         }
-        let connection = self.followed(visit, sink);
+        let connection = self.followed(candidate, sink);
         self.let_go(connection, sink);
     }
 
@@ -305,13 +310,13 @@ impl Tracker {
         self.copies += u64::from(found.is_some_and(|connection| connection.leave_out()));
     }
 
-    /// Begins a connection or visit with `segment`, which may begin one.
+    /// Begins a connection or one-shot connection with `segment`, which may begin one.
     fn begin(&mut self, segment: &Segment, payload: &[u8], sink: &mut impl Sink) {
         let hash = place(segment.flow_hash);
         let syn = segment.flags.has(TcpFlags::SYN);
         self.expire(segment.time_ns, sink);
-        if self.may_be_visit(segment, sink) {
-            if let Some(old) = self.visits.begin(hash, segment, self.shows_values) {
+        if self.may_be_one_shot(segment, sink) {
+            if let Some(old) = self.one_shots.begin(hash, segment, self.shows_values) {
                 self.follow(old, sink);
             }
         } else {
@@ -334,26 +339,26 @@ impl Tracker {
         self.bound_half_open(sink);
     }
 
-    /// Returns whether `segment` may begin a visit that can be counted.
-    fn may_be_visit<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
+    /// Returns whether `segment` may begin a one-shot connection that can be counted.
+    fn may_be_one_shot<S: Sink>(&self, segment: &Segment, _: &S) -> bool {
         S::COUNTS_VISITS
             && !self.shared.disable_fast_path
             && self.shared.window.is_all()
             && (self.vain < VAIN_MAX || self.begun.is_multiple_of(TRIED_ANYHOW))
-            && Visit::begins_with(segment)
+            && OneShotConnection::begins_with(segment)
     }
 
     /// Drops connections that have been over for long enough.
     fn expire(&mut self, now_ns: u64, sink: &mut impl Sink) {
         while let Some(due) = self.closed.next_due(now_ns) {
             let (Due::Settled(over) | Due::Forgotten(over)) = due;
-            if let Some(visit) = self.visits.take(over.hash, &over.key, over.first_frame) {
-                if visit.is_over() {
-                    self.closed.remember(&over, visit.numbers(), now_ns);
-                    self.end(visit, sink);
+            if let Some(candidate) = self.one_shots.take(over.hash, &over.key, over.first_frame) {
+                if candidate.is_over() {
+                    self.closed.remember(&over, candidate.numbers(), now_ns);
+                    self.end(candidate, sink);
                     continue;
                 }
-                self.follow(visit, sink);
+                self.follow(candidate, sink);
             }
             let found = self.table.find(over.hash, |it| over.is(it));
             let Some(connection) = found else { continue };
@@ -387,7 +392,7 @@ impl Tracker {
             let connected = self
                 .find(&begun)
                 .map(|connection| connection.setup.is_established())
-                .or_else(|| self.visits.is_connected(*hash, key, *first_frame));
+                .or_else(|| self.one_shots.is_connected(*hash, key, *first_frame));
             if connected == Some(false) {
                 self.half_open.push_back(begun);
             }
@@ -397,10 +402,10 @@ impl Tracker {
         while self.half_open.front().filter(is_old).is_some() {
             let Some(begun) = self.half_open.pop_front() else { return };
             let Begun { hash, key, first_frame, .. } = &begun;
-            if self.visits.is_connected(*hash, key, *first_frame) == Some(false)
-                && let Some(visit) = self.visits.take(*hash, key, *first_frame)
+            if self.one_shots.is_connected(*hash, key, *first_frame) == Some(false)
+                && let Some(candidate) = self.one_shots.take(*hash, key, *first_frame)
             {
-                self.follow(visit, sink);
+                self.follow(candidate, sink);
             }
             let found = self.find(&begun).filter(|connection| connection.setup.half_open());
             let Some(connection) = found else { continue };
@@ -439,11 +444,11 @@ impl Tracker {
 
     /// Ends the capture: ends all connections in the order in which they began.
     pub fn finish(&mut self, sink: &mut impl Sink) {
-        for visit in self.visits.take_all() {
-            if visit.is_over() {
-                self.end(visit, sink);
+        for candidate in self.one_shots.take_all() {
+            if candidate.is_over() {
+                self.end(candidate, sink);
             } else {
-                self.follow(visit, sink);
+                self.follow(candidate, sink);
             }
         }
         let mut rest: Vec<_> = self.table.drain().collect();
@@ -458,7 +463,7 @@ impl Tracker {
     /// exchange under way are left out.
     pub fn peek(&self, since_ns: u64, sink: &mut impl Sink) {
         let mut copy = Self {
-            visits: self.visits.clone(),
+            one_shots: self.one_shots.clone(),
             shared: self.shared.clone(),
             shows_values: self.shows_values,
             ..Self::default()
@@ -489,11 +494,11 @@ impl Tracker {
     /// Ends all connections that are not `kept`, as the end of the capture would, in the order in
     /// which they began.
     pub fn end_unless(&mut self, kept: impl Fn(&FlowKey) -> bool, sink: &mut impl Sink) {
-        for visit in self.visits.take_all() {
-            if visit.is_over() {
-                self.end(visit, sink);
+        for candidate in self.one_shots.take_all() {
+            if candidate.is_over() {
+                self.end(candidate, sink);
             } else {
-                self.follow(visit, sink);
+                self.follow(candidate, sink);
             }
         }
         let mut left: Vec<_> = self.table.extract_if(|it| !kept(&it.key)).collect();
@@ -508,13 +513,13 @@ impl Tracker {
         let connections = self.table.iter().map(|connection| connection.memory_bytes());
         self.table.allocation_size()
             + connections.sum::<usize>()
-            + self.visits.memory_bytes()
+            + self.one_shots.memory_bytes()
             + self.shared.early.heap_bytes()
     }
 
     /// Number of connections tracked at present.
     pub fn open_connections(&self) -> usize {
-        self.table.len() + self.visits.len()
+        self.table.len() + self.one_shots.len()
     }
 }
 

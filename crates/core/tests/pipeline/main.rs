@@ -1,8 +1,8 @@
 //! The same answer whatever the number of threads and however the capture is cut into blocks.
 
+mod one_shots;
 mod sliding;
 mod steady;
-mod visits;
 mod wire;
 
 use etherparse::PacketBuilder;

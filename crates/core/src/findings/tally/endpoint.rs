@@ -7,7 +7,7 @@ use crate::findings::syn_flood::Flood;
 use crate::findings::tally::history::are_too_many;
 use crate::findings::tally::{Rows, Tails, Waits};
 use crate::model::{Cause, Histogram, Ledger, Owner, Sighting};
-use crate::tcp::{Connection, Exchange, SimpleExchange, Visited};
+use crate::tcp::{Connection, Exchange, OneShot, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -47,13 +47,13 @@ impl Group {
     }
 
     #[inline]
-    pub(super) fn add_visit(&mut self, visited: &Visited<'_>) {
+    pub(super) fn add_one_shot(&mut self, one_shot: &OneShot<'_>) {
         self.exchanges += 1;
-        self.ledger.add(Owner::Connect, visited.connect_ns);
-        self.ledger.add(Owner::Client, visited.client_ns);
-        self.ledger.add(Owner::Path, visited.path_ns);
-        self.ledger.add(Owner::Server, visited.server_ns);
-        self.latency.record(visited.wall_ns());
+        self.ledger.add(Owner::Connect, one_shot.connect_ns);
+        self.ledger.add(Owner::Client, one_shot.client_ns);
+        self.ledger.add(Owner::Path, one_shot.path_ns);
+        self.ledger.add(Owner::Server, one_shot.server_ns);
+        self.latency.record(one_shot.wall_ns());
     }
 
     /// Adds all of `other`.
@@ -124,10 +124,11 @@ pub struct EndpointTally {
     pub drained: u64,
     /// What senders met that a finding may tell of, by who sends.
     pub noticed: [Noticed; 2],
-    /// How often senders whose flight had ended went on as words of the peer had come, and how often with
-    /// an ACK, by who sends.
+    /// How often senders whose flight had ended went on as words of the peer had come, and how
+    /// often with an ACK, by who sends.
     pub went_on: [[u64; 2]; 2],
-    /// Of what looked like a small buffer, how often it was the peer's application that granted no more.
+    /// Of what looked like a small buffer, how often it was the peer's application that granted no
+    /// more.
     pub granted: u64,
     /// Connections on which a sender's flight stood at a ceiling to the end, by who sends.
     pub ceilings: [u64; 2],
@@ -227,20 +228,21 @@ impl EndpointTally {
         *known_ns = rtt_ns.min(*known_ns);
     }
 
-    /// Counts a visit to it.
-    pub(super) fn visit(&mut self, visited: &Visited<'_>) {
+    /// Counts a one-shot connection to it.
+    pub(super) fn one_shot(&mut self, one_shot: &OneShot<'_>) {
         self.connections += 1;
         self.established += 1;
-        self.ttl = self.ttl.max(visited.ttl);
-        self.server_leg_known |= visited.path.is_settled(Side::Server);
-        if visited.path.base_rtt_ns() > 0 {
-            self.rtts.record(visited.path.base_rtt_ns());
+        self.ttl = self.ttl.max(one_shot.ttl);
+        self.server_leg_known |= one_shot.path.is_settled(Side::Server);
+        if one_shot.path.base_rtt_ns() > 0 {
+            self.rtts.record(one_shot.path.base_rtt_ns());
         }
-        self.protocol = self.protocol.max(visited.protocol);
-        self.name(visited.software);
+        self.protocol = self.protocol.max(one_shot.protocol);
+        self.name(one_shot.software);
     }
 
-    /// Its server says it is `software`: of several names the least counts, so that their order does not.
+    /// Its server says it is `software`: of several names the least counts, so that their order
+    /// does not.
     #[inline]
     fn name(&mut self, software: Option<&str>) {
         if let Some(software) = software

@@ -4,7 +4,7 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::judge::QueueDelay;
 use crate::model::{Cause, Owner, Sighting, Vantage};
-use crate::tcp::{Connection, Exchange, Outcome, SimpleExchange, Visited};
+use crate::tcp::{Connection, Exchange, OneShot, Outcome, SimpleExchange};
 use crate::wire::Endpoint;
 use hashbrown::{HashMap, HashSet};
 
@@ -75,36 +75,36 @@ impl Queues {
         (plain.arrived_ns - plain.asked.0).max(plain.path_ns) >= SLOW_NS
     }
 
-    /// A visit is over.
+    /// A one-shot connection is over.
     #[inline]
-    pub fn visit(&mut self, visited: &Visited<'_>) {
-        let seen_ns = visited.arrived_ns - visited.syn.time_ns;
-        if seen_ns.max(visited.path_ns) >= SLOW_NS && visited.path.base_rtt_ns() > 0 {
-            self.slow_visit(visited);
+    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        let seen_ns = one_shot.arrived_ns - one_shot.syn.time_ns;
+        if seen_ns.max(one_shot.path_ns) >= SLOW_NS && one_shot.path.base_rtt_ns() > 0 {
+            self.slow_one_shot(one_shot);
         }
     }
 
     #[cold]
-    fn slow_visit(&mut self, visited: &Visited<'_>) {
+    fn slow_one_shot(&mut self, one_shot: &OneShot<'_>) {
         self.keep(Small {
-            client: visited.client,
-            server: visited.server,
+            client: one_shot.client,
+            server: one_shot.server,
             exchange: 1,
-            connection: visited.syn.frame,
-            rtt_base_ns: visited.path.base_rtt_ns(),
+            connection: one_shot.syn.frame,
+            rtt_base_ns: one_shot.path.base_rtt_ns(),
             shook_hands: true,
-            vantage: visited.path.vantage(),
-            protocol: visited.protocol,
-            kind: visited.kind.digest(),
-            first: visited.asked,
-            last: visited.answered,
+            vantage: one_shot.path.vantage(),
+            protocol: one_shot.protocol,
+            kind: one_shot.kind.digest(),
+            first: one_shot.asked,
+            last: one_shot.answered,
             connects: true,
-            wall_ns: visited.wall_ns(),
-            path_ns: visited.path_ns,
-            connect_ns: visited.connect_ns,
+            wall_ns: one_shot.wall_ns(),
+            path_ns: one_shot.path_ns,
+            connect_ns: one_shot.connect_ns,
             queueing_ns: 0,
-            server_ns: visited.server_ns,
-            acked_ns: visited.arrived_ns - visited.answered.time_ns,
+            server_ns: one_shot.server_ns,
+            acked_ns: one_shot.arrived_ns - one_shot.answered.time_ns,
             told_ns: 0,
         });
     }

@@ -1,11 +1,11 @@
-//! Exchanges one like the other: of one kind with one server, each of which only its server kept waiting.
-//! Most are such, and they are counted together before they are added to what is kept of their
-//! server; and so are the connections on which nothing else happened.
+//! Exchanges one like the other: of one kind with one server, each of which only its server kept
+//! waiting. Most are such, and they are counted together before they are added to what is kept of
+//! their server; and so are the connections on which nothing else happened.
 
 use crate::findings::tally::culprits::Rank;
 use crate::findings::tally::*;
 use crate::model::{Culprit, Role, Sighting};
-use crate::tcp::{Visited, set_up_late_ns};
+use crate::tcp::{OneShot, set_up_late_ns};
 use std::cmp::Reverse;
 
 /// Kinds that are counted so at a time.
@@ -19,12 +19,12 @@ struct Run {
     group: Group,
     /// How many of them include their set-up.
     connects: u64,
-    /// The connections of those that were visits.
-    visits: Option<Box<EndpointTally>>,
+    /// The connections of those that were one-shot connections.
+    one_shots: Option<Box<EndpointTally>>,
     think: CauseTally,
     waits: Waits,
-    /// Of the clearest instance that is kept of its server's time, and of the samples of the path's and
-    /// of its client's: what does not exceed them is counted, and no more.
+    /// Of the clearest instance that is kept of its server's time, and of the samples of the path's
+    /// and of its client's: what does not exceed them is counted, and no more.
     clearest: Rank,
     longest_way: Part,
     longest_pause: Part,
@@ -131,7 +131,8 @@ impl Runs {
         true
     }
 
-    /// The same of one that nothing but the path had a part in, and its server, by one silence at most.
+    /// The same of one that nothing but the path had a part in, and its server, by one silence at
+    /// most.
     #[inline]
     pub fn take_simple(&mut self, connection: &Connection, plain: &SimpleExchange<'_>) -> bool {
         let server = connection.server();
@@ -156,31 +157,31 @@ impl Runs {
         true
     }
 
-    /// The same of a visit.
+    /// The same of a one-shot connection.
     #[inline]
-    pub fn take_visit(&mut self, visited: &Visited<'_>) -> bool {
-        let place = place(&visited.server, visited.kind);
+    pub fn take_one_shot(&mut self, one_shot: &OneShot<'_>) -> bool {
+        let place = place(&one_shot.server, one_shot.kind);
         let Some(run) = &mut self.kinds[place] else { return false };
         let [asked, answered] =
-            [&visited.asked, &visited.answered].map(|it| Reverse((it.time_ns, it.frame)));
-        let rank = ((false, false, visited.server_ns), answered);
-        let way = (visited.path_ns + visited.connect_ns, asked);
-        let pause = (visited.client_ns, asked);
-        if run.server != visited.server
-            || run.kind != *visited.kind
-            || visited.server_ns == 0
-            || set_up_late_ns(visited.connect_ns, visited.path.base_rtt_ns()) > 0
+            [&one_shot.asked, &one_shot.answered].map(|it| Reverse((it.time_ns, it.frame)));
+        let rank = ((false, false, one_shot.server_ns), answered);
+        let way = (one_shot.path_ns + one_shot.connect_ns, asked);
+        let pause = (one_shot.client_ns, asked);
+        if run.server != one_shot.server
+            || run.kind != *one_shot.kind
+            || one_shot.server_ns == 0
+            || set_up_late_ns(one_shot.connect_ns, one_shot.path.base_rtt_ns()) > 0
             || rank > run.clearest
             || way > run.longest_way
             || pause.0 > 0 && pause > run.longest_pause
         {
             return false;
         }
-        run.group.add_visit(visited);
+        run.group.add_one_shot(one_shot);
         run.connects += 1;
-        run.visits.get_or_insert_default().visit(visited);
-        run.think.add_one(visited.wall_ns(), visited.server_ns);
-        run.waits.visit(visited);
+        run.one_shots.get_or_insert_default().one_shot(one_shot);
+        run.think.add_one(one_shot.wall_ns(), one_shot.server_ns);
+        run.waits.one_shot(one_shot);
         true
     }
 
@@ -204,7 +205,7 @@ impl Runs {
                     kind: exchange.kind,
                     group: Group::default(),
                     connects: 0,
-                    visits: None,
+                    one_shots: None,
                     think: CauseTally::default(),
                     waits: Waits::default(),
                     clearest,
@@ -225,7 +226,8 @@ fn think_of(server: Endpoint) -> Key {
 }
 
 impl Tally {
-    /// Whether `connection` is one on which only its server's time was told of, which is counted here.
+    /// Whether `connection` is one on which only its server's time was told of, which is counted
+    /// here.
     #[inline]
     pub(super) fn count_quiet(&mut self, connection: &Connection) -> bool {
         let is_quiet = connection.totals.causes == QUIET;
@@ -257,12 +259,12 @@ impl Tally {
     pub(crate) fn settle(&mut self) {
         self.settle_quiet();
         for run in std::mem::take(&mut self.runs).kinds.into_iter().flatten() {
-            let Run { server, kind, group, connects, visits, think, waits, .. } = *run;
+            let Run { server, kind, group, connects, one_shots, think, waits, .. } = *run;
             let place = self.place(server);
             let endpoint = self.endpoints.entry_ref(&place).or_default();
-            if let Some(visits) = visits {
-                self.notes.crowded += if place == server { 0 } else { visits.connections };
-                endpoint.merge(*visits);
+            if let Some(one_shots) = one_shots {
+                self.notes.crowded += if place == server { 0 } else { one_shots.connections };
+                endpoint.merge(*one_shots);
             }
             endpoint.connects += connects;
             endpoint.waits.merge(&waits);

@@ -2,7 +2,7 @@
 
 use crate::capture::FrameId;
 use crate::model::{Cause, SlowExchange};
-use crate::tcp::{Connection, Exchange, SimpleExchange, Visited};
+use crate::tcp::{Connection, Exchange, OneShot, SimpleExchange};
 use std::cmp::Reverse;
 
 /// Exchanges kept.
@@ -61,18 +61,18 @@ impl Slowest {
 
     /// The only one of its connection is over.
     #[inline]
-    pub fn visit(&mut self, visited: &Visited<'_>) {
-        let (wall_ns, start_ns) = (visited.wall_ns(), visited.syn.time_ns);
-        self.offer((Reverse(wall_ns), start_ns, visited.asked.frame), || SlowExchange {
-            client: visited.client,
-            server: visited.server,
+    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        let (wall_ns, start_ns) = (one_shot.wall_ns(), one_shot.syn.time_ns);
+        self.offer((Reverse(wall_ns), start_ns, one_shot.asked.frame), || SlowExchange {
+            client: one_shot.client,
+            server: one_shot.server,
             exchange: 1,
-            kind: *visited.kind,
+            kind: *one_shot.kind,
             start_ns,
             wall_ns,
             cause: [
-                (Cause::ServerThink, visited.server_ns),
-                (Cause::ClientThink, visited.client_ns),
+                (Cause::ServerThink, one_shot.server_ns),
+                (Cause::ClientThink, one_shot.client_ns),
             ]
             .into_iter()
             .find_map(|(cause, ns)| main_cause(cause, ns, wall_ns)),

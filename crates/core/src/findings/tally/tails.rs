@@ -1,12 +1,13 @@
 //! What costs take of the exchanges that they make slow.
 //!
-//! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide that. So of each
-//! cost the exchanges are counted in which it takes as long as a cost must to be a finding.
+//! Of a typical exchange a cost may take nothing, and of a few nearly all: sums and means hide
+//! that. So of each cost the exchanges are counted in which it takes as long as a cost must to be a
+//! finding.
 
 use crate::findings::costs::COSTS;
 use crate::findings::tally::WAIT_MIN_NS;
 use crate::model::{Cause, Histogram, Owner};
-use crate::tcp::{Exchange, SimpleExchange, Visited};
+use crate::tcp::{Exchange, OneShot, SimpleExchange};
 
 /// The exchanges of one endpoint that a cost made slow.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +43,8 @@ impl Tail {
     }
 }
 
-/// From where on a cost makes an exchange slow, ns. A round trip is what every exchange costs: it is worth a
-/// word where it is a long one.
+/// From where on a cost makes an exchange slow, ns. A round trip is what every exchange costs: it
+/// is worth a word where it is a long one.
 pub const fn slow_ns(cause: Cause) -> u64 {
     match cause {
         Cause::PathRtt => 5 * WAIT_MIN_NS,
@@ -86,13 +87,13 @@ impl Tails {
         });
     }
 
-    /// Counts a visit.
-    pub fn visit(&mut self, visited: &Visited<'_>) {
-        self.add(visited.wall_ns(), |owner| match owner {
-            Owner::Connect => visited.connect_ns,
-            Owner::Client => visited.client_ns,
-            Owner::Path => visited.path_ns,
-            Owner::Server => visited.server_ns,
+    /// Counts a one-shot connection.
+    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        self.add(one_shot.wall_ns(), |owner| match owner {
+            Owner::Connect => one_shot.connect_ns,
+            Owner::Client => one_shot.client_ns,
+            Owner::Path => one_shot.path_ns,
+            Owner::Server => one_shot.server_ns,
             _ => 0,
         });
     }

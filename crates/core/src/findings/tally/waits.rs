@@ -1,8 +1,9 @@
-//! When exchanges with a server waited for more than the path: what shows whether one server waits for another.
+//! When exchanges with a server waited for more than the path: what shows whether one server waits
+//! for another.
 
 use crate::app::Side;
 use crate::model::{Cause, Vantage};
-use crate::tcp::{Chain, Connection, Exchange, Path, SimpleExchange, Visited};
+use crate::tcp::{Chain, Connection, Exchange, OneShot, Path, SimpleExchange};
 use crate::wire::Endpoint;
 
 /// Kept per server, the earliest.
@@ -68,12 +69,12 @@ impl Waits {
         self.add(times, connection.client(), &connection.path);
     }
 
-    /// The same of a visit.
+    /// The same of a one-shot connection.
     #[inline]
-    pub fn visit(&mut self, visited: &Visited<'_>) {
-        let [began, asked, answered] = [&visited.syn, &visited.asked, &visited.answered];
+    pub fn one_shot(&mut self, one_shot: &OneShot<'_>) {
+        let [began, asked, answered] = [&one_shot.syn, &one_shot.asked, &one_shot.answered];
         let times = [began.time_ns, asked.time_ns, answered.time_ns, answered.time_ns];
-        self.add(times, visited.client, &visited.path);
+        self.add(times, one_shot.client, &one_shot.path);
     }
 
     #[inline]

@@ -1,12 +1,13 @@
-//! Short connections of which every segment was expected are only counted: that has to come to what following
-//! them comes to, whatever else happens on them or between them.
+//! Short connections of which every segment was expected are only counted: that has to come to what
+//! following them comes to, whatever else happens on them or between them.
 
 use super::report_with;
 use super::wire::{Packet, pcap_header};
 use proptest::prelude::*;
 use tcpwhy_core::pipeline::Options;
 
-/// Connections of a capture: so many that the worst of each shard are known, and others only counted.
+/// Connections of a capture: so many that the worst of each shard are known, and others only
+/// counted.
 const CONNECTIONS: u32 = 4_500;
 
 /// What happens on a connection beside the usual, to the packet with a number.

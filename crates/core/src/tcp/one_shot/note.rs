@@ -1,9 +1,9 @@
-//! Compact record of a segment of a visit.
+//! Compact record of a segment of a one-shot connection.
 
 use crate::capture::FrameId;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 
-/// Fields of a segment that segments of visits can have.
+/// Fields of a segment that segments of one-shot connections can have.
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     time_ns: u64,

@@ -1,8 +1,9 @@
 //! Fast path of a one-shot connection: a client connects, sends one request in one segment, gets
-//! the response in one, and both sides close. With many such clients, most connections are visits.
-//! A segment that was expected so is only recorded ([`Visit`]); a complete visit is counted
-//! without tracking its connection ([`Visited`]). If any other segment comes, the recorded ones
-//! are first processed in full ([`Visit::replay`]), so that the results are the same.
+//! the response in one, and both sides close. With many such clients, most connections are one-shot
+//! connections. A segment that was expected so is only recorded ([`OneShotConnection`]); a complete
+//! one-shot connection is counted without tracking its connection ([`OneShot`]). If any other
+//! segment comes, the recorded ones are first processed in full ([`OneShotConnection::replay`]), so
+//! that the results are the same.
 
 mod note;
 
@@ -21,12 +22,12 @@ use crate::wire::{Endpoint, FlowKey, Segment, SegmentFlags, TcpFlags};
 use note::Note;
 use std::sync::Arc;
 
-/// Most segments of a visit: three of the handshake, a request, a response, two FINs, and as many
-/// ACKs.
+/// Most segments of a one-shot connection: three of the handshake, a request, a response, two FINs,
+/// and as many ACKs.
 const SEGMENTS_MAX: usize = 11;
 
-/// Most payload recorded for a visit, bytes: it is needed if the connection turns out to be no
-/// visit.
+/// Most payload recorded for a one-shot connection, bytes: it is needed if the connection turns out
+/// to be no one-shot connection.
 const PAYLOAD_MAX: usize = 2048;
 
 /// Flags of a segment that is a whole message.
@@ -35,13 +36,13 @@ const MESSAGE: u8 = TcpFlags::ACK | TcpFlags::PSH;
 /// Flags of a FIN without data.
 const LEAVES: u8 = TcpFlags::ACK | TcpFlags::FIN;
 
-/// Properties that no segment of a visit has.
+/// Properties that no segment of a one-shot connection has.
 const ODD_FACTS: u16 = SegmentFlags::TRUNCATED_HEADER
     | SegmentFlags::ECN_CE
     | SegmentFlags::TUNNELLED
     | SegmentFlags::CLOCK_SET;
 
-/// Progress of a visit.
+/// Progress of a one-shot connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Stage {
     #[default]
@@ -54,9 +55,9 @@ enum Stage {
     Arrived,
 }
 
-/// A connection that has been a visit so far.
+/// A connection that has been a one-shot connection so far.
 #[derive(Clone)]
-pub struct Visit {
+pub struct OneShotConnection {
     /// Its key.
     pub key: FlowKey,
     /// Hash of the key.
@@ -91,8 +92,8 @@ pub struct Visit {
     payload: Vec<u8>,
 }
 
-/// A complete visit.
-pub struct Visited<'a> {
+/// A complete one-shot connection.
+pub struct OneShot<'a> {
     /// The client.
     pub client: Endpoint,
     /// The server.
@@ -125,7 +126,7 @@ pub struct Visited<'a> {
     pub server_ns: u64,
 }
 
-impl Visited<'_> {
+impl OneShot<'_> {
     /// Its wall time, ns.
     #[inline]
     pub fn wall_ns(&self) -> u64 {
@@ -133,8 +134,8 @@ impl Visited<'_> {
     }
 }
 
-impl Visit {
-    /// Returns whether a visit may begin with `segment`.
+impl OneShotConnection {
+    /// Returns whether a one-shot connection may begin with `segment`.
     pub fn begins_with(segment: &Segment) -> bool {
         segment.flags.0 == TcpFlags::SYN
             && segment.payload_len == 0
@@ -142,7 +143,8 @@ impl Visit {
             && segment.facts.has(SegmentFlags::MSS)
     }
 
-    /// A new visit that begins with `syn`, in the memory of an ended one if there is any.
+    /// A new one-shot connection that begins with `syn`, in the memory of an ended one if there is
+    /// any.
     pub fn begin(syn: &Segment, room: Option<Box<Self>>, shows_values: bool) -> Box<Self> {
         let client_is_high = syn.from_high();
         let server = if client_is_high { &syn.flow.low } else { &syn.flow.high };
@@ -157,7 +159,7 @@ impl Visit {
         };
         notes.clear();
         payload.clear();
-        let visit = Self {
+        let candidate = Self {
             key: syn.flow,
             flow_hash: syn.flow_hash,
             client_is_high,
@@ -184,17 +186,17 @@ impl Visit {
             notes,
             payload,
         };
-        let mut visit = match room {
+        let mut candidate = match room {
             Some(mut room) => {
-                *room = visit;
+                *room = candidate;
                 room
             }
-            None => Box::new(visit),
+            None => Box::new(candidate),
         };
-        visit.announce(Side::Server, syn);
-        visit.count_packet(Side::Client, syn);
-        visit.notes.push(Note::of(syn));
-        visit
+        candidate.announce(Side::Server, syn);
+        candidate.count_packet(Side::Client, syn);
+        candidate.notes.push(Note::of(syn));
+        candidate
     }
 
     /// Its first frame.
@@ -258,7 +260,8 @@ impl Visit {
         segment.facts.has(SegmentFlags::TIMESTAMPS) && clock.queued_ns() > 0
     }
 
-    /// Processes `segment` if it was expected; otherwise returns `false`, and the visit has ended.
+    /// Processes `segment` if it was expected; otherwise returns `false`, and the one-shot
+    /// connection has ended.
     #[inline]
     pub fn goes_on(
         &mut self,
@@ -443,8 +446,9 @@ impl Visit {
         ack == next || self.left[side.peer() as usize] && ack == next.wrapping_sub(1)
     }
 
-    /// The visit for counting, if it is complete and its counts say everything about it.
-    pub fn visited(&self) -> Option<Visited<'_>> {
+    /// The one-shot connection for counting, if it is complete and its counts say everything about
+    /// it.
+    pub fn one_shot(&self) -> Option<OneShot<'_>> {
         let waited_ns = self.answered.time_ns.saturating_sub(self.asked.time_ns);
         let paused_ns = self.asked.time_ns.saturating_sub(self.connected_ns);
         let late_ns = self.arrived_ns.saturating_sub(self.answered.time_ns);
@@ -458,7 +462,7 @@ impl Visit {
         let [low, high] = [self.key.low, self.key.high];
         let (client, server) = if self.client_is_high { (high, low) } else { (low, high) };
         let software = self.software.as_deref().and_then(|it| it[Side::Server as usize].as_deref());
-        Some(Visited {
+        Some(OneShot {
             client,
             server,
             kind: &self.kind,
