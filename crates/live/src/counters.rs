@@ -86,7 +86,7 @@ impl Counters {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// Whether the kernel counts it.
+    /// Returns whether the kernel has this counter.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -112,7 +112,7 @@ impl Growth {
         self.after.of(name).saturating_sub(self.before.of(name))
     }
 
-    /// Those of `names` that grew, with by how much.
+    /// Returns the counters of `names` that grew, each with its increase.
     pub fn grown<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, u64)> {
         names.iter().map(|&name| (name, self.of(name))).filter(|&(_, by)| by > 0).collect()
     }

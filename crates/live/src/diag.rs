@@ -93,7 +93,7 @@ impl State {
     }
 }
 
-/// What the kernel lists of one socket.
+/// One socket as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// State of the connection.

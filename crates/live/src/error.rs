@@ -1,4 +1,4 @@
-//! What can go wrong when a running system is read: what, where, what to do.
+//! Errors in reading a running system: each names the object, the failure and the remedy.
 
 use std::io;
 
@@ -30,9 +30,9 @@ pub enum LiveError {
     /// A network namespace exists and may not be entered.
     #[error("network namespace {name} cannot be entered; it needs CAP_SYS_ADMIN: use sudo")]
     EnterNetns {
-        /// Which one.
+        /// Name of the object.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },

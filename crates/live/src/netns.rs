@@ -10,7 +10,7 @@ use std::thread;
 use crate::error::LiveError;
 use crate::sys;
 
-/// Where `ip netns add` keeps the names.
+/// Directory in which `ip netns add` keeps the names.
 const NAMED: &str = "/run/netns";
 
 /// A network namespace.
@@ -62,8 +62,8 @@ impl Netns {
         }
     }
 
-    /// All that have a name or a process in them, the caller's own first. Those of other users'
-    /// processes are missing without `CAP_SYS_PTRACE`.
+    /// Returns all namespaces that have a name or a process, the caller's own first. Namespaces of
+    /// other users' processes are missing without `CAP_SYS_PTRACE`.
     pub fn all() -> Vec<Self> {
         let own = Self::own();
         let mut found = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Netns {
         Some(own).filter(is_it).or_else(|| Self::all().into_iter().find(is_it))
     }
 
-    /// Whether it is that of the process, which all threads start in.
+    /// Returns whether it is the namespace of the process, in which all threads start.
     pub fn is_own(&self) -> bool {
         self.name.is_none() || self.inode == Self::own().inode
     }

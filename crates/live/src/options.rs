@@ -24,9 +24,10 @@ pub struct Options {
     pub quickack: Option<bool>,
     /// `TCP_CORK`: a small segment waits until it is full, the cork is pulled, or 200 ms are over.
     pub cork: Option<bool>,
-    /// Whether the application has fixed the send buffer (`SO_SNDBUF`), which ends its autotuning.
+    /// `true` if the application has fixed the send buffer (`SO_SNDBUF`), which ends its
+    /// autotuning.
     pub sndbuf_locked: Option<bool>,
-    /// Whether the application has fixed the receive buffer (`SO_RCVBUF`).
+    /// `true` if the application has fixed the receive buffer (`SO_RCVBUF`).
     pub rcvbuf_locked: Option<bool>,
     /// `SO_KEEPALIVE`: an idle connection is probed.
     pub keepalive: Option<bool>,

@@ -1,4 +1,4 @@
-//! Which process holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
+//! Finds the process that holds a socket: `/proc/PID/fd` names sockets by their inode (proc(5)).
 
 pub(crate) mod ports;
 
@@ -33,7 +33,7 @@ pub struct Holder {
     pub fd: u32,
 }
 
-/// Who holds which socket.
+/// The processes that hold sockets.
 #[derive(Debug, Default)]
 pub struct Holders {
     /// Processes that hold at least one socket, by number.
@@ -145,7 +145,7 @@ fn all() -> impl Iterator<Item = u32> {
 /// # Errors
 /// There is none.
 pub fn container_process(id: &str) -> Result<u32, LiveError> {
-    // What is shorter names too many.
+    // A shorter prefix matches too many.
     const DIGITS_MIN: usize = 4;
     let is_inside = |pid: &u32| {
         let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();

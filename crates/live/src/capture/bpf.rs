@@ -16,7 +16,7 @@ pub const HARDWARE_TYPE: u32 = ANCILLARY.wrapping_add(28);
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
-/// What is added to a load's code where it is relative to X.
+/// Added to the code of a load whose offset is relative to X.
 const BEHIND_X: u16 = 0x20;
 const LOAD_MEMORY: u16 = 0x60;
 const STORE: u16 = 0x02;
@@ -58,7 +58,8 @@ pub enum Width {
     Word,
 }
 
-/// A program being written. Conditional jumps fall through where their target stands next.
+/// A program that is being written. A conditional jump whose target is the next instruction falls
+/// through.
 #[derive(Default)]
 pub struct Assembler {
     steps: Vec<Step>,
@@ -66,23 +67,23 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// A label that stands nowhere yet.
+    /// Returns a new label, which has no position yet.
     pub fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels - 1)
     }
 
-    /// The label stands here.
+    /// Sets the position of the label to the next instruction.
     pub fn here(&mut self, label: Label) {
         self.steps.push(Step::Here(label));
     }
 
-    /// Loads what stands at `offset` from the packet's start.
+    /// Loads the value at `offset` from the packet's start.
     pub fn load(&mut self, width: Width, offset: u32) {
         self.steps.push(Step::Plain(load_code(width), offset));
     }
 
-    /// Loads what stands `offset` behind X.
+    /// Loads the value at X + `offset`.
     pub fn load_behind_x(&mut self, width: Width, offset: u32) {
         self.steps.push(Step::Plain(load_code(width) + BEHIND_X, offset));
     }

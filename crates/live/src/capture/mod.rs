@@ -41,7 +41,7 @@ pub use programs::Fallback;
 use programs::Programs;
 pub use selection::{Selection, Share};
 
-/// The name that stands for all interfaces.
+/// Interface name that means all interfaces.
 pub const ANY: &str = "any";
 
 /// Bytes of a segment that are kept, from its IP header on, unless asked otherwise: headers of TCP
@@ -53,7 +53,7 @@ const RETIRE_MS: u32 = 64;
 /// Without anything new for so long nothing earlier can come any more.
 const IDLE: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
-/// What is captured.
+/// Options of a capture.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The interface, or [`ANY`].
@@ -66,11 +66,11 @@ pub struct Wanted {
     pub snap_bytes: u32,
     /// Size of the ring, bytes.
     pub ring_bytes: u32,
-    /// Whether a packet socket is to be used even where programs at the interface could be.
+    /// `true` to use a packet socket even where programs at the interface are possible.
     pub packet_socket: bool,
 }
 
-/// What hands over frames.
+/// Kernel mechanism that delivers the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
     /// A packet socket.
@@ -94,7 +94,7 @@ trait Source: Send {
     fn lost(&mut self) -> u64;
 }
 
-/// What the interface is doing.
+/// State of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Packets can pass.
@@ -156,7 +156,7 @@ impl Capture {
         Ok(Self { control, source, fallback, order, selection, interface, link, summary, drops })
     }
 
-    /// What hands over the frames.
+    /// Returns the mechanism that delivers the frames.
     pub fn means(&self) -> Means {
         match self.fallback {
             None => Means::Programs,
@@ -178,7 +178,7 @@ impl Capture {
     pub fn read(&mut self, block: &mut Block, timeout: Duration) -> Result<(), LiveError> {
         let mut is_idle = false;
         if !self.source.fill(self.order.waiting()) {
-            // What is held back is due even if nothing follows it.
+            // Frames that are held back become due even if no frame follows them.
             let holds = !self.order.waiting().entries.is_empty();
             self.source.wait(if holds { timeout.min(IDLE) } else { timeout })?;
             is_idle = !self.source.fill(self.order.waiting());
@@ -206,7 +206,7 @@ impl Capture {
         self.summary.last_ns = Some(last.time_ns);
     }
 
-    /// What was captured so far; frames that the kernel dropped are its problem.
+    /// Returns the numbers of the capture so far, with frames that the kernel dropped as a problem.
     pub fn summary(&mut self) -> &InputSummary {
         self.drops = self.source.lost();
         self.summary.problems.clear();
@@ -232,7 +232,7 @@ impl Capture {
         self.selection.share
     }
 
-    /// What is captured at present.
+    /// Returns the present selection of packets.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }

@@ -18,7 +18,7 @@ use crate::hooks::frames::{FramesHook, TERMS_MAX, Term, VALUES_MAX};
 use crate::host::read::route::Route;
 use crate::sys::{clock, packet};
 
-/// How often the ring is looked at: many frames at once cost less than each by itself.
+/// Period at which the ring is read: many frames at once cost less than each by itself.
 const PERIOD: Duration = Duration::from_millis(20);
 /// Bytes taken in one round: what is handed over stays in a core's cache.
 const ROUND_BYTES: usize = 1 << 20;

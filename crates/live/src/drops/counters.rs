@@ -1,5 +1,5 @@
-//! What the kernel counts of lost packets without hooks, per network namespace: `/proc/net` and
-//! netlink.
+//! Counters of lost packets that the kernel keeps without hooks, per network namespace: from
+//! `/proc/net` and netlink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -63,7 +63,7 @@ pub(super) fn read() -> Snapshot {
     counters.add_pairs(&file("netstat"));
     counters.add_pairs(&file("snmp"));
     counters.add_lines6(&file("snmp6"));
-    // What cannot be listed is missing; the other counters still tell.
+    // Counters that cannot be listed are missing from the snapshot; the others remain usable.
     let _ = netlink::read(counters);
     let _ = netlink::addresses(&mut snapshot.addresses);
     match file("stat/nf_conntrack") {

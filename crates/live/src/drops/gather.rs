@@ -15,7 +15,7 @@ use crate::process::{Holders, Process};
 
 const IPPROTO_TCP: u8 = 6;
 
-/// What makes drops one line.
+/// Key by which drops are grouped into one line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     netns: u64,
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// What is known of one line.
+/// Data gathered for one line.
 #[derive(Debug, Default)]
 struct Found {
     packets: u64,
@@ -164,8 +164,8 @@ fn add_drop(
     line.by_hook = true;
     line.packets += drop.packets;
     line.process = process.cloned();
-    // Strangers knock at every host: a SYN or datagram from outside for which no socket is there is
-    // missed by nobody here.
+    // SYNs and datagrams from outside for which there is no socket (scans) arrive at every host; no
+    // application here waits for them.
     line.is_addressed |= drop.flow.is_none_or(|flow| !is_announcement(&flow));
     let is_ours = owner.is_some() || is_from_here;
     line.wanted |= match drop.protocol {
@@ -216,7 +216,7 @@ fn add_sockets(
         };
         if by > 0 {
             let line = line_of_socket(netns, subject, socket.local, found);
-            // What the hook saw is part of what the socket counted.
+            // The socket's counter includes the packets that the hook recorded.
             line.packets = line.packets.max(by);
             line.wanted = true;
             line.process = owners::process(holders, socket.inode).cloned();
@@ -250,7 +250,7 @@ fn add_counters(netns: u64, grown: &BTreeMap<String, u64>, found: &mut BTreeMap<
     }
 }
 
-/// What a counter counts, and of which interface.
+/// Returns the subject that a counter counts, and the interface if it is of one.
 fn subject_of(name: &str) -> Option<(Subject, Option<String>)> {
     let mut words = name.split(' ');
     match (words.next(), words.next()) {

@@ -1,4 +1,4 @@
-//! What is reported: one line a kind of drop, reason, function and socket.
+//! The report of drops: one line per kind of drop, reason, function and socket.
 
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use crate::process::Process;
 /// Drops of one kind in one network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// How much they hurt.
+    /// Harm of the drops.
     pub harm: Harm,
     /// The kind.
     pub subject: Subject,
     /// The cause that they can be, by its public id.
     #[serde(serialize_with = "id")]
     pub cause: Option<Cause>,
-    /// How many: packets that hooks saw, else the increase of the counter that counts them.
+    /// Number of packets: those that hooks recorded, else the increase of the counter.
     pub packets: u64,
-    /// Whether hooks saw them; else counters alone show them.
+    /// `true` if hooks recorded the packets, `false` if only counters show them.
     pub by_hook: bool,
     /// The kernel's reason, where hooks saw them.
     pub reason: Option<String>,
@@ -44,7 +44,7 @@ pub struct Line {
     pub counters: Vec<Increase>,
     /// The sentence for people.
     pub sentence: String,
-    /// What to do; empty where nothing is to be done.
+    /// Recommended change; empty if none is needed.
     pub change: &'static str,
 }
 
@@ -74,7 +74,7 @@ pub struct FlowDrops {
     pub with_data: u64,
 }
 
-/// How much a counter grew.
+/// Increase of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Increase {
     /// `GROUP:NAME`.

@@ -23,8 +23,8 @@ pub struct Flow {
 pub(super) const SAMPLE_SHIFT_MAX: u32 = 16;
 
 impl Flow {
-    /// Whether a connection is one of those that hooks with this [`sample_shift`] look at. The
-    /// order of its ends does not matter.
+    /// Returns whether hooks with this [`sample_shift`] include the connection. The order of its
+    /// ends does not matter.
     ///
     /// [`sample_shift`]: super::Scope::sample_shift
     pub fn is_sampled(&self, sample_shift: u32) -> bool {

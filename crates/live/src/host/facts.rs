@@ -19,10 +19,10 @@ use super::sockets::Sockets;
 use super::sysctl::Sysctls;
 use crate::counters::Growth;
 
-/// What was read of a host.
+/// Facts read from a host.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Where commands are run.
+    /// Network namespace in which commands are run.
     pub place: Place,
     /// Counters over the sample.
     pub growth: Growth,
@@ -58,14 +58,14 @@ pub struct Facts {
     pub rules: Rules,
     /// Findings of the report.
     pub findings: Vec<Finding>,
-    /// What could not be read.
+    /// Facts that could not be read.
     pub unread: Vec<Unread>,
 }
 
 /// Something that could not be read, and what it takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
-    /// What.
+    /// The fact that could not be read.
     pub what: String,
     /// The capability, program or kernel feature that is missing.
     pub needs: String,
@@ -74,7 +74,7 @@ pub struct Unread {
 /// A UDP socket that dropped datagrams during the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpDrops {
-    /// Where it is bound.
+    /// Local address.
     pub local: String,
     /// Datagrams dropped.
     pub drops: u64,
@@ -83,7 +83,7 @@ pub struct UdpDrops {
 }
 
 impl Facts {
-    /// Whether a process sees the same files as the caller.
+    /// Returns whether a process has the same root directory as the caller.
     pub fn is_own_root(&self, pid: u32) -> bool {
         self.own_roots.contains(&pid)
     }
@@ -104,7 +104,7 @@ impl Facts {
         })
     }
 
-    /// Those of `counters` that grew, as evidence.
+    /// Returns the counters of `counters` that grew, as evidence.
     pub fn all_grown(&self, counters: &[&str]) -> Vec<Evidence> {
         counters.iter().filter_map(|counter| self.grew(counter)).collect()
     }

@@ -16,7 +16,7 @@ pub struct Directive {
     pub file: PathBuf,
     /// Its line there, from 1.
     pub line: usize,
-    /// What stands in its block.
+    /// Directives in its block.
     pub block: Vec<Directive>,
 }
 
@@ -243,7 +243,7 @@ fn listen(directive: &Directive) -> Option<Listen<'_>> {
     Some(Listen { address, port, backlog, directive })
 }
 
-/// A directive that applies at an endpoint, and in which block it stands.
+/// A directive that applies at an endpoint, and the block that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<'a> {
     /// The directive.

@@ -1,4 +1,4 @@
-//! Which network namespace is audited, and how a command is run in it.
+//! The network namespace that is audited, and how a command is run in it.
 
 use crate::error::LiveError;
 use crate::netns::Netns;

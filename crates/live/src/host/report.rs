@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize, Serializer};
 use tcpwhy_core::model::Cause;
 
-/// What is read of a report.
+/// The fields of a report that are read.
 #[derive(Debug, Clone, Deserialize)]
 struct Raw {
     schema_version: u64,
@@ -47,7 +47,7 @@ pub enum ReportError {
     Version(u64),
 }
 
-/// Where a finding's culprit is.
+/// Location of a finding's culprit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
@@ -69,7 +69,7 @@ pub struct Finding {
     pub cause: Cause,
     /// Its headline.
     pub headline: String,
-    /// Who has to change something: `client`, `server`, `network`, `resolver`, `host`.
+    /// Role that has to change something: `client`, `server`, `network`, `resolver`, `host`.
     pub role: String,
     /// The culprit's address, with a port where one is meant.
     pub endpoint: String,
@@ -80,9 +80,9 @@ pub struct Finding {
     /// Idleness after which the window had been reset, ns (slow start).
     #[serde(skip)]
     pub idle_ns: Option<u64>,
-    /// Where the culprit is.
+    /// Location of the culprit.
     pub whose: Whose,
-    /// Whether an entry of the audit explains it.
+    /// `true` if an entry of the audit explains it.
     pub is_explained: bool,
 }
 

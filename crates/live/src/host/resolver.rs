@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// What configures name resolution.
+/// Configuration of name resolution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolver {
     /// The file that was read; `None`: there is none.
@@ -21,16 +21,16 @@ pub struct Resolver {
     pub options: Vec<String>,
     /// The `hosts` line of nsswitch.conf.
     pub hosts: Option<String>,
-    /// What the resolver at a loopback address answered; `None`: no nameserver is one.
+    /// Answer of the resolver at a loopback address; `None` if no nameserver is at one.
     pub local: Option<Local>,
 }
 
-/// What a resolver at a loopback address answered to one query.
+/// Answer of a resolver at a loopback address to one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Local {
     /// Its address.
     pub address: IpAddr,
-    /// How long the answer took, ns; `None`: there was none.
+    /// Time until the answer, ns; `None` if there was none.
     pub answer_ns: Option<u64>,
     /// Why there was none.
     pub failure: Option<String>,
@@ -92,7 +92,7 @@ impl Resolver {
         waits.sum::<u64>() * self.attempts
     }
 
-    /// Whether an option without a value is set.
+    /// Returns whether an option without a value is set.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|it| it == option)
     }

@@ -1,9 +1,9 @@
 //! Packet filter and translation of addresses, in summary.
 
-/// What filters and translates packets in the namespace.
+/// Rules that filter and translate packets in the namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// What was asked, with what it said: `nft`, `iptables-legacy`.
+    /// Programs that listed the rules, with their output: `nft`, `iptables-legacy`.
     pub sources: Vec<Source>,
     /// Why a source was not asked.
     pub unread: Vec<String>,

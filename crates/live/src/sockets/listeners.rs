@@ -35,7 +35,7 @@ pub struct ListenerCounters {
 }
 
 impl ListenerCounters {
-    /// Those among all counters of a namespace; 0 where a kernel does not count them.
+    /// Takes its values from all counters of a namespace; 0 where a kernel does not have one.
     pub(super) fn of(counters: &Counters) -> Self {
         let counter = |name: &str| counters.of(&format!("TcpExt.{name}"));
         Self {
@@ -69,8 +69,8 @@ impl Listening {
         Self(listeners.map(|entry| entry.local).collect())
     }
 
-    /// Whether a connection whose end is `local` was made to a listener. One whose listener has
-    /// been closed since is taken for a client's.
+    /// Returns whether a connection with the local end `local` was made to a listener. If the
+    /// listener has been closed since, the connection counts as a client's.
     pub(crate) fn took(&self, local: SocketAddr) -> bool {
         self.listener(local).is_some()
     }

@@ -42,12 +42,12 @@ pub struct Survey {
     pub options_unread: Vec<Unread>,
 }
 
-/// How many sockets' options could not be read, and why.
+/// Number of sockets whose options could not be read, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
     /// The reason.
     pub reason: Reason,
-    /// How many sockets.
+    /// Number of sockets.
     pub sockets: u64,
 }
 
@@ -89,7 +89,7 @@ impl Reason {
     }
 }
 
-/// What is counted per network namespace.
+/// Counters per network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NetnsCounters {
     /// Its name, or `pid N`; `None` is the caller's own.
@@ -118,7 +118,7 @@ pub struct Socket {
     pub local: SocketAddr,
     /// The other end; `None` where the socket listens.
     pub peer: Option<SocketAddr>,
-    /// Whether the connection was made to a listener of this namespace.
+    /// `true` if the connection was made to a listener of this namespace.
     pub is_server: bool,
     /// Network namespace by name; `None` is the caller's own.
     pub netns: Option<String>,
@@ -144,7 +144,7 @@ pub struct Socket {
     pub congestion_control: Option<String>,
     /// `TCP_INFO`.
     pub tcp_info: Option<TcpInfo>,
-    /// What this says of latency, the strongest first.
+    /// Verdicts on latency, the strongest first.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     Ok(entries)
 }
 
-/// What the sockets of a namespace have in common.
+/// Data that the sockets of a namespace share.
 struct Place<'a> {
     netns: &'a Option<String>,
     listening: listeners::Listening,

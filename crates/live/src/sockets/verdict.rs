@@ -1,6 +1,6 @@
-//! What the state of a socket says of latency: one function a cause, each with the arithmetic that
-//! it prints. A verdict states what the kernel reports; whether it explains a slow request is for
-//! the packets or an experiment to show.
+//! Verdicts on latency from the state of a socket: one function per cause, each with the arithmetic
+//! that it prints. A verdict states what the kernel reports; only packets or an experiment can show
+//! whether it explains a slow request.
 //!
 //! Read first: RFC 9293 §3.8.6 (windows), RFC 1122 §4.2.3.4 (Nagle's algorithm), tcp(7) and
 //! socket(7) (the kernel doubles a requested buffer, to leave room for its own overhead).
@@ -13,7 +13,7 @@ use super::Socket;
 use crate::diag::State;
 use crate::tcp_info::TcpInfo;
 
-/// How much the state says.
+/// Strength of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
@@ -23,13 +23,13 @@ pub enum Strength {
     CanLimit,
 }
 
-/// What one socket's state says about one cause.
+/// Verdict of one socket's state on one cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// The cause, by its public id.
     #[serde(serialize_with = "id")]
     pub cause: Cause,
-    /// How much it says.
+    /// Strength of the verdict.
     pub strength: Strength,
     /// A sentence for people, with the arithmetic.
     pub sentence: String,
@@ -50,7 +50,7 @@ const BUSY_SHARE_MIN: f64 = 0.05;
 /// Of the busy time a share that rests on less than this is chance: ten jiffies of 4 ms, µs.
 const BUSY_MIN_US: u64 = 40_000;
 
-/// All that the state of a socket says, the strongest first.
+/// Returns all verdicts on a socket, the strongest first.
 pub fn judge(socket: &Socket) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = [
         accept_queue,
@@ -145,7 +145,7 @@ fn zero_window_peer(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::ZeroWindow, Strength::Limits, sentence)
 }
 
-/// What was received fills the window: no further full segment may come before the application
+/// Unread data fill the receive window: no further full segment may come before the application
 /// reads (RFC 9293 §3.8.6.2.2).
 fn unread(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;

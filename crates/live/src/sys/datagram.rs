@@ -12,7 +12,8 @@ const CONTROL_BYTES: usize = 512;
 /// A datagram, or an error about one that was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// How many bytes of the buffer it fills; of an error, how much of the packet that it is about.
+    /// Bytes of the buffer that it fills; for an error, the captured length of the packet that
+    /// caused it.
     pub length: usize,
     /// Its sender; of an error, where the packet was sent to.
     pub from: Option<SocketAddr>,
@@ -25,9 +26,9 @@ pub struct Received {
 /// `struct sock_extended_err` of linux/errqueue.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuedError {
-    /// The `errno` that stands for it.
+    /// The `errno` of the error.
     pub errno: i32,
-    /// Whether a packet brought it; else this host made it itself.
+    /// `true` if an ICMP packet brought it, `false` if this host made it itself.
     pub is_icmp: bool,
     /// ICMP type.
     pub kind: u8,
@@ -35,7 +36,7 @@ pub struct QueuedError {
     pub code: u8,
     /// The MTU, where the packet was too large for it, bytes.
     pub info: u32,
-    /// Who reports it.
+    /// Address that reports it.
     pub offender: Option<IpAddr>,
 }
 

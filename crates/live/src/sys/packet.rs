@@ -94,7 +94,7 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
@@ -195,12 +195,12 @@ pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     ok.then_some(index as u32)
 }
 
-/// Whether the interface `name` is up; `None` where there is none.
+/// Returns whether the interface `name` is up; `None` if there is no such interface.
 pub fn interface_is_up(socket: BorrowedFd<'_>, name: &str) -> Option<bool> {
     Some(interface_flags(socket, name)? & libc::IFF_UP != 0)
 }
 
-/// Whether the interface `name` sends to this machine only.
+/// Returns whether the interface `name` is a loopback interface.
 pub fn interface_is_loopback(socket: BorrowedFd<'_>, name: &str) -> bool {
     interface_flags(socket, name).is_some_and(|flags| flags & libc::IFF_LOOPBACK != 0)
 }

@@ -1,4 +1,4 @@
-//! What a process does with itself: capabilities (capabilities(7)), signals, its own CPU time.
+//! Operations of a process on itself: capabilities (capabilities(7)), signals, its own CPU time.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -58,13 +58,13 @@ pub fn keep_capabilities(kept: u64) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether a signal asked this process to end.
+/// `true` once a signal has asked this process to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// What is written to standard output where a second signal ends the process at once: it shows the
-/// cursor and leaves the alternate screen (xterm's control sequences).
+/// Bytes written to standard output if a second signal ends the process at once: they show the
+/// cursor and leave the alternate screen (xterm's control sequences).
 const RESTORE: &[u8] = b"\x1b[?25h\x1b[?1049l";
-/// Whether there is such a screen to leave.
+/// `true` while the terminal shows the alternate screen.
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_signal(signal: libc::c_int) {

@@ -16,9 +16,9 @@ use crate::sys;
 
 /// Names that it keeps.
 const NAMES_MAX: u32 = 10_000;
-/// How long it keeps that a name is missing, where its server does not say, s.
+/// TTL of a negative answer if its server gives none, s.
 const MISSING_S: u32 = 30;
-/// How long it may take to end.
+/// Number of times that its end is waited for.
 const PATIENCE: u32 = 100;
 
 /// A cache at a free address of loopback.

@@ -106,7 +106,7 @@ fn write_in_place(path: &Path, content: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether the file is mounted over another one, in the view of any process.
+/// Returns whether the file is mounted over another one, in the mount namespace of any process.
 fn is_mounted(path: &Path) -> io::Result<bool> {
     let file = fs::metadata(path)?;
     let mut seen = HashSet::new();

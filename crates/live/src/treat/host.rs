@@ -7,14 +7,14 @@ use super::record::{Change, Record, State, VERSION, What};
 use super::undo::{self, Undone};
 use super::{cache, file, filter, listener, route, sysctl, system, xdp};
 
-/// What a treatment of a host would change, in order.
+/// Planned changes of a treatment of a host, in order.
 #[derive(Debug, Clone)]
 pub struct HostPlan {
-    /// What it is, for the journal.
+    /// Kind of treatment, for the journal.
     pub what: What,
     /// The changes; none of them is made yet.
     pub changes: Vec<Change>,
-    /// What may go wrong with them.
+    /// Risks of the changes.
     pub risks: Vec<&'static str>,
 }
 
@@ -64,12 +64,12 @@ impl HostTreatment {
         self.record.id
     }
 
-    /// What the journal holds of it.
+    /// Returns its record in the journal.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Whether it still lasts: another process may have undone it.
+    /// Returns whether the treatment is still in effect: another process may have undone it.
     pub fn tend(&mut self) -> bool {
         self.is_over = !self.journal.has(self.record.id);
         !self.is_over
@@ -99,13 +99,13 @@ impl HostTreatment {
 impl Drop for HostTreatment {
     fn drop(&mut self) {
         if !self.is_over {
-            // What cannot be restored stays in the journal.
+            // Changes that cannot be restored stay in the journal.
             let _ = undo::restore(&self.journal, &self.record);
         }
     }
 }
 
-/// Whether two changes are of the same thing.
+/// Returns whether two changes concern the same object.
 fn is_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
         (Change::Sysctl(one), Change::Sysctl(other)) => {
@@ -140,7 +140,7 @@ fn make(change: &Change) -> Result<(), TreatError> {
     }
 }
 
-/// What became of a thing that was to be restored.
+/// Result of restoring one object.
 pub(super) enum Restored {
     /// It has the value that it had before.
     Done,

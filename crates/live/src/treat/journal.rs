@@ -19,7 +19,7 @@ use crate::sys::process::lock_file;
 
 /// Names another directory.
 pub const DIRECTORY_VARIABLE: &str = "TCPWHY_TREAT_DIR";
-/// Where root's treatments are.
+/// Directory of the treatments of root.
 const SYSTEM: &str = "/var/lib/tcpwhy/treat";
 /// A lock is held for the time of one write, and of the look for what is treated already.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Journal {
         Self { directory: directory.into() }
     }
 
-    /// Where it is.
+    /// Returns the directory of the journal.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -135,7 +135,7 @@ impl Journal {
         Ok(Some(record))
     }
 
-    /// Whether the record is there.
+    /// Returns whether the record exists.
     pub fn has(&self, id: u32) -> bool {
         self.path(id).exists()
     }

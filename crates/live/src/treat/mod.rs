@@ -45,12 +45,12 @@ pub use sysctl::plan as plan_sysctl;
 pub use treatment::Treatment;
 pub use undo::{Undone, undo};
 
-/// Whether the process that made a treatment is still there.
+/// Returns whether the process that made a treatment is still running.
 pub fn is_running(record: &Record) -> bool {
     record.state == State::Running && system::running(&record.by).is_some()
 }
 
-/// Whether a record is of this boot.
+/// Returns whether a record was made since the last boot.
 pub fn is_of_this_boot(record: &Record) -> bool {
     record.since.boot_id == system::boot_id()
 }

@@ -23,11 +23,11 @@ const STATES: [State; 4] = [State::Established, State::SynSent, State::CloseWait
 /// A socket of a scope.
 pub(super) struct Found {
     pub(super) entry: Entry,
-    /// Who holds it; `None` while it waits to be accepted, or where that may not be read.
+    /// Process that holds it; `None` while it waits to be accepted, or if that may not be read.
     pub(super) holder: Option<Holder>,
 }
 
-/// What was found in one look.
+/// Result of one look at the sockets.
 pub(super) struct Look {
     pub(super) found: Vec<Found>,
     pub(super) holders: Holders,

@@ -1,4 +1,4 @@
-//! What the journal holds of a treatment.
+//! The journal's record of a treatment.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ pub struct Record {
     pub version: u32,
     /// Number by which a user names it.
     pub id: u32,
-    /// What is treated.
+    /// Object of the treatment.
     pub what: What,
-    /// Whether it ends with the process that made it.
+    /// Tells whether it ends with the process that made it.
     pub state: State,
-    /// Who made it.
+    /// Process that made it.
     pub by: By,
     /// When it was made.
     pub since: Since,
@@ -30,7 +30,7 @@ pub struct Record {
     pub changes: Vec<Change>,
 }
 
-/// What a treatment changes.
+/// Object of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
@@ -38,7 +38,7 @@ pub enum What {
     Sockets {
         /// The option and its value.
         setting: Setting,
-        /// Which sockets.
+        /// The sockets.
         scope: Scope,
         /// The kernel's file with what the hook has changed and this record does not list yet. It
         /// is not there where the hook could not be attached, or has nothing left to undo.
@@ -50,7 +50,7 @@ pub enum What {
         /// Its name, as `sysctl` shows it.
         name: String,
     },
-    /// What a resolver library is told.
+    /// Options of a resolver library.
     Resolver {
         /// The file.
         path: String,
@@ -72,7 +72,7 @@ pub enum What {
     },
 }
 
-/// Which sockets are treated; empty fields ask for all.
+/// The sockets to treat; empty fields select all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// Inode of the network namespace.
@@ -91,7 +91,7 @@ pub struct Scope {
     pub side: Side,
 }
 
-/// Which side of a connection a socket is.
+/// Side of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -105,7 +105,7 @@ pub enum Side {
 }
 
 impl Scope {
-    /// Whether a socket can be in both.
+    /// Returns whether a socket can be in both scopes.
     pub fn overlaps(&self, other: &Self) -> bool {
         fn meet<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
             one.zip(other).is_none_or(|(one, other)| one == other)
@@ -134,7 +134,7 @@ impl Scope {
     }
 }
 
-/// Whether a treatment ends with its process.
+/// Lifetime of a treatment: until its process ends, or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -144,7 +144,7 @@ pub enum State {
     Kept,
 }
 
-/// Who made a treatment.
+/// Process that made a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct By {
     /// User id.
@@ -230,7 +230,7 @@ pub struct SysctlChange {
 pub struct ListenerChange {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// Where it listens.
+    /// Local address.
     pub local: SocketAddr,
     /// Inode of the network namespace.
     pub netns: u64,
@@ -258,7 +258,7 @@ pub struct FileChange {
 /// A caching resolver (dnsmasq) that runs for the time of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheChange {
-    /// Where it answers, port 53.
+    /// Address of the cache, at port 53.
     pub address: IpAddr,
     /// Whom it asks.
     pub upstream: Vec<IpAddr>,
@@ -309,7 +309,7 @@ pub struct RouteChange {
     pub netns: u64,
     /// Name of that namespace; `None` where it was the caller's own.
     pub netns_name: Option<String>,
-    /// Whether it is of IPv6.
+    /// `true` for IPv6.
     pub is_ipv6: bool,
     /// Its prefix.
     pub prefix: String,
@@ -320,7 +320,7 @@ pub struct RouteChange {
 }
 
 impl Change {
-    /// Which thing is changed, for people.
+    /// Returns the name of the changed object for a reader.
     pub fn words(&self) -> String {
         match self {
             Self::Socket(change) => format!("socket {} – {}", change.local, change.peer),

@@ -13,7 +13,7 @@ const SO_BUF_LOCK: i32 = 72;
 const SOCK_SNDBUF_LOCK: i32 = 1;
 const SOCK_RCVBUF_LOCK: i32 = 2;
 
-/// What a receive buffer begins with where the kernel sizes it: the default of `tcp_rmem`.
+/// Initial size of a receive buffer that the kernel sizes: the default of `tcp_rmem`.
 const RCVBUF_START_BYTES: u32 = 131_072;
 /// The largest window there is (RFC 7323 §2.3).
 const WINDOW_MAX_BYTES: u32 = 65_535 << 14;
@@ -40,7 +40,7 @@ pub enum Setting {
     },
 }
 
-/// What a buffer becomes.
+/// Size of a buffer after the treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Buffer {
@@ -67,11 +67,11 @@ pub enum Value {
 pub struct Buffers {
     /// As `SO_SNDBUF` reads it, bytes: twice what an application asked for.
     pub sndbuf_bytes: u32,
-    /// Whether it is fixed.
+    /// `true` if the send buffer is fixed.
     pub sndbuf_locked: bool,
     /// As `SO_RCVBUF` reads it, bytes.
     pub rcvbuf_bytes: u32,
-    /// Whether it is fixed.
+    /// `true` if the receive buffer is fixed.
     pub rcvbuf_locked: bool,
     /// Bound of the window that is offered (`TCP_WINDOW_CLAMP`), bytes: a small receive buffer sets
     /// it when a connection is established, and it outlasts the buffer.
@@ -174,8 +174,8 @@ impl Setting {
 }
 
 impl Value {
-    /// Whether a socket that has `self` now still has what a treatment `set`: the size of an
-    /// autotuned buffer is the kernel's, and changes.
+    /// Returns whether a socket that has `self` now still has the value that a treatment `set`; the
+    /// size of an autotuned buffer is the kernel's and may differ.
     pub(super) fn is_still(&self, set: &Self) -> bool {
         let (Self::Buffers(now), Self::Buffers(set)) = (self, set) else { return self == set };
         let side =

@@ -1,4 +1,4 @@
-//! Who treats, since when, and whether that process is still there.
+//! The treating process: its identity, its start, and whether it is still running.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,7 +47,7 @@ pub(super) fn terminate(by: &By) -> io::Result<bool> {
     }
 }
 
-/// Whether this process may look into processes of other users.
+/// Returns whether this process may inspect processes of other users.
 pub(super) fn may_look_into_others() -> bool {
     sys::process::effective_capabilities().is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
 }

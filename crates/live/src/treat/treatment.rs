@@ -23,12 +23,12 @@ use crate::netns::Netns;
 use crate::sockets::Peer;
 use crate::sys;
 
-/// How often the sockets are listed again where no hook sees connections open, or where some could
-/// not be reached yet.
+/// Period at which the sockets are listed if no hook records new connections, or if some could not
+/// be reached yet.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How often they are listed again otherwise.
+/// Period at which they are listed otherwise.
 const AGAIN_WITH_HOOK: Duration = Duration::from_secs(1);
-/// How often `TCP_QUICKACK` is set again.
+/// Period at which `TCP_QUICKACK` is set again.
 const QUICKACK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Sockets under treatment. Dropped, it is undone, unless it is kept.
@@ -113,7 +113,7 @@ impl Treatment {
         Ok(treatment)
     }
 
-    /// What the sockets get, for people.
+    /// Returns the value that the sockets get, for a reader.
     fn value_words(&self) -> String {
         match &self.setting {
             Setting::CongestionControl { name } => name.clone(),
@@ -141,7 +141,7 @@ impl Treatment {
         Ok(Newcomers::Hook)
     }
 
-    /// What the hook does, and the control group that it is attached to.
+    /// Returns the rule of the hook and the control group to which it is attached.
     fn rule(&self) -> Result<(Rule, PathBuf), String> {
         let (option, size, value) = match &self.setting {
             Setting::Nodelay => (libc::TCP_NODELAY, 4, 1i32.to_ne_bytes().to_vec()),
@@ -171,7 +171,7 @@ impl Treatment {
         let rule = Rule {
             netns_cookie: self.netns.inside(netns_cookie).map_err(|error| error.to_string())??,
             servers: self.scope.side != Side::Client,
-            // Which process opens a connection is not known where it is established.
+            // At the time of establishment the process that opens a connection is not known.
             clients: self.scope.side != Side::Server && self.scope.pid.is_none(),
             ports,
             peer: self.peer.map(|peer| SocketAddr::new(peer.ip, peer.port.unwrap_or(0))),
@@ -187,17 +187,17 @@ impl Treatment {
         self.record.id
     }
 
-    /// What the journal holds of it.
+    /// Returns its record in the journal.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How connections that open meanwhile are treated.
+    /// Returns how connections that open later are treated.
     pub fn newcomers(&self) -> &Newcomers {
         &self.newcomers
     }
@@ -411,7 +411,7 @@ impl Treatment {
 impl Drop for Treatment {
     fn drop(&mut self) {
         if !self.is_over {
-            // What cannot be restored stays in the journal.
+            // Changes that cannot be restored stay in the journal.
             let _ = self.end();
         }
     }

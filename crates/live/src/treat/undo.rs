@@ -16,14 +16,14 @@ use super::{host, reach, system};
 use crate::hooks::established::{self, Established, VALUE_BYTES};
 use crate::netns::Netns;
 
-/// So long a process that treats may take to undo its treatment when it is asked to.
+/// Longest time that a treating process may take to undo its treatment on request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Connections that wait to be accepted are reached as soon as they are: so often, after so long.
 const AGAIN_MAX: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What became of what a treatment had changed.
+/// Result of undoing a treatment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// Number of the treatment.
@@ -39,9 +39,9 @@ pub struct Undone {
     pub syns_dropped: u64,
     /// Things that could not be restored; they stay in the journal.
     pub failed: Vec<String>,
-    /// Whether the system was started again since: everything of before is gone by that.
+    /// `true` if the system was rebooted since the treatment, which reset all its changes.
     pub was_reboot: bool,
-    /// Whether the process that treated did it itself.
+    /// `true` if the treating process undid it itself.
     pub by_its_process: bool,
 }
 
@@ -203,7 +203,7 @@ fn cookie(change: &Change) -> Option<u64> {
     }
 }
 
-/// What a hook has changed, with the value that each connection had.
+/// Reads the sockets that a hook has changed, each with its old value.
 pub(super) fn of_hook(
     setting: &Setting,
     events: &[Established],

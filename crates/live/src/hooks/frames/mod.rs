@@ -42,16 +42,16 @@ pub struct FrameRecord<'a> {
     pub protocol: [u8; 2],
     /// EtherType and value of the VLAN tag beside the packet.
     pub tag: Option<([u8; 2], u16)>,
-    /// What was kept of it, from the network header on.
+    /// Captured bytes of the packet, from the network header on.
     pub bytes: &'a [u8],
 }
 
 /// An end of a packet has to match one of the values, or must not match any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Whether it has to.
+    /// `true` if an end has to match, `false` if no end may match.
     pub wanted: bool,
-    /// Whether the values are ranges of ports, not hosts.
+    /// `true` if the values are ranges of ports, `false` if they are hosts.
     pub is_ports: bool,
     /// Hosts: network and mask, words of the IPv6 space in network byte order. Ports: first and last
     /// in the first words. At most [`VALUES_MAX`].
@@ -67,12 +67,13 @@ pub struct FramesHook {
 }
 
 impl FramesHook {
-    /// Attaches the programs to an interface of the calling thread's namespace, before all others
-    /// that are attached there; with `egress` also to what it sends. They keep all connections, cut
-    /// to `snap_bytes`, that are chosen by a hash with `seed`. `ring_bytes` is the size of the ring.
+    /// Attaches the programs to an interface of the calling thread's namespace, ahead of all other
+    /// programs there; with `egress` also to its outgoing packets. They keep the connections that
+    /// are chosen by a hash with `seed`, each packet cut to `snap_bytes`. `ring_bytes` is the size
+    /// of the ring.
     ///
     /// # Errors
-    /// What is missing for it.
+    /// The `Lack` that prevents it.
     pub fn attach(
         interface: &str,
         egress: bool,

@@ -24,13 +24,13 @@ pub struct Call {
     pub command: String,
     /// The socket's descriptor.
     pub fd: i32,
-    /// What was called for.
+    /// The operation that was called.
     pub what: What,
     /// The error number that it returned; `None`: it succeeded.
     pub error: Option<i32>,
 }
 
-/// What a call asks for.
+/// Operation of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {

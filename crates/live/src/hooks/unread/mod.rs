@@ -1,4 +1,4 @@
-//! How long received data lay unread before the application read it.
+//! Times for which received data lay unread until the application read them.
 
 use serde::Serialize;
 
@@ -10,8 +10,8 @@ const COUNT_BYTES: usize = 56;
 /// `struct unread_socket`.
 const SOCKET_BYTES: usize = FLOW_BYTES + 12 + COUNT_BYTES;
 
-/// How long data lay unread in the receive queue of one socket. A wait is from the arrival of data
-/// in an empty queue, or from a read that left data behind, to the next read.
+/// Time for which data lay unread in the receive queue of one socket. A wait lasts from the arrival
+/// of data in an empty queue, or from a read that did not empty it, to the next read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unread {
     /// Its ends, this host's as the source.

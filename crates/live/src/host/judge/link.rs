@@ -14,8 +14,8 @@ pub const CHECKS: &[Check] = &[
     Check { id: "interface_settings", layer: Layer::Link, judge: settings },
 ];
 
-/// Drops of an interface below this many are its daily life: packets of protocols that nobody here
-/// speaks are counted too.
+/// Fewer drops of an interface than this are normal: they include packets of protocols that this
+/// host does not use.
 const DROPS_MIN: u64 = 10;
 /// … and below one in so many packets.
 const ONE_IN: u64 = 1_000;

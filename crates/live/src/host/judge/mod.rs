@@ -27,7 +27,7 @@ use super::facts::Facts;
 pub struct Check {
     /// Its id, as JSON has it.
     pub id: &'static str,
-    /// Where what it looks at belongs.
+    /// Layer of the object that it checks.
     pub layer: Layer,
     /// Makes its entries.
     pub judge: fn(&Check, &Facts) -> Vec<Entry>,

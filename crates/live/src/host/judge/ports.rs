@@ -55,7 +55,7 @@ impl Ports {
     }
 }
 
-/// How a destination's ports are taken.
+/// Use of the ports towards one destination.
 struct Taken {
     /// By connections that are open.
     open: u64,

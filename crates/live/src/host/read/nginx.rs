@@ -67,7 +67,7 @@ fn last_read(pid: u32) -> Option<SystemTime> {
     children.chain([pid]).filter_map(started).max()
 }
 
-/// What the binary was built with.
+/// Paths with which the binary was built.
 struct Built {
     prefix: PathBuf,
     config: PathBuf,
@@ -150,7 +150,7 @@ impl Seen {
     }
 }
 
-/// Whether `name` matches a pattern of glob(7).
+/// Returns whether `name` matches a pattern of glob(7).
 fn glob(pattern: &str, name: &str) -> bool {
     fn matches(pattern: &[char], name: &[char]) -> bool {
         match (pattern.split_first(), name.split_first()) {

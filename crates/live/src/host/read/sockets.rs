@@ -29,7 +29,7 @@ const HELD_MAX: usize = 256;
 const CONNECTED: [State; 4] =
     [State::Established, State::CloseWait, State::FinWait1, State::SynSent];
 
-/// What is remembered of the sample's begin and its looks.
+/// State of the sample: its begin and its looks.
 #[derive(Debug)]
 pub struct Watched {
     diag: Diag,
