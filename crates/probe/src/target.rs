@@ -1,9 +1,9 @@
-//! What is measured: a URL, or a host and a port.
+//! The target of a measurement: a URL, or a host and a port.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// How the far end is spoken to.
+/// Protocol of the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// HTTP over plain TCP.
@@ -35,7 +35,7 @@ impl Scheme {
 /// A host and port, and the path that is asked for where it speaks HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// How it is spoken to.
+    /// Protocol of the far end.
     pub scheme: Scheme,
     /// A name or an address, an IPv6 address without its brackets.
     pub host: String,
@@ -72,7 +72,7 @@ pub enum TargetError {
 
 impl Target {
     /// Reads `http://HOST[:PORT]/PATH?QUERY`, `https://…`, `tcp://HOST:PORT` or `HOST:PORT`; an IPv6
-    /// address stands in brackets (RFC 3986 §3.2.2). A fragment is left out (§3.5).
+    /// address is in brackets (RFC 3986 §3.2.2). A fragment is ignored (§3.5).
     ///
     /// # Errors
     /// The words name no target; the error says how one is written.

@@ -21,7 +21,7 @@ use rustls::{
 /// Sessions that are kept to be resumed, for all servers together.
 const SESSIONS_MAX: usize = 256;
 
-/// How TLS is spoken.
+/// TLS options of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// A file with the only certificates to be trusted, PEM; `None` are the system's.

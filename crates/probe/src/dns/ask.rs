@@ -14,7 +14,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Datagrams that are no answer and are passed over, for one question.
 const STRAYS_MAX: u32 = 64;
 
-/// How a question travels.
+/// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -24,7 +24,7 @@ pub enum Transport {
     Tcp,
 }
 
-/// What came of a question.
+/// Result of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
@@ -43,7 +43,7 @@ pub enum Outcome {
     Referred,
     /// The answer does not fit into a datagram: it has to be asked for over TCP.
     Truncated,
-    /// Nothing came within the wait.
+    /// No answer arrived within the wait.
     Timeout,
     /// The host said that nothing listens at the port.
     PortClosed,
@@ -52,50 +52,50 @@ pub enum Outcome {
         /// The kernel's words.
         error: String,
     },
-    /// What came is no answer to the question, or the connection ended before it.
+    /// The reply does not answer the query, or the connection ended before it.
     Malformed,
 }
 
 /// A question to a server and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Query {
-    /// Who was asked.
+    /// Server that was asked.
     pub server: SocketAddr,
     /// For which name.
     pub name: String,
     /// For records of which type.
     #[serde(serialize_with = "message::type_name")]
     pub record_type: RecordType,
-    /// How.
+    /// Transport of the query.
     pub transport: Transport,
     /// When it was sent: after the start of what it is part of, ns.
     pub sent_ns: u64,
-    /// How long the answer took, or was waited for; over TCP with the connection's set-up, ns.
+    /// Time until the answer or the end of the wait, ns; over TCP including the connection set-up.
     pub took_ns: u64,
-    /// What came of it.
+    /// Result of the query.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The records of the answer.
     pub records: Vec<Record>,
     /// The server answers for the zone itself (the AA bit).
     pub is_authoritative: bool,
-    /// Where it refers to.
+    /// Zone and servers to which it refers.
     #[serde(skip)]
     pub referral: Option<Referral>,
 }
 
 impl Query {
-    /// Whether it was answered: also with the word that there are no such records.
+    /// Returns whether it was answered, also with the answer that there are no such records.
     pub fn is_usable(&self) -> bool {
         matches!(self.outcome, Outcome::Answered | Outcome::NoData | Outcome::NxDomain)
     }
 
-    /// Whether nothing came back.
+    /// Returns whether no reply arrived.
     pub fn is_silent(&self) -> bool {
         self.outcome == Outcome::Timeout
     }
 
-    /// Whether anything came back from the name server.
+    /// Returns whether any reply arrived from the name server.
     pub fn is_heard(&self) -> bool {
         !matches!(
             self.outcome,
@@ -159,12 +159,12 @@ impl Query {
 pub(super) struct Asking<'a> {
     pub server: SocketAddr,
     pub name: &'a str,
-    /// How long to wait for all answers together.
+    /// Longest wait for all answers together.
     pub wait: Duration,
     pub edns_bytes: Option<u16>,
     /// Asks the server to find the answer itself (RD).
     pub recurses: bool,
-    /// What `sent_ns` counts from.
+    /// Origin of `sent_ns`.
     pub start: Instant,
 }
 
@@ -230,7 +230,7 @@ impl Asking<'_> {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0))?;
-        // Connected, so that a port where nobody listens is an error at once.
+        // The socket is connected, so that a port without a socket causes an error at once.
         socket.connect(self.server)?;
         Ok(socket)
     }
@@ -340,7 +340,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Whether a reply is to this query: its id, and the question where it repeats one.
+/// Returns whether a reply is to this query: by its id, and by its question if it repeats one.
 fn answers(reply: &Reply, query: &Query, id: u16) -> bool {
     let same = |(name, record_type): &(String, RecordType)| {
         *record_type == query.record_type && name.eq_ignore_ascii_case(&query.name)

@@ -1,5 +1,5 @@
-//! What the answers of the servers say is wrong: the DNS causes of the core, with the measurements that
-//! show them.
+//! Derives the DNS causes of the core from the answers of the servers, each with the measurements
+//! that show it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,16 +20,16 @@ const SEARCH_NS_MIN: u64 = 1_000_000;
 /// A slow answer takes at least so many times the way to its server.
 const SLOW_FACTOR: u64 = 3;
 
-/// What a measurement says for or against a finding.
+/// A measurement for or against a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// `measurement`: timed, nothing changed; `experiment`: the same question under two conditions.
     pub kind: &'static str,
     /// It speaks for the finding; else against it.
     pub agrees: bool,
-    /// What was measured, in a sentence.
+    /// The measurement, as a sentence.
     pub what: String,
-    /// How often.
+    /// Number of trials.
     pub trials: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Evidence {
 pub struct Judged {
     /// The cause, its culprit, and values for its words.
     pub finding: Finding,
-    /// What shows it.
+    /// Measurements that show it.
     pub evidence: Vec<Evidence>,
 }
 
@@ -276,7 +276,8 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `reverse_dns_timeout`: the address has a name for nobody, and nobody says so.
+    /// `reverse_dns_timeout`: no server returns a name for the address, and at least one does not
+    /// answer at all.
     fn reverse(&self) -> Option<Judged> {
         let of_server = |it: &ServerSurvey| {
             let forward = it.reverse.clone();
@@ -316,7 +317,7 @@ impl Case<'_> {
 }
 
 impl Lookup {
-    /// Whether programs get an answer, also that there is none.
+    /// Returns whether programs get an answer, including the answer that there are no records.
     pub fn is_conclusive(&self) -> bool {
         self.ended != Ended::TryAgain
     }

@@ -26,7 +26,7 @@ pub struct Hop {
     /// The questions: one for each server that was tried, the last of them led on, and one more where
     /// its answer had to be asked for over TCP.
     pub queries: Vec<Query>,
-    /// Where it refers to.
+    /// Zone and servers to which it refers.
     pub refers_to: Option<Referral>,
     /// Finding the address of a server that came without one, ns.
     pub server_address_ns: u64,
@@ -176,13 +176,13 @@ impl Tracer<'_> {
     }
 }
 
-/// Whether `name` is `zone` or below it.
+/// Returns whether `name` is `zone` or below it.
 fn is_within(name: &str, zone: &str) -> bool {
     let (name, zone) = (name.to_ascii_lowercase(), zone.to_ascii_lowercase());
     zone == "." || name == zone || name.ends_with(&format!(".{zone}"))
 }
 
-/// Whether a referral leads down.
+/// Returns whether a referral leads to a zone below.
 fn is_below(zone: &str, above: &str) -> bool {
     is_within(zone, above) && !zone.eq_ignore_ascii_case(above)
 }

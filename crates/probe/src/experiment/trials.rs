@@ -22,7 +22,7 @@ pub struct Bounds {
     pub at_once: usize,
 }
 
-/// Which side of the comparison a trial is on.
+/// Side of the comparison to which a trial belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// Without the change.
@@ -44,7 +44,7 @@ impl Arm {
 /// One trial's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// What is compared, ns.
+    /// The compared value, ns.
     pub ns: u64,
     /// Requests that it took, or queries.
     pub requests: u64,

@@ -1,4 +1,4 @@
-//! Where a response begins and ends in the bytes that came.
+//! Finds the begin and the end of each response in the received bytes.
 
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ pub struct Response {
     pub status: u16,
     /// Bytes on the wire, header section and framing of chunks included.
     pub wire_bytes: u64,
-    /// Whether the connection takes another request (RFC 9112 §9.3).
+    /// `true` if the connection takes another request (RFC 9112 §9.3).
     pub keep_alive: bool,
     /// `Location`, where it has one.
     pub location: Option<String>,
@@ -24,7 +24,7 @@ pub struct Response {
     pub server: Option<String>,
 }
 
-/// What [`ResponseReader::push`] did with the bytes.
+/// Result of [`ResponseReader::push`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// All of them belong to a response that is not complete.
@@ -61,7 +61,7 @@ pub enum ResponseError {
 pub struct ResponseReader {
     /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
     to_head: bool,
-    /// `server` and `location` are left out where nobody asks for them.
+    /// `true` to leave out `server` and `location`.
     is_terse: bool,
     has_read_one: bool,
     state: State,
@@ -96,7 +96,7 @@ impl ResponseReader {
         ResponseReader { is_terse: true, ..ResponseReader::new(to_head) }
     }
 
-    /// Whether a response has begun and not ended.
+    /// Returns whether a response has begun and not ended.
     pub fn is_inside(&self) -> bool {
         self.state != State::Header || !self.partial.is_empty()
     }
@@ -263,11 +263,12 @@ impl ResponseReader {
 struct Section {
     /// Its length, the blank line included.
     bytes: usize,
-    /// Whether the response has no body.
+    /// `true` if the response has no body.
     ended: bool,
 }
 
-/// What the header fields say of the body (RFC 9112 §6.3) and the connection (§9.3).
+/// Length of the body (RFC 9112 §6.3) and persistence of the connection (§9.3) by the header
+/// fields.
 struct Framing {
     chunked: bool,
     content_bytes: Option<u64>,
@@ -313,7 +314,7 @@ impl Framing {
     }
 }
 
-/// Whether a list of words has this one.
+/// Returns whether a list of words contains this one.
 fn names(list: &[u8], word: &[u8]) -> bool {
     list.split(|&byte| byte == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(word))
 }

@@ -41,7 +41,7 @@ impl Alarm {
     }
 }
 
-/// Where there is no such timer, the loop's own timeout has to do.
+/// Without such a timer the loop's own timeout is used.
 #[cfg(not(target_os = "linux"))]
 pub(super) struct Alarm;
 

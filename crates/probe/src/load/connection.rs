@@ -4,7 +4,7 @@ use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
 use crate::http::{Progress, Response, ResponseReader};
 
-/// What a connection is doing.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not open; not to be opened before this time.
@@ -31,14 +31,14 @@ pub(super) struct Connection {
     pub opened_ns: u64,
     /// Bytes of the request that are written.
     pub written: usize,
-    /// Whether a byte of the answer has come.
+    /// `true` once a byte of the answer has arrived.
     pub has_begun: bool,
     /// The peer has closed: what is left to read ends, and no request is sent any more.
     pub is_ending: bool,
     reader: ResponseReader,
 }
 
-/// What happened on a connection that was read.
+/// Result of reading from a connection.
 #[derive(Default)]
 pub(super) struct Step {
     /// When the answer's first byte was read, if that was now.
@@ -85,7 +85,7 @@ impl Connection {
         self.asked_ns = None;
     }
 
-    /// Whether the socket has connected; `false` while the SYN is unanswered.
+    /// Returns whether the socket has connected; `false` while the SYN is unanswered.
     pub fn has_connected(&self) -> Result<bool, Failure> {
         let Some(stream) = &self.stream else { return Ok(false) };
         match stream.socket.take_error() {
@@ -169,7 +169,7 @@ fn unasked() -> Failure {
     Failure::new(FailureKind::BadResponse, "bytes came behind the end of the answer")
 }
 
-/// What fails before the handshake is over has to do with TLS, but for a lost connection.
+/// Failures before the end of the handshake count as TLS failures, except a lost connection.
 fn of_handshake(kind: FailureKind) -> FailureKind {
     if kind == FailureKind::Read { kind } else { FailureKind::Tls }
 }

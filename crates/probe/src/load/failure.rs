@@ -4,7 +4,7 @@ use std::io;
 
 use crate::http::ResponseError;
 
-/// A kind of failure; its name stands in JSON.
+/// A kind of failure, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -24,7 +24,7 @@ pub enum FailureKind {
     Read,
     /// No whole answer within the timeout.
     Timeout,
-    /// What came is no HTTP/1.1 response.
+    /// The bytes received are not an HTTP/1.1 response.
     BadResponse,
     /// An answer with a status of 400 to 499.
     #[serde(rename = "http_4xx")]
@@ -35,7 +35,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// What it is in words.
+    /// Returns the description of the failure.
     pub fn words(self) -> &'static str {
         match self {
             FailureKind::ConnectRefused => "connect refused",
@@ -52,7 +52,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether the server answered with a status all the same.
+    /// Returns whether it is an HTTP status, that is, the server did answer.
     pub fn is_status(self) -> bool {
         matches!(self, FailureKind::Http4xx | FailureKind::Http5xx)
     }

@@ -1,4 +1,4 @@
-//! What load is asked for.
+//! Parameters of a load.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub enum Pace {
 /// A load: what is sent, how often, for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is asked for.
+    /// The target.
     pub target: Target,
     /// Addresses of the target, of which the first that takes a connection is used.
     pub addresses: Vec<SocketAddr>,
@@ -35,7 +35,8 @@ pub struct Plan {
     pub connections: usize,
     /// Threads; `None` for as many as are of use.
     pub threads: Option<usize>,
-    /// How long requests are begun, after the warm-up; `None` for no limit but `requests`.
+    /// Time after the warm-up during which requests are begun; `None` if only `requests` limits
+    /// them.
     pub duration: Option<Duration>,
     /// Ends after this many requests.
     pub requests: Option<u64>,
@@ -47,7 +48,7 @@ pub struct Plan {
     pub pace: Pace,
     /// Opens a connection for each request, whose latency then begins with it.
     pub new_connections: bool,
-    /// How TLS is spoken, where the target's scheme is HTTPS.
+    /// TLS options for targets with the scheme HTTPS.
     pub tls: TlsOptions,
 }
 
@@ -57,7 +58,7 @@ pub enum PlanError {
     /// Not HTTP.
     #[error("`{0}` has no scheme; load speaks HTTP: write http://{0}/ or https://{0}/")]
     NotHttp(String),
-    /// Nothing to connect to.
+    /// The target has no address.
     #[error("no address to connect to")]
     NoAddress,
     /// A number that makes no load.

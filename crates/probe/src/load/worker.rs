@@ -22,13 +22,13 @@ use super::schedule::Schedule;
 const BUFFER_BYTES: usize = 64 << 10;
 /// The event of the [`Alarm`].
 const ALARM: Token = Token(usize::MAX);
-/// How often timeouts and the end are looked for.
+/// Period at which timeouts and the end are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// Where no connection was ever open, or nothing else ends the load, a thread ends after so many failed tries
-/// of each connection in a row.
+/// If no connection was ever open, or nothing else ends the load, a thread ends after this many
+/// failed attempts of each connection in a row.
 const TRIES: u64 = 3;
 
-/// What the threads of a load share.
+/// State that the threads of a load share.
 pub(super) struct Shared<'a> {
     pub plan: &'a Plan,
     pub request: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct Shared<'a> {
     pub stop: &'a AtomicBool,
     /// The address in use, an index.
     pub address: AtomicUsize,
-    /// Whether any connection was ever open, TLS included.
+    /// `true` once any connection was open, including TLS.
     pub has_connected: AtomicBool,
     /// Requests answered and failures, for progress.
     pub answered: AtomicU64,
@@ -184,13 +184,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether no request is begun any more.
+    /// Returns whether no more requests are begun.
     fn is_over(&self, now_ns: u64) -> bool {
         now_ns >= self.end_ns || self.left == 0
     }
 
-    /// Whether answers are waited for although no request is begun any more: those of an open loop would have
-    /// been waited for by its users, and those of a number of requests were asked for.
+    /// Returns whether the worker waits for answers after the last request was begun: users of an
+    /// open loop would have waited for them, and with a fixed number of requests all were asked
+    /// for.
     fn drains(&self, now_ns: u64) -> bool {
         let plan = self.plan();
         let waits = plan.pace != Pace::Closed || plan.requests.is_some();
@@ -226,7 +227,7 @@ impl<'a> Worker<'a> {
             if planned_ns > now_ns {
                 return self.alarm.set(Duration::from_nanos(planned_ns - now_ns), TICK);
             }
-            // What waited longer than its answer may take is given up: this bounds what waits.
+            // A request that is later than its timeout is given up, which bounds the backlog.
             if now_ns - planned_ns > timeout_ns {
                 schedule.advance();
                 self.left -= 1;

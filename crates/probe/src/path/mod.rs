@@ -37,7 +37,7 @@ pub use request::{Phases, RequestError};
 pub use rtt::{Connected, Refusal, RoundTrips};
 pub use steps::{Step, added};
 
-/// What carries a probe.
+/// Kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -60,16 +60,16 @@ impl Method {
     }
 }
 
-/// What is measured, and how much of it.
+/// The measurements to make, and their extent.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Round trips of each kind, and probes of each hop.
     pub count: u32,
     /// Between two probes of one kind.
     pub interval: Duration,
-    /// How long an answer is waited for.
+    /// Longest wait for an answer.
     pub wait: Duration,
-    /// What carries the probes of hops; `None`: SYN where that is permitted, else datagrams.
+    /// Kind of the probes of hops; `None`: SYN where that is permitted, else datagrams.
     pub method: Option<Method>,
     /// Hops that are asked at most.
     pub hops_max: u8,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub mtu: bool,
     /// Sends one request, where the target is a URL.
     pub request: bool,
-    /// How TLS is spoken.
+    /// TLS options.
     pub tls: TlsOptions,
     /// Only addresses of this family.
     pub family: Option<Family>,
@@ -103,7 +103,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// All that was measured.
+/// All measurements.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The target as it was asked for.
@@ -126,7 +126,7 @@ pub struct Report {
     pub mtu: Option<Mtu>,
     /// One request.
     pub request: Option<Phases>,
-    /// What was left out, and why.
+    /// Measurements that were left out, with the reason.
     pub skipped: Vec<Skipped>,
     /// Packets and requests that were sent, the kernel's own not counted.
     pub packets_sent: u64,
@@ -143,7 +143,7 @@ pub enum ProbeError {
     Unresolved {
         /// The host.
         name: String,
-        /// What its look-up came to.
+        /// Result of its look-up.
         why: &'static str,
     },
     /// The name has no address of the family asked for.
@@ -208,7 +208,7 @@ pub fn probe(
 /// One thing that is measured, into its place in the report.
 type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
 
-/// What a measurement needs to know.
+/// Parameters of a measurement.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     target: &'a Target,
@@ -275,7 +275,7 @@ fn resolve(target: &Target, plan: &Plan, report: &mut Report) -> Result<IpAddr, 
     address.ok_or_else(|| ProbeError::Family { name: name(), family })
 }
 
-/// Whether one request can be sent: a port of which nothing else is known is left alone.
+/// Returns whether one request can be sent: a port of unknown protocol gets none.
 fn speaks_http(target: &Target) -> bool {
     target.scheme != Scheme::Tcp
 }

@@ -17,7 +17,7 @@ use crate::tls::{TlsError, client_config, sentence, server_name};
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// How long all of it may take.
+/// Longest duration of all phases together.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The parts of a request, in their order; each begins where the one before it ended.
@@ -47,11 +47,11 @@ pub struct Phases {
     pub status: Option<u16>,
     /// Bytes of the answer, without those of TLS.
     pub answer_bytes: u64,
-    /// Where a redirect leads; it is not followed.
+    /// The `location` field of a redirect, which is not followed.
     pub location: Option<String>,
-    /// What the server says it is.
+    /// The `server` field of the response.
     pub server: Option<String>,
-    /// What went wrong, in a sentence; the parts before it were measured.
+    /// The error, as a sentence; the phases before it were measured.
     pub error: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub enum RequestError {
     /// The answer is none.
     #[error("{0}")]
     Answer(#[from] ResponseError),
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("{0} within {1} s")]
     Late(&'static str, u64),
     /// An answer without end.
@@ -121,7 +121,7 @@ impl Exchange<'_> {
         self.exchange(rustls::StreamOwned::new(tls, stream))
     }
 
-    /// How long may still be waited.
+    /// Returns the remaining time to wait.
     fn left(&self, waited_for: &'static str) -> Result<Duration, RequestError> {
         let left = TIME_MAX.saturating_sub(self.began.elapsed());
         let late = RequestError::Late(waited_for, TIME_MAX.as_secs());

@@ -11,10 +11,10 @@ use tcpwhy_live::sys;
 use super::sender::{Sender, What};
 use super::{Asked, Method, Report};
 
-/// Who refuses, and how.
+/// A refusal and its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// Who says so.
+    /// Address of the sender.
     pub by: Option<IpAddr>,
     /// `rst`, `port_unreachable`, `unreachable`.
     pub how: &'static str,
@@ -25,11 +25,11 @@ pub struct Refusal {
 /// Probes of one kind, and their answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoundTrips {
-    /// What was sent.
+    /// Kind of the probes.
     pub method: Method,
-    /// How many.
+    /// Number of probes.
     pub sent: u64,
-    /// How many were answered, a refusal counted.
+    /// Number of answers, including refusals.
     pub received: u64,
     /// Each probe's, in order; `None` without an answer, ns.
     pub samples_ns: Vec<Option<u64>>,
@@ -50,7 +50,7 @@ pub struct Connected {
     pub sent: u64,
     /// Established.
     pub established: u64,
-    /// How long connect(2) took, each, ns.
+    /// Duration of each connect(2), ns.
     pub samples_ns: Vec<u64>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -148,7 +148,7 @@ fn measure(
         let place = if method == Method::Icmp { &mut report.echo } else { &mut report.syn };
         *place = Some(trips.clone());
         tell(report);
-        // What is silent twice needs no third question.
+        // After two probes without an answer a third is not sent.
         if trips.received == 0 && trips.sent >= 2 {
             break;
         }

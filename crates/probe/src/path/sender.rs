@@ -35,7 +35,7 @@ const BUFFER_BYTES: usize = 65_536;
 /// Errors about earlier probes that a send may be met with.
 const SEND_TRIES: u32 = 4;
 
-/// What came back.
+/// Kind of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The target accepts connections at the port.
@@ -44,7 +44,7 @@ pub(super) enum What {
     Refused,
     /// The target answered an echo request.
     Echo,
-    /// Nothing listens at the port of the datagram: the target has it.
+    /// No socket listens at the port of the datagram: it has reached the target.
     PortClosed,
     /// The hop limit was used up at this router.
     Expired,
@@ -60,13 +60,13 @@ pub(super) enum What {
 /// An answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// Which probe; `None` where what came back does not say.
+    /// Number of the probe; `None` if the answer does not contain it.
     pub number: Option<u16>,
     /// When it came, `CLOCK_REALTIME`, ns.
     pub at_ns: u64,
-    /// Who sent it; `None`: this host itself.
+    /// Sender of the answer; `None` for this host itself.
     pub from: Option<IpAddr>,
-    /// What it is.
+    /// Kind of the answer.
     pub what: What,
 }
 
@@ -215,7 +215,7 @@ impl Sender {
         let _ = wait(self.socket.as_fd(), timeout_ms);
     }
 
-    /// All that has arrived.
+    /// Returns all answers that have arrived.
     pub fn arrivals(&self) -> Vec<Arrival> {
         let mut all = Vec::new();
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -290,7 +290,7 @@ impl Sender {
     }
 }
 
-/// What an ICMP error says (RFC 792, RFC 4443 §3).
+/// Returns the meaning of an ICMP error (RFC 792, RFC 4443 §3).
 pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
     const EMSGSIZE: i32 = 90;
     let (expired, unreachable, port) = if is_v4 { (11, 3, 3) } else { (3, 1, 4) };
@@ -305,7 +305,8 @@ pub(super) fn what(error: &QueuedError, is_v4: bool) -> What {
     }
 }
 
-/// Errors that an ICMP message about an earlier probe leaves at the socket.
+/// Returns whether it is an error that an ICMP message about an earlier probe has set at the
+/// socket.
 fn is_earlier(error: &io::Error) -> bool {
     const EPROTO: i32 = 71;
     const EMSGSIZE: i32 = 90;

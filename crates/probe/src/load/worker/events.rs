@@ -1,4 +1,4 @@
-//! What happens on the connections of a [`Worker`]: they open, take bytes, end and fail.
+//! Handles the events of the connections of a [`Worker`]: they open, receive bytes, end and fail.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
