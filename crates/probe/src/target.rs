@@ -10,7 +10,7 @@ pub enum Scheme {
     Http,
     /// HTTP over TLS.
     Https,
-    /// A TCP port of which nothing else is known.
+    /// A TCP port of unknown application protocol.
     Tcp,
 }
 
@@ -32,7 +32,7 @@ impl Scheme {
     }
 }
 
-/// A host and port, and the path that is asked for where it speaks HTTP.
+/// A host and port, and the path of the request if it speaks HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Protocol of the far end.
@@ -45,16 +45,16 @@ pub struct Target {
     pub path: String,
 }
 
-/// Why words do not name a target.
+/// Error in the text of a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A scheme that is not spoken.
     #[error("`{0}://` is not spoken here; name a URL with http:// or https://, or HOST:PORT")]
     Scheme(String),
-    /// No host in it.
+    /// The text has no host.
     #[error("`{0}` names no host; write http://HOST/PATH, https://HOST/PATH or HOST:PORT")]
     NoHost(String),
-    /// A port that is none.
+    /// The port is invalid.
     #[error("`{0}` is no port; ports are 1 to 65535")]
     Port(String),
     /// A host without port or scheme.
@@ -116,7 +116,7 @@ impl Target {
         Ok(Target { scheme, host: host.to_owned(), port, path })
     }
 
-    /// The address, where the host is one: nothing has to be resolved.
+    /// Returns the address if the host is one, so that no name has to be resolved.
     pub fn address(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }

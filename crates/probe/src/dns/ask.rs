@@ -1,4 +1,5 @@
-//! One question to one server, timed: over UDP, two at once as glibc sends A and AAAA, or over TCP.
+//! Timed queries to one server: one over UDP, two at once as glibc sends A and AAAA, or one over
+//! TCP.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -32,7 +33,7 @@ pub enum Outcome {
     Answered,
     /// The name exists and has no records of this type (RFC 2308 §2.2).
     NoData,
-    /// There is no such name.
+    /// The name does not exist.
     NxDomain,
     /// SERVFAIL, REFUSED or another failure.
     Failure {
@@ -41,15 +42,15 @@ pub enum Outcome {
     },
     /// Other servers are to be asked.
     Referred,
-    /// The answer does not fit into a datagram: it has to be asked for over TCP.
+    /// The answer does not fit into a datagram and has to be asked for over TCP.
     Truncated,
     /// No answer arrived within the wait.
     Timeout,
-    /// The host said that nothing listens at the port.
+    /// An ICMP error reported that no socket is at the port.
     PortClosed,
-    /// No packet can be sent there.
+    /// The kernel cannot send packets to the server.
     Unreachable {
-        /// The kernel's words.
+        /// The kernel's error.
         error: String,
     },
     /// The reply does not answer the query, or the connection ended before it.
@@ -61,14 +62,14 @@ pub enum Outcome {
 pub struct Query {
     /// Server that was asked.
     pub server: SocketAddr,
-    /// For which name.
+    /// Name of the query.
     pub name: String,
-    /// For records of which type.
+    /// Record type of the query.
     #[serde(serialize_with = "message::type_name")]
     pub record_type: RecordType,
     /// Transport of the query.
     pub transport: Transport,
-    /// When it was sent: after the start of what it is part of, ns.
+    /// Time of sending, ns since the start of the measurement.
     pub sent_ns: u64,
     /// Time until the answer or the end of the wait, ns; over TCP including the connection set-up.
     pub took_ns: u64,
@@ -108,7 +109,7 @@ impl Query {
         self.records.iter().filter_map(|record| record.address)
     }
 
-    /// When it was over: after the start of what it is part of, ns.
+    /// Returns the time of the end, ns since the start of the measurement.
     pub fn end_ns(&self) -> u64 {
         self.sent_ns + self.took_ns
     }
@@ -168,7 +169,7 @@ pub(super) struct Asking<'a> {
     pub start: Instant,
 }
 
-/// Asks `server` one question over UDP and waits for the answer.
+/// Sends `server` one query over UDP and waits for the answer.
 pub fn ask(server: SocketAddr, name: &str, record_type: RecordType, wait: Duration) -> Query {
     let start = Instant::now();
     let asking = Asking { server, name, wait, edns_bytes: None, recurses: true, start };
@@ -182,7 +183,7 @@ pub fn ask_tcp(server: SocketAddr, name: &str, record_type: RecordType, wait: Du
 }
 
 impl Asking<'_> {
-    /// Sends the questions one right after the other from one port, and waits for all answers.
+    /// Sends the queries directly one after the other from one port, and waits for all answers.
     pub fn at_once(&self, types: &[RecordType]) -> Vec<Query> {
         let new = |&record_type: &RecordType| Query::new(self, record_type, Transport::Udp);
         let mut queries: Vec<Query> = types.iter().map(new).collect();

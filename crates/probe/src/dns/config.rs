@@ -25,7 +25,7 @@ pub struct Config {
     pub is_system: bool,
 }
 
-/// Why a resolv.conf cannot be read.
+/// Error in reading a resolv.conf.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: cannot be read; name a file in the form of resolv.conf(5)")]
 pub struct ConfigError {
@@ -84,7 +84,8 @@ impl Config {
         self
     }
 
-    /// A server as it is written on a command line: `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT`.
+    /// Parses a server in the form of the command line: `ADDRESS`, `ADDRESS:PORT`,
+    /// `[ADDRESS]:PORT`.
     pub fn parse_server(words: &str) -> Option<SocketAddr> {
         let bare = words.trim_start_matches('[').trim_end_matches(']');
         let address = bare.parse::<IpAddr>().map(|address| SocketAddr::new(address, PORT));
@@ -113,8 +114,8 @@ impl Config {
         self.resolver.has("edns0").then_some(1_200)
     }
 
-    /// The names that are asked for in turn until one exists (`res_search`): with the search list
-    /// before or after the name itself, as its dots say.
+    /// Returns the names that are tried in turn until one exists (`res_search`): the name itself
+    /// comes before or after those with the search list, depending on its dots.
     pub fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(whole) = name.strip_suffix('.') {
             return vec![whole.to_owned()];

@@ -17,15 +17,15 @@ use crate::nanoseconds as ns;
 
 /// Search domains that cost less are no finding, ns.
 const SEARCH_NS_MIN: u64 = 1_000_000;
-/// A slow answer takes at least so many times the way to its server.
+/// Least ratio of a slow answer's time to the round trip to its server.
 const SLOW_FACTOR: u64 = 3;
 
 /// A measurement for or against a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// `measurement`: timed, nothing changed; `experiment`: the same question under two conditions.
+    /// `measurement`: timed, nothing changed; `experiment`: the same query under two conditions.
     pub kind: &'static str,
-    /// It speaks for the finding; else against it.
+    /// `true` if it supports the finding, `false` if it contradicts it.
     pub agrees: bool,
     /// The measurement, as a sentence.
     pub what: String,
@@ -36,7 +36,7 @@ pub struct Evidence {
 /// A finding with its measurements.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The cause, its culprit, and values for its words.
+    /// The cause, its culprit, and the values for its text.
     pub finding: Finding,
     /// Measurements that show it.
     pub evidence: Vec<Evidence>,
@@ -77,7 +77,7 @@ impl Case<'_> {
         finding
     }
 
-    /// The time of the look-up in which it waited for this server in vain, ns.
+    /// Time of the look-up that was spent waiting for this server in vain, ns.
     fn waited_ns(&self, server: SocketAddr, in_vain: impl Fn(&Query) -> bool) -> u64 {
         let queries = self.expected.queries.iter().filter(|it| it.server == server && in_vain(it));
         // Two questions that are sent at once wait at the same time.
@@ -202,7 +202,7 @@ impl Case<'_> {
         Some(Judged { finding, evidence })
     }
 
-    /// `dns_slow`: of the server whose answer counts, late beyond the way to it.
+    /// `dns_slow`: the server whose answer is used answers later than its round trip explains.
     fn slow(&self, at: &ServerSurvey) -> Option<Judged> {
         let counts = |it: &&Query| it.server == at.server && it.is_usable();
         let slowest = self.expected.queries.iter().filter(counts).max_by_key(|it| it.took_ns)?;

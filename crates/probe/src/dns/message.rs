@@ -61,7 +61,7 @@ pub(super) fn type_name<S: Serializer>(of: &RecordType, to: S) -> Result<S::Ok, 
     to.collect_str(of)
 }
 
-/// Refuses what cannot be asked for.
+/// Refuses texts that are not a name of the DNS.
 ///
 /// # Errors
 /// A label or the whole name is empty or too long, or has a character that no name has.
@@ -103,7 +103,7 @@ pub(super) fn question(
     Some((id, message.to_vec().ok()?))
 }
 
-/// Reads what came back; `None`: it is no response of DNS.
+/// Parses a reply; `None` if it is not a DNS response.
 pub(super) fn reply(bytes: &[u8]) -> Option<Reply> {
     let mut message = match Message::from_vec(bytes) {
         Ok(message) => message,
@@ -173,7 +173,7 @@ fn referral(
     Some(Referral { zone: spelled(&zone), servers: servers.collect() })
 }
 
-/// Without the final dot; the root is `.`.
+/// Returns the name without the final dot; the root is `.`.
 fn spelled(name: &Name) -> String {
     let text = name.to_string();
     match text.strip_suffix('.') {

@@ -1,4 +1,4 @@
-//! Every server on its own: asked the same at the same time, and asked again.
+//! Asks every server separately: all get the same queries at the same time, several times.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -33,9 +33,9 @@ pub struct Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// It had no answer, or was asked once.
+    /// The server had no answer, or was asked only once.
     Unknown,
-    /// It answers for the zone itself (AA), with the whole TTL each time.
+    /// The server answers for the zone itself (AA), with the full TTL each time.
     Authoritative,
     /// The TTL counts down and the first answer was as fast as the later ones: it was cached before.
     Held,

@@ -16,14 +16,14 @@ const TRIES_MAX: usize = 3;
 /// UDP payload that an answer may have (RFC 9715), bytes.
 const EDNS_BYTES: u16 = 1_232;
 
-/// One step down.
+/// One step down the tree of zones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hop {
     /// The zone whose servers were asked; `.` is the root.
     pub zone: String,
     /// The name of the server that was asked last; `None` for a root by its address.
     pub server_name: Option<String>,
-    /// The questions: one for each server that was tried, the last of them led on, and one more where
+    /// Queries: one for each server that was tried, of which the last succeeded, and one more if
     /// its answer had to be asked for over TCP.
     pub queries: Vec<Query>,
     /// Zone and servers to which it refers.
@@ -37,9 +37,9 @@ pub struct Hop {
 pub struct Trace {
     /// Step by step.
     pub hops: Vec<Hop>,
-    /// Why it ended, where that was without an answer.
+    /// Reason if it ended without an answer.
     pub failure: Option<String>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub took_ns: u64,
 }
 

@@ -1,7 +1,6 @@
-//! A look-up as glibc makes it: which question goes to which server, in which order, and how long each
-//! is waited for (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of
-//! res_send.c). The same walk is made over sockets ([`look_up`]) and over answers that are known
-//! already ([`expect`]).
+//! A look-up as glibc makes it: the server and order of each query, and the wait for each answer
+//! (`__res_context_search` of res_query.c, `__res_context_send` and `send_dg` of res_send.c). The
+//! same walk runs over sockets ([`look_up`]) and over answers that are known already ([`expect`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -16,11 +15,11 @@ use super::{Config, Hosts};
 /// Order in which the queries of a pair are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// One right after the other.
+    /// Both directly one after the other.
     AtOnce,
     /// The second once the first is answered (`options single-request`).
     InTurn,
-    /// The same, from another port (`options single-request-reopen`).
+    /// The same, the second from another port (`options single-request-reopen`).
     InTurnReopened,
 }
 
@@ -32,7 +31,7 @@ pub enum Ended {
     Found,
     /// The name exists, without records of these types.
     NoData,
-    /// There is no such name.
+    /// The name does not exist.
     NotFound,
     /// No server had an answer.
     TryAgain,
@@ -41,7 +40,7 @@ pub enum Ended {
 /// A look-up and what it took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lookup {
-    /// The name as it was asked for.
+    /// The name as the caller gave it.
     pub name: String,
     /// The name that exists: with its search domain.
     pub found: Option<String>,
@@ -49,9 +48,9 @@ pub struct Lookup {
     pub ended: Ended,
     /// The addresses, in the order of the answers.
     pub addresses: Vec<IpAddr>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub took_ns: u64,
-    /// Each query, in the order sent; none where /etc/hosts has the name.
+    /// Queries in the order sent; empty if /etc/hosts has the name.
     pub queries: Vec<Query>,
 }
 

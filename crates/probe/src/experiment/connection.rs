@@ -1,5 +1,5 @@
-//! One connection with blocking calls and a clock around each: what a request waited for, as its
-//! client sees it.
+//! One connection with blocking calls, each of them timed: the waits of a request as its client
+//! sees them.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -80,7 +80,7 @@ pub enum Step {
     Answer,
 }
 
-/// Why a request has no answer.
+/// Error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// The system's word, at a step, after some time.
@@ -164,11 +164,11 @@ pub struct Connection<'a> {
     tls: Option<ClientConnection>,
     reader: ResponseReader,
     buffer: Vec<u8>,
-    /// Until `connect` returned, ns.
+    /// Time until `connect` returned, ns.
     pub connect_ns: u64,
     /// The TLS handshake, ns.
     pub tls_ns: u64,
-    /// Of it, until the server's first bytes, ns.
+    /// Part of the handshake until the server's first bytes, ns.
     pub tls_first_byte_ns: u64,
 }
 
@@ -232,7 +232,7 @@ impl<'a> Connection<'a> {
         Ok((timing, response))
     }
 
-    /// The same, with what the server's window did to a body meanwhile.
+    /// The same, and observes the server's window while the body is sent.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -248,7 +248,7 @@ impl<'a> Connection<'a> {
     }
 
     /// The same for a request with `Expect: 100-continue`: its body is sent when the server asks
-    /// for it, or after a second without a word, as curl does.
+    /// for it, or after a second without a reply, as in curl.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

@@ -18,14 +18,14 @@ use super::trials::{Arm, Bounds, Pairs, Trial, on_one_connection};
 /// Requests on a connection in experiments with delayed ACKs: the kernel begins in the mode of
 /// quick ACKs and leaves it when a request follows an answer.
 const REQUESTS: usize = 5;
-/// Of them those that are not counted.
+/// Number of these requests that are not counted.
 const SKIPPED: usize = 1;
 /// A small receive buffer, bytes.
 const SMALL_BUFFER_BYTES: usize = 16 << 10;
 /// Segments that pass any IPv4 path (RFC 9293 §3.7.1), bytes.
 const SMALL_MSS_BYTES: u32 = 536;
-/// A server that lets its client wait for half of a second or more has ignored `Expect`, ns: curl
-/// waits for one.
+/// A client that waits this long or longer has a server that ignored `Expect`, ns: curl waits for 1
+/// s.
 const IGNORED_NS: u64 = 500_000_000;
 /// Requests that `concurrency` asks at the same time.
 const COMPANY: usize = 10;
@@ -55,7 +55,7 @@ pub enum Kind {
     RequestSize,
     /// The next name server.
     Resolver,
-    /// One request at a time.
+    /// One request at a time instead of several.
     Concurrency,
     /// A TLS session that is resumed.
     Resumption,
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// Why an experiment says nothing here.
+/// Reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Skipped {
     /// The experiment cannot change its condition here.
@@ -346,8 +346,8 @@ fn together(subject: &Subject, count: usize) -> Result<Trial, ExchangeError> {
     Ok(Trial { ns: median_ns(times_ns), requests: count as u64 })
 }
 
-/// The subject as it is asked by a client that resumes sessions. A session begins with a full
-/// handshake, and its ticket comes at the latest with an answer (RFC 8446 §4.6.1).
+/// Returns the subject with TLS that resumes sessions. A session begins with a full handshake, and
+/// its ticket arrives with an answer at the latest (RFC 8446 §4.6.1).
 fn resuming(subject: &Subject, config: Option<&Arc<ClientConfig>>) -> Result<Subject, Skipped> {
     let Some(config) = config else {
         return Err(Skipped::DoesNotApply("the target speaks no TLS"));
@@ -393,15 +393,15 @@ fn new_or_used(subject: &Subject, is_used: bool) -> Result<Trial, ExchangeError>
     Ok(Trial { ns: timing.latency_ns(), requests: 2 })
 }
 
-/// A request that asks for `100 Continue`, and waits for it as curl does.
+/// Sends a request with `Expect: 100-continue` and waits for `100 Continue` as curl does.
 fn expecting(subject: &Subject) -> Result<Trial, ExchangeError> {
     let mut connection = Connection::open(subject, Settings::default())?;
     let timing = connection.ask_expecting()?;
     Ok(Trial { ns: timing.latency_ns(), requests: 1 })
 }
 
-/// Full segments against small ones. Where full ones vanish, a trial lasts until its time is up:
-/// all run at the same time, so that one timeout is waited for and not eight.
+/// Compares full segments with small ones. If full segments are lost, a trial lasts until its
+/// timeout; all trials run at the same time, so that the total wait is one timeout and not eight.
 fn large_and_small(subject: &Subject, bounds: &Bounds) -> Result<Pairs, ExchangeError> {
     let pairs = bounds.pairs_max.min(PAIRS_AT_ONCE as u64);
     let trial = |mss_bytes| {

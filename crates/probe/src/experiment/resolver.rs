@@ -1,4 +1,4 @@
-//! One name server against the next: the same question to each, in place of the request.
+//! Compares one name server with the next by the same queries to each, instead of requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub struct Differences(Vec<i64>);
 pub enum Shown {
     /// The effect is at least the floor.
     Effect,
-    /// It is below the floor.
+    /// The effect is below the floor.
     None,
     /// Neither yet.
     NotYet,

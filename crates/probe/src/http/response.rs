@@ -27,7 +27,7 @@ pub struct Response {
 /// Result of [`ResponseReader::push`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All of them belong to a response that is not complete.
+    /// All bytes belong to a response that is not complete.
     Incomplete,
     /// The response ended after this many of them.
     Complete {
@@ -38,7 +38,7 @@ pub enum Progress {
     },
 }
 
-/// Why bytes are not a response.
+/// Reason why bytes are not a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// Not HTTP/1.
@@ -47,7 +47,7 @@ pub enum ResponseError {
     /// A header section without end.
     #[error("the header section of the answer is longer than 64 KiB")]
     HeaderTooLong,
-    /// A length that is none.
+    /// The length is invalid.
     #[error("the length of the answer cannot be told: {0}")]
     Length(String),
     /// The connection was closed before the response was complete.
@@ -61,7 +61,7 @@ pub enum ResponseError {
 pub struct ResponseReader {
     /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
     to_head: bool,
-    /// `true` to leave out `server` and `location`.
+    /// Omits `server` after the first response, and `location` unless it is a redirect.
     is_terse: bool,
     has_read_one: bool,
     state: State,
@@ -90,8 +90,8 @@ impl ResponseReader {
         ResponseReader { to_head, is_terse, has_read_one, state, partial, response }
     }
 
-    /// The same for many responses: all but the first are without `server`, and `location` is of redirects
-    /// only. Reading them allocates nothing.
+    /// A reader for many responses: only the first has `server`, and only redirects have
+    /// `location`. Reading them allocates nothing.
     pub fn terse(to_head: bool) -> ResponseReader {
         ResponseReader { is_terse: true, ..ResponseReader::new(to_head) }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mio::{Registry, Token};
 
-/// A timer that the loop waits for as for a socket.
+/// A timer that the event loop waits for like a socket.
 #[cfg(target_os = "linux")]
 pub(super) struct Alarm(std::os::fd::OwnedFd);
 

@@ -1,4 +1,4 @@
-//! One connection: what it is doing, and since when. Times are since the load began, ns.
+//! State of one connection. Times are ns since the load began.
 
 use super::failure::{Failure, FailureKind};
 use super::stream::{Found, Stream};
@@ -7,7 +7,7 @@ use crate::http::{Progress, Response, ResponseReader};
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not open; not to be opened before this time.
+    /// Not open; not to be opened before this time, ns.
     Closed(u64),
     /// SYN sent.
     Connecting,
@@ -23,11 +23,11 @@ pub(super) enum Phase {
 pub(super) struct Connection {
     pub stream: Option<Stream>,
     pub phase: Phase,
-    /// When this phase began.
+    /// Begin of this phase, ns.
     pub since_ns: u64,
-    /// From when the latency of its request counts; `None` where it has none.
+    /// Time from which the latency of its request counts, ns; `None` without a request.
     pub asked_ns: Option<u64>,
-    /// When the connect began.
+    /// Begin of the connect, ns.
     pub opened_ns: u64,
     /// Bytes of the request that are written.
     pub written: usize,
@@ -41,11 +41,11 @@ pub(super) struct Connection {
 /// Result of reading from a connection.
 #[derive(Default)]
 pub(super) struct Step {
-    /// When the answer's first byte was read, if that was now.
+    /// `true` if this read received the first byte of the answer.
     pub first_byte: bool,
     /// The answer, if it is complete.
     pub answer: Option<Response>,
-    /// There may be more to read.
+    /// `true` if there may be more to read.
     pub more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a request or a connection failed.
+//! Failures of requests and connections.
 
 use std::io;
 
@@ -16,13 +16,13 @@ pub enum FailureKind {
     Connect,
     /// No local port is free.
     PortExhaustion,
-    /// The TLS handshake failed, or what came is no TLS.
+    /// The TLS handshake failed, or the bytes received are not TLS.
     Tls,
     /// The request could not be written.
     Write,
     /// The connection was reset or closed before the answer was complete.
     Read,
-    /// No whole answer within the timeout.
+    /// No complete answer within the timeout.
     Timeout,
     /// The bytes received are not an HTTP/1.1 response.
     BadResponse,
@@ -70,7 +70,7 @@ impl Failure {
         Failure { kind, words: words.to_string() }
     }
 
-    /// Of a connect.
+    /// Returns the failure of a connect.
     pub fn connect(error: &io::Error) -> Failure {
         let kind = match error.kind() {
             io::ErrorKind::ConnectionRefused => FailureKind::ConnectRefused,
@@ -81,7 +81,7 @@ impl Failure {
         Failure::new(kind, error)
     }
 
-    /// Of a status code, where it is one.
+    /// Returns the failure that a status code means, if it means one.
     pub fn status(status: u16) -> Option<Failure> {
         let kind = match status {
             400..500 => FailureKind::Http4xx,

@@ -40,7 +40,7 @@ impl Times {
         self.0.len()
     }
 
-    /// The time that a share `q` of them does not exceed, ns; 0 where there is none.
+    /// Returns the `q` quantile, ns; 0 without values.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.0.value_at_quantile(q).min(self.0.max())
     }
@@ -104,7 +104,7 @@ pub struct Outcome {
     pub tls_resumed: u64,
     /// Failures by kind.
     pub errors: BTreeMap<FailureKind, u64>,
-    /// The first failure of each kind, in words.
+    /// Description of the first failure of each kind.
     pub samples: BTreeMap<FailureKind, String>,
     /// Answers by status code.
     pub statuses: BTreeMap<u16, u64>,

@@ -17,7 +17,7 @@ pub(super) struct Stream {
 
 /// Result of a read.
 pub(super) enum Found {
-    /// There may be more.
+    /// More bytes may be available.
     More,
     /// All bytes that had arrived were read.
     Drained,

@@ -64,12 +64,12 @@ pub(super) struct Worker<'a> {
     threads: u64,
     /// Requests that may still be begun.
     left: u64,
-    /// When requests began to be sent, when they begin to count, and when none is sent any more, ns.
+    /// Times at which requests begin to be sent, begin to count, and are no longer sent, ns.
     start_ns: Option<u64>,
     count_ns: u64,
     end_ns: u64,
     failures_in_row: u64,
-    /// When timeouts were looked for last.
+    /// Time of the last check for timeouts, ns.
     swept_ns: u64,
     last_answer_ns: u64,
     outcome: Outcome,
@@ -155,8 +155,8 @@ impl<'a> Worker<'a> {
         Ok(self.finish())
     }
 
-    /// Opens connections that are to be open, and begins to send once each was tried: connecting is no part
-    /// of a request's latency, unless each request has its own connection.
+    /// Opens the connections, and begins to send once each was tried: connecting is not part of a
+    /// request's latency, unless each request has its own connection.
     fn begin(&mut self, now_ns: u64) {
         let plan = self.plan();
         if !self.is_over(now_ns) {

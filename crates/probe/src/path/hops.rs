@@ -13,7 +13,7 @@ use super::{Asked, Method, Report, steps};
 
 /// The search ends after this many hops in a row that do not answer.
 const SILENT_MAX: u8 = 8;
-/// Least wait for a hop before the next one is asked; answers may come later all the same.
+/// Least wait for a hop before the next one is probed; later answers still count.
 const GAP_MIN: Duration = Duration::from_millis(50);
 /// Between two probes of one round.
 const SPACING: Duration = Duration::from_millis(2);
@@ -30,18 +30,18 @@ pub struct HopAddress {
 /// One hop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hop {
-    /// Its distance; 1 is the first router.
+    /// Distance in hops; 1 is the first router.
     pub hop: u8,
     /// Addresses that answered, the most frequent first; more than one if a router balances by
     /// packet.
     pub addresses: Vec<HopAddress>,
-    /// It is the target.
+    /// `true` if it is the target.
     pub is_target: bool,
     /// Probes.
     pub sent: u64,
     /// Answers.
     pub received: u64,
-    /// Each answer's round trip, ns.
+    /// Round trip of each answer, ns.
     pub samples_ns: Vec<u64>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -57,7 +57,7 @@ pub struct Hop {
 pub enum PathEnd {
     /// The target answered.
     Reached,
-    /// The last hops asked answered nothing.
+    /// The last hops probed did not answer.
     #[default]
     Silent,
     /// A router refuses to pass them on.
@@ -149,7 +149,7 @@ pub(super) fn find(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(
     report.step = report.path.as_ref().and_then(steps::added);
 }
 
-/// The kind asked for; else SYN where a raw socket is permitted, else datagrams.
+/// Opens the method asked for; without one, SYN if a raw socket is permitted, else datagrams.
 fn open(asked: &Asked<'_>) -> Result<(Method, Box<dyn Probes>), String> {
     let sender = |method| {
         Sender::open(method, asked.address).map(|it| (method, Box::new(it) as Box<dyn Probes>))
@@ -343,7 +343,7 @@ impl Search<'_> {
     }
 }
 
-/// The first hop from which on all that answer lose; silent hops say nothing.
+/// Returns the first hop from which on all answering hops have loss; silent hops are ignored.
 fn loses_from(hops: &[Hop]) -> Option<u8> {
     let answering = hops.iter().rev().filter(|it| it.received > 0);
     answering.take_while(|it| it.received < it.sent).last().map(|it| it.hop)

@@ -1,4 +1,5 @@
-//! The way to a target, measured from here: round trips, hops, path MTU, and what one request waits for.
+//! Measures the path to a target from this host: round trips, hops, path MTU, and the phases of one
+//! request.
 //!
 //! ```text
 //! target ─► dns::look_up ─► address ─┬─► sender (SYN, datagram, echo) ─► rtt, hops, mtu
@@ -43,7 +44,7 @@ pub use steps::{Step, added};
 pub enum Method {
     /// A SYN to the target's port.
     Tcp,
-    /// A datagram to a port where nothing should listen.
+    /// A datagram to a port that is normally unused.
     Udp,
     /// An echo request.
     Icmp,
@@ -99,16 +100,16 @@ pub enum Family {
 pub struct Skipped {
     /// `echo`, `syn`, `hops`, `mtu`, `request`.
     pub what: &'static str,
-    /// Why, in words.
+    /// The reason, as text.
     pub why: String,
 }
 
 /// All measurements.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The target as it was asked for.
+    /// The target as the user named it.
     pub target: String,
-    /// Its name's look-up.
+    /// Look-up of its name.
     pub lookup: Option<Lookup>,
     /// The address that was measured.
     pub address: Option<SocketAddr>,
@@ -124,7 +125,7 @@ pub struct Report {
     pub step: Option<Step>,
     /// The largest packet that passes.
     pub mtu: Option<Mtu>,
-    /// One request.
+    /// Phases of one request.
     pub request: Option<Phases>,
     /// Measurements that were left out, with the reason.
     pub skipped: Vec<Skipped>,
@@ -132,7 +133,7 @@ pub struct Report {
     pub packets_sent: u64,
 }
 
-/// Why nothing could be measured.
+/// Error that prevents all measurements.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// resolv.conf cannot be read.
@@ -154,7 +155,7 @@ pub enum ProbeError {
         /// `IPv4` or `IPv6`.
         family: &'static str,
     },
-    /// No packet can be sent there.
+    /// The kernel cannot send packets to the target.
     #[error("{address} cannot be reached from here: {source}; `ip route get {address}` shows why")]
     NoRoute {
         /// The address.
@@ -164,8 +165,8 @@ pub enum ProbeError {
     },
 }
 
-/// Measures the way to `target`. `tell` sees the report as it grows; where `stop` is set, what is known
-/// by then comes back.
+/// Measures the path to `target`. `tell` receives the report as it grows; if `stop` is set, the
+/// report so far is returned.
 ///
 /// Packets: at most `count` echo requests, SYNs and connections, `hops_max` × `count` to find hops, 40
 /// for the path MTU, and one request.
@@ -205,7 +206,7 @@ pub fn probe(
     Ok(report)
 }
 
-/// One thing that is measured, into its place in the report.
+/// A measurement, which writes its result into the report.
 type Measure = fn(&Asked<'_>, &mut Report, &mut dyn FnMut(&Report));
 
 /// Parameters of a measurement.

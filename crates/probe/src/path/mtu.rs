@@ -19,12 +19,12 @@ const IPV6_MTU: i32 = 24;
 const HEADER_BYTES: usize = 8;
 /// Packets that are sent at most.
 const PROBES_MAX: u32 = 40;
-/// A size that is silent so often does not pass.
+/// Number of tries without an answer after which a size does not pass.
 const TRIES: u32 = 2;
 /// Wait for a size, at least: answers to large packets take a little longer.
 const WAIT_MIN: Duration = Duration::from_millis(200);
 
-/// Why the search ended.
+/// Reason for the end of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MtuEnd {
@@ -51,7 +51,7 @@ pub struct Mtu {
     pub lost_bytes: Option<u64>,
     /// The router that said so.
     pub reported_by: Option<IpAddr>,
-    /// Why the search ended.
+    /// Reason for the end of the search.
     pub end: MtuEnd,
     /// Packets that were sent.
     pub sent: u64,

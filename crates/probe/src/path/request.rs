@@ -1,4 +1,4 @@
-//! One request on a connection of its own, and what each part of it took.
+//! Times the phases of one request on a connection of its own.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ pub struct Phases {
     pub tcpi_rtt_us: Option<u64>,
     /// The TLS handshake, ns; `None`: plain HTTP, or it was not reached.
     pub tls_ns: Option<u64>,
-    /// Of it, from the ClientHello to the server's first bytes, ns.
+    /// Time from the ClientHello to the server's first bytes, ns.
     pub tls_first_byte_ns: Option<u64>,
     /// `TLSv1_3` and the like.
     pub tls_version: Option<String>,
@@ -41,7 +41,7 @@ pub struct Phases {
     pub first_byte_ns: Option<u64>,
     /// From the first byte to the last, ns.
     pub rest_ns: Option<u64>,
-    /// All of it, ns.
+    /// Total time, ns.
     pub total_ns: u64,
     /// Status code of the answer.
     pub status: Option<u16>,
@@ -55,10 +55,10 @@ pub struct Phases {
     pub error: Option<String>,
 }
 
-/// Why a request came to nothing.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No connection.
+    /// The connection could not be opened.
     #[error("no connection: {0}")]
     Connect(io::Error),
     /// TLS cannot be spoken from here.
@@ -73,7 +73,7 @@ pub enum RequestError {
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Connection(io::Error),
-    /// The answer is none.
+    /// The reply is not an HTTP response.
     #[error("{0}")]
     Answer(#[from] ResponseError),
     /// Nothing arrived in time.

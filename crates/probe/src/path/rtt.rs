@@ -31,7 +31,7 @@ pub struct RoundTrips {
     pub sent: u64,
     /// Number of answers, including refusals.
     pub received: u64,
-    /// Each probe's, in order; `None` without an answer, ns.
+    /// Round trip of each probe, in order, ns; `None` without an answer.
     pub samples_ns: Vec<Option<u64>>,
     /// Least, ns.
     pub min_ns: Option<u64>,
@@ -60,9 +60,9 @@ pub struct Connected {
     pub max_ns: Option<u64>,
     /// Least round trip of the handshakes as the kernel measured it (`tcpi_rtt`), µs.
     pub tcpi_rtt_min_us: Option<u64>,
-    /// The kernel's words for the first that failed.
+    /// The kernel's error for the first connect that failed.
     pub error: Option<String>,
-    /// It was refused at once.
+    /// `true` if it was refused at once.
     pub is_refused: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn syn(asked: &Asked<'_>, report: &mut Report, tell: &mut dyn FnMut(&
     }
 }
 
-/// Why a kind of packet cannot be sent, and what to do.
+/// Describes why a kind of packet cannot be sent, with the remedy.
 pub(super) fn refused(error: &io::Error, what: &str, advice: &str) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!("{what} is not permitted: {advice}"),
@@ -158,7 +158,7 @@ fn measure(
     }
 }
 
-/// One probe: its round trip, and the refusal if it was one.
+/// Sends one probe; returns its round trip, and the refusal if it was one.
 fn one(asked: &Asked<'_>, sender: &Sender, number: u16) -> Option<(u64, Option<Refusal>)> {
     let sent_ns = sender.probe(number, None).ok()?;
     let until = Instant::now() + asked.plan.wait;

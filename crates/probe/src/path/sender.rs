@@ -29,7 +29,7 @@ const IPV6_DONTFRAG: i32 = 62;
 const PMTUDISC_PROBE: i32 = 3;
 const SOL_SOCKET: i32 = 1;
 const SO_TIMESTAMPNS: i32 = 35;
-/// The first port of traceroute(8): where nothing should listen.
+/// First port of traceroute(8), which is normally unused.
 const UDP_PORT: u16 = 33_434;
 const BUFFER_BYTES: usize = 65_536;
 /// Errors about earlier probes that a send may be met with.
@@ -62,7 +62,7 @@ pub(super) enum What {
 pub(super) struct Arrival {
     /// Number of the probe; `None` if the answer does not contain it.
     pub number: Option<u16>,
-    /// When it came, `CLOCK_REALTIME`, ns.
+    /// Time of arrival by `CLOCK_REALTIME`, ns.
     pub at_ns: u64,
     /// Sender of the answer; `None` for this host itself.
     pub from: Option<IpAddr>,
@@ -80,7 +80,7 @@ pub(super) struct Sender {
     /// Holds the port of SYNs, so that no connection of this host takes it. Nobody listens there: the
     /// kernel answers each SYN-ACK with a RST, which closes what a SYN has opened.
     _port: Option<Socket>,
-    /// Of echo requests; `None`: the kernel sets it and passes on what is ours.
+    /// Identifier of echo requests; `None` if the kernel sets it and delivers only our replies.
     id: Option<u16>,
     is_raw: bool,
     /// The high half of sequence numbers, so that those of another run are not taken for ours.
@@ -152,7 +152,7 @@ impl Sender {
         self.socket.connect(&SocketAddr::new(self.target.ip(), port).into())
     }
 
-    /// Has packets sent whole or not at all, whatever path MTU the kernel knows.
+    /// Makes packets be sent whole or not at all, regardless of the path MTU in the kernel's cache.
     pub fn forbid_fragments(&self) -> io::Result<()> {
         match self.target {
             SocketAddr::V4(_) => self.set(IPPROTO_IP, IP_MTU_DISCOVER, PMTUDISC_PROBE),
@@ -208,7 +208,7 @@ impl Sender {
         u32::from(self.key) << 16 | u32::from(number)
     }
 
-    /// Waits at most `timeout` for something to arrive.
+    /// Waits at most `timeout` for an answer.
     pub fn wait(&self, timeout: Duration) {
         let timeout_ms = timeout.as_nanos().div_ceil(1_000_000).min(60_000) as i32;
         // A signal ends the wait, as an arrival does.

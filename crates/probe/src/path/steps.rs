@@ -8,7 +8,7 @@ use super::hops::Path;
 
 /// Smaller steps can be chance, ns.
 const STEP_NS_MIN: u64 = 200_000;
-/// A step that is a smaller share of the whole round trip is none that matters.
+/// Least relevant step as a share of the whole round trip.
 const STEP_SHARE_MIN: f64 = 0.2;
 
 /// A hop behind which everything takes longer.
@@ -20,7 +20,7 @@ pub struct Step {
     pub address: Option<IpAddr>,
     /// The last hop before it that answered; 0 is this host.
     pub after_hop: u8,
-    /// By how much, ns.
+    /// Added round trip, ns.
     pub added_ns: u64,
     /// Step as a share of the round trip to the last hop that answers.
     pub share: f64,

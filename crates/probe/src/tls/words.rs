@@ -1,4 +1,4 @@
-//! Why a TLS handshake failed, in a sentence that says what to do.
+//! Turns the failure of a TLS handshake into a sentence with the remedy.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
