@@ -1,5 +1,5 @@
-//! The kernel's counters of a network namespace, from the text of `/proc/net`. Read twice, what grew in
-//! between is a symptom that is present now; what a counter holds since boot proves nothing about the
+//! The kernel's counters of a network namespace, from the text of `/proc/net`. The increase between
+//! two reads shows a symptom that is present now; the value since boot proves nothing about the
 //! present.
 //!
 //! Names are `TABLE.COUNTER`, as the kernel spells both: `TcpExt.ListenOverflows`,
@@ -71,7 +71,7 @@ impl Counters {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// All of them, by name.
+    /// Returns all counters with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, &value)| (name.as_str(), value))
     }
@@ -99,12 +99,12 @@ pub struct Growth {
     pub before: Counters,
     /// At its end.
     pub after: Counters,
-    /// Its length, ns.
+    /// Length of the interval, ns.
     pub over_ns: u64,
 }
 
 impl Growth {
-    /// By how much a counter grew; 0 where it is new or went back.
+    /// Returns the increase of a counter; 0 if it is new or decreased.
     pub fn of(&self, name: &str) -> u64 {
         if !self.before.has(name) {
             return 0;

@@ -40,11 +40,11 @@ pub enum State {
     SynReceived = 3,
     /// This side has closed; its FIN is not acknowledged.
     FinWait1 = 4,
-    /// This side has closed and the peer knows.
+    /// This side has closed; its FIN is acknowledged.
     FinWait2 = 5,
     /// Closed on both sides; late segments are awaited.
     TimeWait = 6,
-    /// No connection.
+    /// Closed.
     Close = 7,
     /// The peer has closed, and the application here has not.
     CloseWait = 8,
@@ -98,15 +98,15 @@ impl State {
 pub struct Entry {
     /// State of the connection.
     pub state: State,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end; port 0 where the socket listens.
     pub peer: SocketAddr,
     /// The kernel's number for the socket; 0 for a half-open or TIME-WAIT one.
     pub cookie: u64,
-    /// Its inode, by which `/proc/PID/fd` names it; 0 where no process holds it.
+    /// Inode of the socket, by which `/proc/PID/fd` names it; 0 if no process holds it.
     pub inode: u32,
-    /// Its owner's user id.
+    /// User id of its owner.
     pub uid: u32,
     /// Received bytes that the application has not read. Of a listener: connections that wait to
     /// be accepted.
@@ -114,7 +114,7 @@ pub struct Entry {
     /// Bytes sent or waiting that are not acknowledged. Of a listener: its backlog, the largest
     /// accept queue.
     pub send_queue: u32,
-    /// Until its timer goes off, ms; of a TIME-WAIT one: until its port is free again.
+    /// Time until its timer expires, ms; in TIME-WAIT, time until its port is free again.
     pub timer_ms: u32,
     /// `TCP_INFO`; `None` for half-open and TIME-WAIT ones.
     pub tcp_info: Option<TcpInfo>,
@@ -129,9 +129,10 @@ pub struct Entry {
 pub struct Memory {
     /// Held by what was received.
     pub rmem_alloc_bytes: u64,
-    /// The receive buffer, as `SO_RCVBUF` reads it: twice what was asked for.
+    /// Size of the receive buffer as `SO_RCVBUF` returns it, bytes: twice the size that was asked
+    /// for.
     pub rcvbuf_bytes: u64,
-    /// The send buffer, as `SO_SNDBUF` reads it: twice what was asked for.
+    /// Size of the send buffer as `SO_SNDBUF` returns it, bytes: twice the size that was asked for.
     pub sndbuf_bytes: u64,
     /// Held by what waits to be acknowledged.
     pub wmem_queued_bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why the running system could not be read.
+/// Error in reading the running system.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The kernel has no socket monitoring, or a sandbox forbids it.

@@ -7,7 +7,7 @@
 //! options (pidfd)     ─┘
 //! ```
 //!
-//! All `unsafe` of the crate is in [`sys`].
+//! Only [`sys`] contains `unsafe` code.
 
 #![cfg(target_os = "linux")]
 

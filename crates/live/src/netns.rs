@@ -18,7 +18,7 @@ const NAMED: &str = "/run/netns";
 pub struct Netns {
     /// The kernel's number for it, as in `net:[4026531840]`.
     pub inode: u64,
-    /// Its name under `ip netns`, or `pid N` of a process in it; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N` of a process in it; `None` for the caller's own.
     pub name: Option<String>,
     path: PathBuf,
 }

@@ -1,6 +1,6 @@
-//! Options of sockets that other processes hold. The socket itself is asked, through a duplicate of
-//! the process's descriptor (`pidfd_getfd(2)`, Linux 5.6): no ptrace, no pause of the process, and
-//! nothing that it could notice.
+//! Options of sockets that other processes hold. They are read from the socket itself, through a
+//! duplicate of the process's descriptor (`pidfd_getfd(2)`, Linux 5.6): without ptrace, without
+//! pausing the process, and without any effect that it could notice.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -16,9 +16,9 @@ pub use ports::Ports;
 /// A process that holds a socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its command, as `ps -o comm` shows it.
+    /// Command, as `ps -o comm` shows it.
     pub command: String,
     /// The container that it runs in, by the id of its control group; `None` outside of one.
     pub container: Option<String>,
@@ -140,7 +140,7 @@ fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The first process in the container whose id begins with `id`.
+/// Returns the first process in the container whose id begins with `id`.
 ///
 /// # Errors
 /// There is none.

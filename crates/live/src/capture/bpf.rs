@@ -1,7 +1,7 @@
 //! An assembler for classic BPF (Documentation/networking/filter.rst): instructions with labels in
 //! place of jump offsets.
 
-/// One instruction, as the kernel takes it.
+/// One instruction in the kernel's format.
 pub type Instruction = libc::sock_filter;
 
 /// Loads relative to this address read what the kernel knows beside the packet's bytes.
@@ -50,7 +50,7 @@ enum Step {
 /// Width of a load.
 #[derive(Clone, Copy)]
 pub enum Width {
-    /// One octet.
+    /// One byte.
     Byte,
     /// Two, big-endian.
     Half,
@@ -143,27 +143,27 @@ impl Assembler {
         self.steps.push(Step::Goto(label));
     }
 
-    /// Goes on at `yes` where A is `value`, else here.
+    /// Jumps to `yes` if A equals `value`.
     pub fn if_equal(&mut self, value: u32, yes: Label) {
         self.jump(EQUAL, value, Some(yes), None);
     }
 
-    /// Goes on here where A is `value`, else at `no`.
+    /// Jumps to `no` unless A equals `value`.
     pub fn unless_equal(&mut self, value: u32, no: Label) {
         self.jump(EQUAL, value, None, Some(no));
     }
 
-    /// Goes on at `yes` where A is at least `value`, else here.
+    /// Jumps to `yes` if A is at least `value`.
     pub fn if_at_least(&mut self, value: u32, yes: Label) {
         self.jump(GREATER_OR_EQUAL, value, Some(yes), None);
     }
 
-    /// Goes on here where A is at least `value`, else at `no`.
+    /// Jumps to `no` unless A is at least `value`.
     pub fn unless_at_least(&mut self, value: u32, no: Label) {
         self.jump(GREATER_OR_EQUAL, value, None, Some(no));
     }
 
-    /// Goes on at `yes` where A has one of the bits of `mask`, else here.
+    /// Jumps to `yes` if A has one of the bits of `mask`.
     pub fn if_any_bit(&mut self, mask: u32, yes: Label) {
         self.jump(ANY_BIT, mask, Some(yes), None);
     }

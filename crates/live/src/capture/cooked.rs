@@ -8,7 +8,7 @@ const SLL2_BYTES: usize = 20;
 
 /// Metadata of a packet that are not in its bytes.
 pub struct Cooked {
-    /// When it passed, ns since 1970.
+    /// Time of the packet, ns since 1970.
     pub time_ns: u64,
     /// EtherType, in network byte order.
     pub protocol: [u8; 2],

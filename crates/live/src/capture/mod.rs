@@ -50,7 +50,7 @@ pub const SNAP_BYTES: u32 = 512;
 
 /// The kernel hands over what it has after this time, ms.
 const RETIRE_MS: u32 = 64;
-/// Without anything new for so long nothing earlier can come any more.
+/// After this time without a new frame no earlier frame can arrive any more.
 const IDLE: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
 /// Options of a capture.
@@ -99,9 +99,9 @@ trait Source: Send {
 pub enum Link {
     /// Packets can pass.
     Up,
-    /// It is switched off, and may come back.
+    /// The interface is down and may come back.
     Down,
-    /// There is no such interface any more.
+    /// The interface does not exist any more.
     Gone,
 }
 
@@ -110,7 +110,7 @@ pub struct Capture {
     /// Asks what the interface is doing.
     control: OwnedFd,
     source: Box<dyn Source>,
-    /// Why the source is a packet socket, if it is.
+    /// Reason for the packet socket, if it is the source.
     fallback: Option<Fallback>,
     order: Order,
     selection: Selection,
@@ -164,7 +164,8 @@ impl Capture {
         }
     }
 
-    /// Why frames come from a packet socket, where programs at the interface were to be used.
+    /// Returns the reason why frames come from a packet socket and not from programs at the
+    /// interface.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref().filter(|why| **why != Fallback::NotAsked)
     }

@@ -14,7 +14,7 @@ pub struct Order {
     waiting: Block,
     /// Number of the last frame handed over.
     number: u64,
-    /// Its time, ns.
+    /// Time of the last frame handed over, ns.
     last_ns: u64,
     /// Frames that took another's time.
     late: u64,

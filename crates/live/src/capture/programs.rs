@@ -27,16 +27,16 @@ const ROUND_BYTES: usize = 1 << 20;
 /// (`fq`, `netem`, `tbf`, `htb`, …).
 const PROMPT: [&str; 5] = ["noqueue", "pfifo_fast", "fq_codel", "pfifo", "bfifo"];
 
-/// Why a packet socket is used instead.
+/// Reason why a packet socket is used instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
-    /// Of all interfaces, or because the packet socket was asked for.
+    /// The capture is of all interfaces, or the packet socket was asked for.
     NotAsked,
     /// The interface has this queueing discipline, before which the programs see packets.
     HoldsBack(String),
-    /// Its queueing discipline is not known.
+    /// The queueing discipline of the interface is not known.
     Unknown,
-    /// It is down: what discipline it has once it is up is not known.
+    /// The interface is down: its queueing discipline once it is up is not known.
     Down,
     /// Packets of the interface have no Ethernet header.
     NoEthernet,
@@ -61,11 +61,11 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// The programs, and when their ring is looked at.
+/// The programs, and the times at which their ring is read.
 pub struct Programs {
     hook: FramesHook,
     hardware: u16,
-    /// When the ring was found empty last.
+    /// Time at which the ring was last found empty.
     emptied: Option<Instant>,
 }
 
@@ -112,7 +112,7 @@ impl Programs {
         self.hook.set_terms(&terms.collect::<Vec<_>>());
     }
 
-    /// Time until the ring is to be looked at again.
+    /// Returns the time until the next read of the ring.
     fn rest(&self) -> Duration {
         self.emptied.map_or(Duration::ZERO, |at| PERIOD.saturating_sub(at.elapsed()))
     }

@@ -26,7 +26,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// All connections, with segments cut to `snap_bytes`, that match `ends`.
+    /// Selects all connections that match `ends`, with segments cut to `snap_bytes`.
     pub fn new(ends: &[Ends], snap_bytes: u32) -> Self {
         let seed = RandomState::new().hash_one(0) as u32;
         Self { ends: ends.to_vec(), snap_bytes, share: Share::ALL, seed }
@@ -64,7 +64,7 @@ pub struct Share(u32);
 impl Share {
     /// Every connection.
     pub const ALL: Self = Self(0);
-    /// The smallest, one connection of 4096: with less, nothing is left to tell.
+    /// The smallest share, one connection of 4096.
     pub const LEAST: Self = Self(12);
 
     /// The smallest that is not below `part`.
@@ -95,7 +95,7 @@ impl Share {
         1.0 / f64::from(1u32 << self.0)
     }
 
-    /// By how much counts are multiplied to stand for all.
+    /// Returns the factor by which counts are multiplied to estimate those of all connections.
     pub fn scale(self) -> u64 {
         1 << self.0
     }
@@ -122,7 +122,7 @@ const EXTENSIONS: [u32; 4] = [0, 60, 43, 44];
 /// Destination unreachable, source quench, redirect, time exceeded, parameter problem.
 const ICMP_ERRORS: [u32; 5] = [3, 4, 5, 11, 12];
 const ICMPV6_ERRORS: [u32; 4] = [1, 2, 3, 4];
-/// Of what is no plain TCP segment all is kept.
+/// Bytes kept of packets that are not plain TCP segments: all.
 const WHOLE: u32 = 1 << 16;
 
 const IPV4: u32 = 0x0800;
@@ -139,10 +139,10 @@ pub fn program(selection: &Selection) -> Vec<Instruction> {
 /// Position of the transport header.
 #[derive(Clone, Copy)]
 enum Transport {
-    /// This far behind the length of the IPv4 header, which is in X.
+    /// At this offset after the IPv4 header, whose length is in X.
     BehindX(u32),
     At(u32),
-    /// Not in this packet.
+    /// The packet has none.
     Nowhere,
 }
 
@@ -275,8 +275,8 @@ impl<'s> Writer<'s> {
         self.keep_errors(&ICMPV6_ERRORS);
     }
 
-    /// The type of an ICMP message was loaded. The packet that an error speaks of is looked at by
-    /// the core.
+    /// Keeps the packet if the ICMP type, which was loaded, is one of `errors`. The core examines
+    /// the packet inside the error.
     fn keep_errors(&mut self, errors: &[u32]) {
         let error = self.program.label();
         errors.iter().for_each(|&number| self.program.if_equal(number, error));
@@ -307,7 +307,7 @@ impl<'s> Writer<'s> {
         self.program.keep(bytes);
     }
 
-    /// Goes on where the packet's ends match, else drops it.
+    /// Continues if the packet's ends match, else drops it.
     fn term(&mut self, term: &Ends, at: At) {
         let [matches, on] = std::array::from_fn(|_| self.program.label());
         match &term.any {

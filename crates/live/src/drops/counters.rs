@@ -40,7 +40,7 @@ pub(super) struct Counting {
     pub(super) local: SocketAddr,
     pub(super) inode: u32,
     pub(super) drops: u64,
-    /// Of a listener.
+    /// Accept queue, of a listener.
     pub(super) queue: Option<AcceptQueue>,
 }
 
@@ -105,7 +105,7 @@ fn udp(text: &str) -> impl Iterator<Item = (Key, Counting)> + '_ {
     })
 }
 
-/// `0100007F:0035`: words of the address in the host's byte order, the port as a number.
+/// Parses `0100007F:0035`: words of the address in the host's byte order, the port as a number.
 fn hex_address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let mut bytes = Vec::new();

@@ -47,9 +47,9 @@ impl Place {
 struct Found {
     packets: u64,
     by_hook: bool,
-    /// Something waits for one of the packets.
+    /// `true` if a socket waits for one of the packets.
     wanted: bool,
-    /// One of the packets was more than an announcement to whoever may listen.
+    /// `true` if one of the packets was not merely a multicast or broadcast announcement.
     is_addressed: bool,
     process: Option<Process>,
     /// The interface that a counter names.
@@ -68,7 +68,7 @@ pub(super) fn increases(then: &Snapshot, now: &Snapshot) -> BTreeMap<String, u64
     grown.collect()
 }
 
-/// All lines, those that hurt first, then by number.
+/// Returns all lines, the most harmful first, then by number of packets.
 pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]) -> Vec<Line> {
     let mut found: BTreeMap<Place, Found> = BTreeMap::new();
     let grown: BTreeMap<u64, BTreeMap<String, u64>> = now
@@ -115,7 +115,7 @@ pub(super) fn lines(watch: &Watch, now: &BTreeMap<u64, Snapshot>, drops: &[Drop]
     lines
 }
 
-/// Sockets of the namespaces in which something may have been dropped that a process misses.
+/// Lists the sockets of the namespaces in which packets for a process may have been dropped.
 fn sockets(
     watch: &Watch,
     now: &BTreeMap<u64, Snapshot>,
@@ -178,8 +178,8 @@ fn add_drop(
     }
 }
 
-/// Why connection tracking dropped. A drop after a failed insertion is counted twice by the kernel:
-/// as `insert_failed` and as `drop`. Where the table is full, as `drop` alone.
+/// Returns the reason for which connection tracking dropped. The kernel counts a drop after a
+/// failed insertion twice, as `insert_failed` and as `drop`; with a full table only as `drop`.
 fn tracked_subject(grown: &BTreeMap<String, u64>) -> Option<Subject> {
     let by = |name: &str| grown.get(name).copied().unwrap_or(0);
     let (dropped, failed) = (by("nf_conntrack.drop"), by("nf_conntrack.insert_failed"));

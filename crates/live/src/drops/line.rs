@@ -30,7 +30,7 @@ pub struct Line {
     pub netns: Option<String>,
     /// The socket that dropped, or that the packets were for.
     pub socket: Option<SocketAddr>,
-    /// Its accept queue at the last look, where it listens.
+    /// Accept queue of the listener at the last look.
     pub accept_queue: Option<AcceptQueue>,
     /// The process that holds it.
     pub process: Option<Process>,
@@ -42,7 +42,7 @@ pub struct Line {
     pub flows_omitted: u64,
     /// Counters that grew with it.
     pub counters: Vec<Increase>,
-    /// The sentence for people.
+    /// The finding as a sentence.
     pub sentence: String,
     /// Recommended change; empty if none is needed.
     pub change: &'static str,
@@ -63,14 +63,14 @@ pub struct AcceptQueue {
 /// Dropped packets of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FlowDrops {
-    /// Its ends.
+    /// Flow of the packets.
     #[serde(flatten)]
     pub flow: Flow,
     /// Packets.
     pub packets: u64,
-    /// Of TCP: packets that open a connection.
+    /// TCP packets that open a connection.
     pub syns: u64,
-    /// Of TCP: packets with payload.
+    /// TCP packets with payload.
     pub with_data: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct FlowDrops {
 pub struct Increase {
     /// `GROUP:NAME`.
     pub name: String,
-    /// By how much.
+    /// The increase.
     pub by: u64,
 }
 

@@ -69,7 +69,7 @@ pub struct Report {
 /// A network namespace whose counters were read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Namespace {
-    /// Its name, or `pid N`; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
     /// Connection tracking; `None` where the kernel has none.
     pub conntrack: Option<ConntrackUse>,

@@ -8,9 +8,9 @@ use tcpwhy_core::model::Cause;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Harm {
-    /// Something waits for the packet: it has to be sent again, or a connection fails.
+    /// A socket waits for the packet: it has to be sent again, or a connection fails.
     Hurts,
-    /// It may be meant so, or nothing may wait for it.
+    /// It may be intended, or no socket may wait for the packet.
     CanHurt,
     /// Part of normal work: duplicates, packets of closed connections, other hosts' packets.
     Harmless,
@@ -68,7 +68,7 @@ pub enum Subject {
     Unacceptable,
     /// Duplicates, old ACKs, and packets of closed connections.
     Stale,
-    /// For another host or protocol.
+    /// The packet is for another host or protocol.
     NotForUs,
     /// The kernel gives no reason.
     Unspecified,
@@ -210,7 +210,7 @@ impl Subject {
         })
     }
 
-    /// A name for people.
+    /// Returns a title for display.
     pub fn title(self) -> &'static str {
         match self {
             Self::AcceptQueue => "accept queue full",

@@ -1,4 +1,4 @@
-//! Why a hook cannot be attached, and what to do.
+//! Reasons why a hook cannot be attached, with the remedy.
 
 use std::{fmt, fs};
 
@@ -23,7 +23,7 @@ pub struct Unavailable {
 /// Reason why a hook is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// There was no clang when this binary was built.
+    /// Clang was not present when this binary was built.
     NotBuilt,
     /// The process lacks these capabilities.
     NoPermission(Vec<&'static str>),
@@ -31,7 +31,7 @@ pub enum Lack {
     NoBtf,
     /// `/sys/fs/bpf` cannot keep objects that have to outlast the process; the reason.
     NoBpfFileSystem(String),
-    /// The kernel refused the program; its words.
+    /// The kernel refused the program; the kernel's message.
     Refused(String),
 }
 

@@ -44,7 +44,7 @@ pub enum Evidence {
     Counter {
         /// `TABLE.COUNTER`, as the kernel spells both.
         counter: String,
-        /// By how much.
+        /// The increase.
         grew_by: u64,
         /// Length of the sample, ns.
         over_ns: u64,
@@ -56,12 +56,12 @@ pub enum Evidence {
     },
     /// A finding of the report that was passed.
     Report {
-        /// Its number in the report, from 1.
+        /// Number of the finding in the report, from 1.
         finding: usize,
-        /// Its cause.
+        /// Cause of the finding.
         #[serde(serialize_with = "id")]
         cause: Cause,
-        /// Its headline.
+        /// Headline of the finding.
         headline: String,
     },
 }
@@ -87,7 +87,7 @@ pub enum Rank {
     /// A setting that makes it slow.
     #[default]
     Setting,
-    /// It follows from something else, on this host or on the path.
+    /// A consequence of another entry or of the path.
     Consequence,
 }
 
@@ -100,9 +100,9 @@ pub struct Entry {
     pub layer: Layer,
     /// Name of the object or setting.
     pub what: String,
-    /// Its value now.
+    /// Present value.
     pub value: String,
-    /// Why it matters.
+    /// Reason why it matters.
     pub why: String,
     /// The causes that it explains now; none: it explains no present symptom.
     #[serde(serialize_with = "ids")]
@@ -125,7 +125,7 @@ fn ids<S: Serializer>(causes: &[Cause], serializer: S) -> Result<S::Ok, S::Error
 }
 
 impl Entry {
-    /// One that explains nothing so far.
+    /// Makes an entry that explains nothing so far.
     pub fn new(
         check: &'static str,
         layer: Layer,
@@ -146,7 +146,7 @@ impl Entry {
         }
     }
 
-    /// Adds what it explains, unless there is no evidence for it.
+    /// Adds the causes that it explains, unless there is no evidence.
     #[must_use]
     pub fn explains(mut self, causes: &[Cause], evidence: Vec<Evidence>) -> Self {
         if !evidence.is_empty() {

@@ -1,4 +1,4 @@
-//! Everything that the checks judge: read once, judged by pure functions.
+//! The facts that the checks judge: they are read once and judged by pure functions.
 
 use std::net::IpAddr;
 
@@ -116,7 +116,7 @@ impl Facts {
         findings.filter(move |it| it.whose == Whose::Here && causes.contains(&it.cause))
     }
 
-    /// The same, or whose culprit is the path or the resolver beside this host.
+    /// The same, and findings whose culprit is the path or the resolver next to this host.
     pub fn near_findings(&self, causes: &[Cause]) -> impl Iterator<Item = &Finding> {
         let causes = causes.to_vec();
         let findings = self.findings.iter();

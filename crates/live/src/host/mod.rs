@@ -42,7 +42,7 @@ pub struct Audit {
     pub unread: Vec<Unread>,
 }
 
-/// Why an audit failed.
+/// Error of an audit.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// The host could not be read.

@@ -9,7 +9,7 @@ pub enum Place {
     /// The caller's own.
     #[default]
     Here,
-    /// One by its name under `ip netns`.
+    /// A namespace by its name under `ip netns`.
     Named(String),
     /// The one of a process; name resolution is read as the process sees it.
     Process(u32),

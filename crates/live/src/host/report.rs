@@ -36,10 +36,10 @@ struct RawConnection {
     server: String,
 }
 
-/// Why a report cannot be used.
+/// Error in a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// It is no JSON, or not what `tcpwhy FILE --json` prints.
+    /// The text is not JSON, or not the output of `tcpwhy FILE --json`.
     #[error("is no report; `tcpwhy FILE --json` prints one ({0})")]
     NoReport(serde_json::Error),
     /// A later version of tcpwhy wrote it.
@@ -51,7 +51,7 @@ pub enum ReportError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whose {
-    /// This host: its address is one of the audited namespace's.
+    /// On this host: its address is one of the audited namespace.
     Here,
     /// The path between this host and another, or the resolver that this host asks.
     Beside,
@@ -62,7 +62,7 @@ pub enum Whose {
 /// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its number in the report, from 1.
+    /// Number of the finding in the report, from 1.
     pub finding: usize,
     /// Its cause.
     #[serde(serialize_with = "id")]

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 /// Configuration of name resolution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolver {
-    /// The file that was read; `None`: there is none.
+    /// File that was read; `None` if it does not exist.
     pub file: Option<String>,
     /// `nameserver` lines that count, the first asked first.
     pub nameservers: Vec<IpAddr>,
     /// Search list.
     pub search: Vec<String>,
-    /// Dots that a name needs to be asked for as it is first.
+    /// Number of dots from which a name is first asked for as it is.
     pub ndots: u64,
     /// Wait for an answer, s.
     pub timeout_s: u64,
@@ -32,7 +32,7 @@ pub struct Local {
     pub address: IpAddr,
     /// Time until the answer, ns; `None` if there was none.
     pub answer_ns: Option<u64>,
-    /// Why there was none.
+    /// Reason for the missing answer.
     pub failure: Option<String>,
 }
 

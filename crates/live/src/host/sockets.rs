@@ -1,5 +1,5 @@
-//! The TCP sockets of a namespace over the time of a sample: the queues of listeners at their
-//! longest, the ports that each destination takes, and the connections that something holds back.
+//! The TCP sockets of a namespace during a sample: the longest queues of listeners, the ports that
+//! each destination uses, and the connections that are held back.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ pub struct Sockets {
     /// Connections of clients by destination, the one with the most ports first; at the end of the
     /// sample, then at moments during it.
     pub destinations: Vec<Destination>,
-    /// Connections that something held back during the sample.
+    /// Connections that were held back during the sample.
     pub held: Vec<Connection>,
     /// Number of sockets in each state at the end of the sample.
     pub states: HashMap<State, u64>,
@@ -60,7 +60,7 @@ pub struct Destination {
 /// A connection that was there at both ends of the sample, or is stuck at its end.
 #[derive(Debug, Clone)]
 pub struct Connection {
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
@@ -93,7 +93,7 @@ pub struct Connection {
 /// Duration of TIME-WAIT, ms (`TCP_TIMEWAIT_LEN`).
 const TIME_WAIT_MS: u64 = 60_000;
 
-/// Time limited in the sample below which nothing is said: ten jiffies of 4 ms, µs.
+/// Shorter limited times in the sample are ignored: ten jiffies of 4 ms, µs.
 const LIMITED_MIN_US: u64 = 40_000;
 
 impl Connection {

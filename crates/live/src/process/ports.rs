@@ -9,7 +9,7 @@ use crate::diag::{Diag, State};
 use crate::error::LiveError;
 use crate::netns::Netns;
 
-/// Ranges of ports at most: a filter in the kernel has room for so many.
+/// Most ranges of ports: the size of a filter in the kernel.
 const RANGES_MAX: usize = 32;
 /// Name look-ups use a new port each time; all of the namespace are watched.
 const NAMES: u16 = 53;

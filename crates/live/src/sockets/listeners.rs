@@ -75,8 +75,8 @@ impl Listening {
         self.listener(local).is_some()
     }
 
-    /// The listener at `local`, or else at the wildcard address: that of the same IP version, then
-    /// IPv6's, which takes IPv4 as well unless `IPV6_V6ONLY` is set.
+    /// Returns the listener at `local`, or else at the wildcard address: first that of the same IP
+    /// version, then IPv6's, which accepts IPv4 as well unless `IPV6_V6ONLY` is set.
     fn listener(&self, local: SocketAddr) -> Option<SocketAddr> {
         let wildcards: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let skip = usize::from(local.is_ipv6());

@@ -29,10 +29,10 @@ pub use listeners::{Listener, ListenerCounters};
 pub use select::{Peer, PeerError, Selection, Where};
 pub use verdict::{Strength, Verdict};
 
-/// Everything that a survey found.
+/// Result of a survey.
 #[derive(Debug, Default, Serialize)]
 pub struct Survey {
-    /// When it was begun, nanoseconds since the Unix epoch.
+    /// Time at which it began, ns since the Unix epoch.
     pub read_ns: u64,
     /// Network namespaces that were read.
     pub netns: Vec<NetnsCounters>,
@@ -51,14 +51,14 @@ pub struct Unread {
     pub sockets: u64,
 }
 
-/// Why the options of a socket could not be read.
+/// Reason why the options of a socket could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// `pidfd_getfd` needs `CAP_SYS_PTRACE` over the process.
     NoPermission,
-    /// No process that may be looked into holds it: it belongs to another user, or to the kernel
-    /// alone (a connection that waits to be accepted, or that its process has closed).
+    /// No readable process holds it: it belongs to another user, or only to the kernel (a
+    /// connection that waits to be accepted, or that its process has closed).
     NoProcess,
     /// The process has closed it since the kernel listed it.
     Closed,
@@ -67,7 +67,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// A sentence's end for people: "… were not read: {}".
+    /// Returns the reason as the end of the sentence "… were not read: {}".
     pub fn words(self) -> &'static str {
         match self {
             Self::NoPermission => "it needs CAP_SYS_PTRACE; use sudo",
@@ -92,7 +92,7 @@ impl Reason {
 /// Counters per network namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NetnsCounters {
-    /// Its name, or `pid N`; `None` is the caller's own.
+    /// Name under `ip netns`, or `pid N`; `None` for the caller's own.
     pub name: Option<String>,
     /// Sockets that were selected.
     pub sockets: u64,
@@ -114,7 +114,7 @@ pub struct NetnsCounters {
 pub struct Socket {
     /// State.
     pub state: State,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end; `None` where the socket listens.
     pub peer: Option<SocketAddr>,
@@ -130,12 +130,12 @@ pub struct Socket {
     pub unread_bytes: Option<u64>,
     /// Bytes sent or waiting that the peer has not acknowledged; `None` for a listener.
     pub unacked_bytes: Option<u64>,
-    /// Of a listener.
+    /// Queue and drops, of a listener.
     pub listener: Option<Listener>,
     /// Options, by the kernel's names in lower case; all `None` where they could not be read.
     #[serde(flatten)]
     pub options: Options,
-    /// Why the options could not be read.
+    /// Reason why the options could not be read.
     pub options_unread: Option<Reason>,
     /// Buffers and memory.
     #[serde(flatten)]
@@ -215,7 +215,7 @@ fn read_counters(entries: Vec<Entry>) -> (Vec<Entry>, NetnsCounters) {
     (entries, counters)
 }
 
-/// All TCP sockets of the calling thread's namespace.
+/// Lists the TCP sockets of the calling thread's namespace.
 pub(crate) fn list() -> Result<Vec<Entry>, LiveError> {
     use State::{
         Close, CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,

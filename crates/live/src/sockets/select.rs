@@ -21,15 +21,15 @@ pub struct Selection {
     pub place: Where,
 }
 
-/// In which network namespaces to look.
+/// The network namespaces to search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Where {
-    /// The caller's own; where a process is asked for, that of the process.
+    /// The caller's own, or that of the selected process.
     #[default]
     Here,
-    /// One by its name under `ip netns`, or by the number of a process in it.
+    /// A namespace by its name under `ip netns`, or by the id of a process in it.
     Netns(String),
-    /// This one.
+    /// This namespace.
     Of(Netns),
     /// All namespaces that can be found.
     All,
@@ -38,9 +38,9 @@ pub enum Where {
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address; one of IPv4 as such.
+    /// Address; an IPv4 address is not mapped to IPv6.
     pub ip: IpAddr,
-    /// Its port, where one was asked for.
+    /// Port, if one was given.
     pub port: Option<u16>,
 }
 

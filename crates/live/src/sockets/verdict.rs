@@ -17,9 +17,9 @@ use crate::tcp_info::TcpInfo;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
-    /// It costs time: the kernel's counters or the state at this moment show it.
+    /// The mechanism costs time now, as the kernel's counters or the state at this moment show.
     Limits,
-    /// It costs time under a condition that the state does not show.
+    /// The mechanism costs time under a condition that the state does not show.
     CanLimit,
 }
 
@@ -31,7 +31,7 @@ pub struct Verdict {
     pub cause: Cause,
     /// Strength of the verdict.
     pub strength: Strength,
-    /// A sentence for people, with the arithmetic.
+    /// The verdict as a sentence, with the arithmetic.
     pub sentence: String,
     /// Upper bound on the rate that follows from it, bytes per second.
     pub rate_max_bytes_per_s: Option<u64>,
@@ -47,7 +47,7 @@ fn id<S: serde::Serializer>(cause: &Cause, serializer: S) -> Result<S::Ok, S::Er
 /// that ever waited once has some: below a twentieth of the busy time they are not named.
 const BUSY_SHARE_MIN: f64 = 0.05;
 
-/// Of the busy time a share that rests on less than this is chance: ten jiffies of 4 ms, µs.
+/// A share of the busy time below this can be chance: ten jiffies of 4 ms, µs.
 const BUSY_MIN_US: u64 = 40_000;
 
 /// Returns all verdicts on a socket, the strongest first.
@@ -118,8 +118,8 @@ fn timer(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::RetransmissionTimeout, Strength::Limits, sentence)
 }
 
-/// Data waits, nothing is in flight, and the peer's window has no room for a segment: the sender
-/// waits for it to open (RFC 9293 §3.8.6.1, §3.8.6.2.1).
+/// Unsent data wait, none are in flight, and the peer's window has no room for a segment: the
+/// sender waits for the window to open (RFC 9293 §3.8.6.1, §3.8.6.2.1).
 fn zero_window_peer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     let window = info.tcpi_snd_wnd_bytes?;
@@ -164,8 +164,8 @@ fn unread(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::ZeroWindow, Strength::Limits, sentence)
 }
 
-/// Nagle's algorithm is on. It holds something at this moment where less than a segment waits,
-/// something is in flight, and both windows have room: nothing else keeps it.
+/// Nagle's algorithm is enabled. It holds a segment at this moment if less than a segment waits,
+/// data are in flight, and both windows have room, since then nothing else holds it.
 fn nagle(socket: &Socket) -> Option<Verdict> {
     if socket.options.nodelay != Some(false) || socket.state != State::Established {
         return None;
@@ -249,8 +249,8 @@ fn peer_window(socket: &Socket) -> Option<Verdict> {
     Some(Verdict { rate_max_bytes_per_s: Some(rate), busy_share: Some(busy_share), ..base })
 }
 
-/// A receive buffer that the application has fixed: autotuning is off, and the window is about half
-/// of what the kernel keeps for it, that is, what was asked for.
+/// The application has fixed the receive buffer: autotuning is off, and the window is about half of
+/// the memory that the kernel allows, that is, the size asked for.
 fn receive_buffer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     if socket.options.rcvbuf_locked != Some(true) || info.tcpi_bytes_received == 0 {

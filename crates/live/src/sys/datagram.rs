@@ -15,9 +15,9 @@ pub struct Received {
     /// Bytes of the buffer that it fills; for an error, the captured length of the packet that
     /// caused it.
     pub length: usize,
-    /// Its sender; of an error, where the packet was sent to.
+    /// Sender; for an error, the destination of the packet that caused it.
     pub from: Option<SocketAddr>,
-    /// When it arrived by `CLOCK_REALTIME`, ns; `None`: without `SO_TIMESTAMPNS`.
+    /// Time of arrival by `CLOCK_REALTIME`, ns; `None` without `SO_TIMESTAMPNS`.
     pub stamp_ns: Option<u64>,
     /// The error, if it is one.
     pub error: Option<QueuedError>,
@@ -142,7 +142,7 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Waits until the socket has something to read or an error, at most `timeout_ms`; says whether it has.
+/// Waits at most `timeout_ms` until the socket has data or an error; returns whether it has.
 ///
 /// # Errors
 /// The descriptor is none, or a signal came.

@@ -22,7 +22,8 @@ pub fn packet_socket() -> io::Result<OwnedFd> {
     descriptor(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }.into())
 }
 
-/// Has the socket take packets of all protocols from interface `index`; 0 is all interfaces.
+/// Makes the socket receive packets of all protocols from interface `index`; 0 means all
+/// interfaces.
 ///
 /// # Errors
 /// There is no such interface, or it is down.
@@ -186,8 +187,8 @@ pub fn wait(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of the interface `name` in the socket's network namespace; `None` where there is
-/// none.
+/// Returns the index of the interface `name` in the socket's network namespace; `None` if it does
+/// not exist.
 pub fn interface_index(socket: BorrowedFd<'_>, name: &str) -> Option<u32> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFINDEX)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.
@@ -205,7 +206,7 @@ pub fn interface_is_loopback(socket: BorrowedFd<'_>, name: &str) -> bool {
     interface_flags(socket, name).is_some_and(|flags| flags & libc::IFF_LOOPBACK != 0)
 }
 
-/// The kind of hardware (`ARPHRD_`) of the interface `name`; `None` where there is none.
+/// Returns the kind of hardware (`ARPHRD_`) of the interface `name`; `None` if it does not exist.
 pub fn interface_hardware(socket: BorrowedFd<'_>, name: &str) -> Option<u16> {
     let (request, ok) = interface_request(socket, name, libc::SIOCGIFHWADDR)?;
     // SAFETY: every member of the union is plain numbers, and all of it was written.

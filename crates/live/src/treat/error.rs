@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use crate::error::LiveError;
 
-/// Why the running system was not changed, or could not be restored.
+/// Error in changing the running system or in restoring it.
 #[derive(Debug, thiserror::Error)]
 pub enum TreatError {
     /// Sockets or namespaces cannot be read.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// There is no place for the journal.
+    /// The directory of the journal cannot be used.
     #[error(
         "{path}: the journal of treatments cannot be kept there, so nothing was changed; use \
          sudo, or name a directory that you may write to in TCPWHY_TREAT_DIR"
@@ -52,17 +52,17 @@ pub enum TreatError {
         /// The defect.
         why: String,
     },
-    /// The same thing is treated already.
+    /// Another treatment changes the same object.
     #[error(
         "treatment {id} changes the same already ({what}, since {since}); end it first: sudo \
          tcpwhy treat undo {id}"
     )]
     Treated {
-        /// Its number.
+        /// Number of that treatment.
         id: u32,
         /// The treated object.
         what: String,
-        /// When it began.
+        /// Begin of that treatment.
         since: String,
     },
     /// There is no such treatment.
@@ -161,7 +161,7 @@ pub enum TreatError {
         #[source]
         source: io::Error,
     },
-    /// It has the value already.
+    /// The setting has the value already.
     #[error("{name} is {value} already: there is nothing to change")]
     HasIt {
         /// The setting or object.
@@ -241,7 +241,7 @@ pub enum TreatError {
         /// The obstacle.
         said: String,
     },
-    /// It is not known where packets come in.
+    /// The interfaces at which packets arrive are not known.
     #[error(
         "there is no default route, and not one interface that is up ({devices}): name those where \
          the SYNs come in by --device"

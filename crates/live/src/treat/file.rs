@@ -94,8 +94,8 @@ fn rename_over(path: &Path, content: &str) -> io::Result<()> {
     written().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// One call writes all of it: a reader of the same page sees the old or the new. Where the old is
-/// longer, empty lines stand in its place until the file is cut.
+/// Writes the content by one call, so that a reader of the same page sees either the old or the new
+/// content. If the old content is longer, empty lines replace the rest until the file is truncated.
 fn write_in_place(path: &Path, content: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let length = content.len();

@@ -1,6 +1,6 @@
-//! A limit of SYNs per source, by nftables, in a table of its own (nft(8)): it looks at SYNs before
-//! anything is kept of them, and an undo deletes the table. A source is an IPv4 address, or the /64 of
-//! an IPv6 address, of which one host has all.
+//! Limits SYNs per source by nftables, in a table of its own (nft(8)). The rule applies before the
+//! kernel keeps state for a SYN, and an undo deletes the table. A source is an IPv4 address, or the
+//! /64 of an IPv6 address, since one host usually has a whole /64.
 
 use std::io;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The journal: one file for each treatment, on disk before anything is changed.
+//! The journal of treatments: one file for each, written to disk before any change is made.
 //!
 //! A record is written to a temporary file, which is synced and renamed, and the directory is
 //! synced: a reader, also after a crash or a loss of power, finds the record before or the record
@@ -45,8 +45,8 @@ pub struct Records {
 }
 
 impl Journal {
-    /// The one of this user: what `TCPWHY_TREAT_DIR` names, else `/var/lib/tcpwhy/treat` for root,
-    /// else `$XDG_STATE_HOME/tcpwhy/treat`.
+    /// Returns this user's journal: in `TCPWHY_TREAT_DIR` if set, else `/var/lib/tcpwhy/treat` for
+    /// root, else `$XDG_STATE_HOME/tcpwhy/treat`.
     pub fn of_user(is_root: bool) -> Self {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let directory = set(DIRECTORY_VARIABLE).unwrap_or_else(|| {
@@ -69,7 +69,7 @@ impl Journal {
         &self.directory
     }
 
-    /// Makes the directory where it is missing, and waits for other processes that write to it.
+    /// Creates the directory if it is missing, and waits for other processes that write to it.
     ///
     /// # Errors
     /// It cannot be made or locked.
@@ -166,7 +166,7 @@ impl Journal {
         File::open(&self.directory)?.sync_all()
     }
 
-    /// Removes a record: nothing of it is changed any more.
+    /// Removes a record whose changes are all undone.
     ///
     /// # Errors
     /// It cannot be removed.

@@ -83,7 +83,7 @@ fn sockets(number: u64) -> String {
 }
 
 impl What {
-    /// For people: "TCP_NODELAY of sockets: port 8080".
+    /// Returns a description: "TCP_NODELAY of sockets: port 8080".
     pub fn words(&self) -> String {
         match self {
             Self::Sockets { setting, scope, .. } => {

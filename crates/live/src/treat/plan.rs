@@ -176,7 +176,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::EBADF | libc::ESRCH | libc::ENOTSOCK))
 }
 
-/// Without the right to reach a socket nothing is begun: what the hook changed could not be restored.
+/// Refuses to begin if no socket may be reached: the changes of the hook could not be restored.
 pub(super) fn require_one(look: &mut reach::Look) -> Result<(), TreatError> {
     let mut counts = Counts::default();
     for found in std::mem::take(&mut look.found) {

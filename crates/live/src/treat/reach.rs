@@ -1,4 +1,4 @@
-//! The sockets of a scope, and the way to each: its process and descriptor.
+//! The sockets of a scope, each with the process and descriptor through which it is reached.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -60,7 +60,7 @@ pub(super) fn look(netns: &Netns, scope: &Scope, peer: Option<Peer>) -> Result<L
     Ok(Look { found, holders, open, pidfds: HashMap::new() })
 }
 
-/// All connections of a namespace that a process can hold, whoever does.
+/// Lists all connections of a namespace that a process can hold.
 pub(super) fn look_for_all(netns: &Netns) -> Result<Look, TreatError> {
     let entries = netns.inside(|| list(&STATES))??;
     let open = entries.iter().map(|entry| entry.cookie).collect();

@@ -23,10 +23,10 @@ pub struct Record {
     pub state: State,
     /// Process that made it.
     pub by: By,
-    /// When it was made.
+    /// Time at which it was made.
     pub since: Since,
-    /// Each changed thing. What is listed here may not have been changed yet: it is written
-    /// before the change is made.
+    /// Changed objects. The list is written before the changes are made, so an object may still be
+    /// unchanged.
     pub changes: Vec<Change>,
 }
 
@@ -40,8 +40,8 @@ pub enum What {
         setting: Setting,
         /// The sockets.
         scope: Scope,
-        /// The kernel's file with what the hook has changed and this record does not list yet. It
-        /// is not there where the hook could not be attached, or has nothing left to undo.
+        /// The kernel's file with the changes of the hook that this record does not list yet. It is
+        /// absent if the hook could not be attached, or has no changes to undo.
         #[serde(default)]
         hook_map: Option<PathBuf>,
     },
@@ -77,7 +77,7 @@ pub enum What {
 pub struct Scope {
     /// Inode of the network namespace.
     pub netns: u64,
-    /// Its name; `None` where it was the caller's own.
+    /// Name of the namespace; `None` for the caller's own.
     pub netns_name: Option<String>,
     /// Port at either end.
     pub port: Option<u16>,
@@ -95,9 +95,9 @@ pub struct Scope {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// It was accepted by a listener.
+    /// A socket that a listener accepted.
     Server,
-    /// It connected.
+    /// A socket that connected.
     Client,
     /// Either.
     #[default]
@@ -117,7 +117,7 @@ impl Scope {
             && meet(self.peer.as_ref(), other.peer.as_ref())
     }
 
-    /// For people: "port 8080 in network namespace edge".
+    /// Returns a description: "port 8080 in network namespace edge".
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         match self.side {
@@ -153,12 +153,12 @@ pub struct By {
     pub user: Option<String>,
     /// Number of the process.
     pub pid: u32,
-    /// When the process began, clock ticks after boot (proc_pid_stat(5), field 22): a number is
-    /// used again.
+    /// Start of the process, clock ticks after boot (proc_pid_stat(5), field 22), because process
+    /// ids are reused.
     pub pid_start_ticks: u64,
 }
 
-/// When a treatment was made.
+/// Begin of a treatment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
     /// `/proc/sys/kernel/random/boot_id`.
@@ -194,7 +194,7 @@ pub enum Change {
 pub struct SocketChange {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub peer: SocketAddr,
@@ -249,9 +249,9 @@ pub struct ListenerChange {
 pub struct FileChange {
     /// The file.
     pub path: String,
-    /// All of its content before.
+    /// Complete content before the change.
     pub before: String,
-    /// All of its content since.
+    /// Complete content after the change.
     pub set: String,
 }
 
@@ -313,9 +313,9 @@ pub struct RouteChange {
     pub is_ipv6: bool,
     /// Its prefix.
     pub prefix: String,
-    /// All of it before, as `ip route` prints and takes it.
+    /// The complete route before the change, in the format of `ip route`.
     pub before: String,
-    /// All of it since.
+    /// The complete route after the change.
     pub set: String,
 }
 
@@ -337,7 +337,7 @@ impl Change {
         }
     }
 
-    /// From what to what, for people.
+    /// Returns the old and the new value as text.
     pub fn from_to(&self) -> String {
         match self {
             Self::Socket(change) => {

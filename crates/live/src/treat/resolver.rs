@@ -18,7 +18,7 @@ pub struct Resolver {
     pub timeout_s: Option<u32>,
     /// Number of queries to each server.
     pub attempts: Option<u32>,
-    /// Names with so many dots are asked for as they stand first.
+    /// Names with this number of dots or more are first asked for as they are.
     pub ndots: Option<u32>,
     /// A socket of its own for the second question, where both answers do not come.
     pub single_request_reopen: bool,
@@ -105,8 +105,8 @@ fn servers(content: &str) -> Vec<IpAddr> {
     addresses.take(SERVERS_MAX).collect()
 }
 
-/// The file with what is asked for. Options of the last line that has one count: they are put into
-/// a line of their own at the end, with those that were there.
+/// Returns the file with the options of `asked`. Only the last line of options counts, so they are
+/// added as a line at the end, together with the existing ones.
 fn edited(before: &str, asked: &Resolver, nameservers: &[IpAddr]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut options: Vec<String> = Vec::new();

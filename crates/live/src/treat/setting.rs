@@ -24,9 +24,9 @@ const WINDOW_MAX_BYTES: u32 = 65_535 << 14;
 pub enum Setting {
     /// `TCP_NODELAY` on: small segments are sent at once.
     Nodelay,
-    /// `TCP_QUICKACK` on, again and again: the kernel switches it off by itself.
+    /// `TCP_QUICKACK`, set repeatedly because the kernel disables it by itself.
     Quickack,
-    /// Sizes of the buffers; a side that is `None` is left as it is.
+    /// Sizes of the buffers; `None` leaves a side unchanged.
     Buffers {
         /// The send buffer.
         send: Option<Buffer>,
@@ -65,7 +65,7 @@ pub enum Value {
 /// The buffers of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffers {
-    /// As `SO_SNDBUF` reads it, bytes: twice what an application asked for.
+    /// Size as `SO_SNDBUF` returns it, bytes: twice the size that an application asked for.
     pub sndbuf_bytes: u32,
     /// `true` if the send buffer is fixed.
     pub sndbuf_locked: bool,
@@ -85,7 +85,7 @@ impl Buffers {
         words(self.sndbuf_bytes, self.sndbuf_locked)
     }
 
-    /// The receive buffer for people.
+    /// Returns a description of the receive buffer.
     pub fn receive_words(&self) -> String {
         words(self.rcvbuf_bytes, self.rcvbuf_locked)
     }
@@ -209,7 +209,7 @@ impl Value {
         }
     }
 
-    /// For people.
+    /// Returns a description of the value.
     pub fn words(&self) -> String {
         match self {
             Self::Switch(true) => "on".into(),

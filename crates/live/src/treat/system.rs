@@ -52,7 +52,7 @@ pub(super) fn may_look_into_others() -> bool {
     sys::process::effective_capabilities().is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
 }
 
-/// When a process began, clock ticks after boot (proc_pid_stat(5), field 22).
+/// Returns the start of a process, clock ticks after boot (proc_pid_stat(5), field 22).
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may have blanks and brackets in it: the last bracket ends field 2.

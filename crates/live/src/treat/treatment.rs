@@ -121,8 +121,8 @@ impl Treatment {
         }
     }
 
-    /// Attaches the kernel's hook where it can set this option. Where it puts what it changes is in
-    /// the journal before it changes anything.
+    /// Attaches the kernel's hook if it can set this option. The journal names the file of its
+    /// changes before it makes any.
     fn hook_up(&mut self) -> Result<Newcomers, TreatError> {
         let (rule, cgroup) = match self.rule() {
             Ok(rule) => rule,

@@ -1,5 +1,5 @@
-//! Takes treatments back: each thing gets the value that it had, unless it is gone, or has been
-//! changed by someone else meanwhile.
+//! Undoes treatments: restores the old value of each object, unless the object is gone or was
+//! changed by another program since.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use crate::netns::Netns;
 /// Longest time that a treating process may take to undo its treatment on request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that wait to be accepted are reached as soon as they are: so often, after so long.
+/// Connections that wait to be accepted are tried again this often, at this interval.
 const AGAIN_MAX: u32 = 10;
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -32,7 +32,7 @@ pub struct Undone {
     pub restored: u64,
     /// Sockets that have closed since, or went with a reboot or their namespace.
     pub gone: u64,
-    /// Things that someone else has changed since; left as they are.
+    /// Objects that were changed by another program since; they are left unchanged.
     pub changed_meanwhile: u64,
     /// SYNs that a limit has dropped until then.
     #[serde(default)]
@@ -45,7 +45,7 @@ pub struct Undone {
     pub by_its_process: bool,
 }
 
-/// Undoes a treatment: asks its process where that runs, else does it.
+/// Undoes a treatment through its process if that is running, else directly.
 ///
 /// # Errors
 /// There is none of this number, or its record cannot be understood.

@@ -43,7 +43,7 @@ pub struct Rule {
     pub option: i32,
     /// Bytes of its value that count.
     pub size: u32,
-    /// Its value; zeros follow it.
+    /// Value of the option, padded with zeros.
     pub value: [u8; VALUE_BYTES],
 }
 
@@ -52,7 +52,7 @@ pub struct Rule {
 pub struct Established {
     /// The kernel's number of the socket.
     pub cookie: u64,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
@@ -152,8 +152,8 @@ impl EstablishedHook {
     }
 }
 
-/// Connections that a program has changed and that nothing has noted, also after its process has
-/// ended. There are none where nothing is pinned.
+/// Returns the connections that a program has changed and that are in no record yet, also after its
+/// process has ended; empty if nothing is pinned.
 ///
 /// # Errors
 /// The map cannot be read.

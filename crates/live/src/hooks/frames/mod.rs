@@ -30,7 +30,7 @@ pub const VALUES_MAX: usize = 8;
 /// A frame as the program recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRecord<'a> {
-    /// When it passed, by `CLOCK_MONOTONIC`.
+    /// Time of the packet by `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
     /// Length of the packet, bytes.
     pub length: u32,

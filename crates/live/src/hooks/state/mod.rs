@@ -14,7 +14,7 @@ const RECORD_BYTES: usize = 16 + FLOW_BYTES + 28;
 pub struct StateChange {
     /// When, by `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// Its ends, this host's as the source.
+    /// Flow of the connection, this host's end as the source.
     pub flow: Flow,
     /// Inode of the network namespace.
     pub netns: u32,

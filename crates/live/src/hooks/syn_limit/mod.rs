@@ -1,6 +1,6 @@
-//! SYNs beyond a rate of their source are dropped at an interface (XDP), before the kernel
-//! allocates anything for them. The link of the program is pinned: it lasts until the pin is
-//! removed, whatever becomes of the process.
+//! Drops SYNs beyond a rate per source at an interface (XDP), before the kernel allocates memory
+//! for them. The link of the program is pinned: the limit lasts until the pin is removed, even
+//! after the process has ended.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

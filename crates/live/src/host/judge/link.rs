@@ -17,7 +17,7 @@ pub const CHECKS: &[Check] = &[
 /// Fewer drops of an interface than this are normal: they include packets of protocols that this
 /// host does not use.
 const DROPS_MIN: u64 = 10;
-/// … and below one in so many packets.
+/// A share of drops below one in this many packets is normal as well.
 const ONE_IN: u64 = 1_000;
 
 /// Counters of `link` that grew enough.

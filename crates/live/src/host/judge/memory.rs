@@ -12,7 +12,7 @@ pub const CHECKS: &[Check] = &[
     Check { id: "receive_queue_pruned", layer: Layer::Transport, judge: pruned },
 ];
 
-/// Of a page; the kernel counts TCP's memory in pages.
+/// Size of a page; the kernel counts TCP's memory in pages.
 const PAGE_BYTES: u64 = 4_096;
 
 fn pressure(check: &Check, facts: &Facts) -> Vec<Entry> {

@@ -115,7 +115,7 @@ fn nodelay(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
-/// The directive is on (its default), and small segments are held all the same.
+/// The directive is on (its default), but small segments are held nevertheless.
 fn other(check: &Check, nginx: &Nginx, end: SocketAddr) -> Entry {
     let what = format!("tcp_nodelay of nginx (pid {})", nginx.pid);
     let value = format!("on for {end} by the configuration on disk{}", stale(nginx));

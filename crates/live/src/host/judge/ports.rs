@@ -138,7 +138,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     entries
 }
 
-/// Each destination at the moment at which most of its ports were taken.
+/// Returns each destination at the moment at which most of its ports were in use.
 fn fullest<'a>(facts: &'a Facts, ports: &Ports) -> Vec<&'a Destination> {
     let sum = |it: &Destination| {
         let taken = taken(it, ports, &facts.sysctls);

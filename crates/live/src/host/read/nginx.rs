@@ -60,7 +60,7 @@ fn master(program: &Program) -> Option<Nginx> {
     })
 }
 
-/// When the master last read its configuration: when its youngest worker was started.
+/// Returns when the master last read its configuration: the start of its youngest worker.
 fn last_read(pid: u32) -> Option<SystemTime> {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());

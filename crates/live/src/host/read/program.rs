@@ -71,7 +71,7 @@ fn limit(text: &str) -> Option<(u64, u64)> {
     Some((soft, words.next()?.parse().unwrap_or(u64::MAX)))
 }
 
-/// When a process was started.
+/// Returns the start time of a process.
 pub fn started(pid: u32) -> Option<SystemTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command, in brackets, may hold anything; `starttime` is the 20th word after it.

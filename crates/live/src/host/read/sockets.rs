@@ -15,7 +15,7 @@ use crate::tcp_info::TcpInfo;
 
 /// Time between two looks during the sample.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Above this many connections only listeners are looked at during the sample.
+/// With more connections than this, only listeners are listed during the sample.
 const CONNECTIONS_LOOKED_AT_MAX: usize = 2_000;
 /// Time between two lists of all sockets, and how long one may take.
 const LIST_EVERY: Duration = Duration::from_millis(150);
@@ -37,13 +37,13 @@ pub struct Watched {
     before: HashMap<u64, TcpInfo>,
     /// Drops at the begin and longest queue, by listener's cookie.
     listeners: HashMap<u64, (u64, u64)>,
-    /// Looks at which Nagle's algorithm held something, by cookie.
+    /// Looks at which Nagle's algorithm held a segment, by cookie.
     holds: HashMap<u64, u64>,
     looks: u64,
     is_small: bool,
     /// Destinations at moments of the sample: ports come and go.
     destinations: Vec<Destination>,
-    /// When the next such moment is; `None`: there are too many sockets.
+    /// Time of the next list of all sockets; `None` if there are too many sockets.
     next_list: Option<Instant>,
 }
 
