@@ -4,18 +4,18 @@ use crate::error::Error;
 use crate::workers;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tcpwhy_core::capture::{Block, CaptureSet, Open, Progress, Source};
-use tcpwhy_core::drill::Drill;
+use tcpwhy_core::capture::{Block, CaptureSet, FrameId, Open, Progress, Source};
+use tcpwhy_core::drill::{Drill, WhyAt};
 use tcpwhy_core::filter::Pick;
 use tcpwhy_core::join::Sites;
 #[cfg(target_os = "linux")]
-use tcpwhy_core::model::{ConnectionReport, Finding, Report};
+use tcpwhy_core::model::{ConnectionReport, Finding, Report, units};
 use tcpwhy_core::picture::{self, Picture};
 use tcpwhy_core::pipeline::{Analysis, Options};
-use tcpwhy_core::report::Ladder;
+use tcpwhy_core::report::{Ladder, Why};
 use tcpwhy_core::survey::{self, Survey};
 use tcpwhy_core::tables::{self, Rows};
-use tcpwhy_core::wire::FlowKey;
+use tcpwhy_core::wire::{FlowHasher, FlowKey, Packet, Segment, decode};
 
 /// What the user asked for.
 pub struct Wanted {
@@ -31,6 +31,8 @@ pub struct Wanted {
     pub threads: usize,
     /// At how many places the captures were taken, if the user says so.
     pub vantages: Option<u8>,
+    /// Explain instead of drawing: at this frame, or the exchange.
+    pub why: Option<Option<u64>>,
 }
 
 impl Wanted {
@@ -43,6 +45,7 @@ impl Wanted {
             all: false,
             threads: workers::available(),
             vantages: Some(1),
+            why: None,
         }
     }
 }
@@ -53,6 +56,8 @@ pub struct Answer {
     pub report: Report,
     /// The connection or exchange that was asked for.
     pub ladder: Option<Ladder>,
+    /// The decisions that were to be explained.
+    pub why: Option<Why>,
     /// What to know of it: which of several connections was drawn.
     pub note: Option<String>,
     /// Whether the input was read to its end.
@@ -74,7 +79,7 @@ pub fn analyse(
     progress: impl FnMut(Progress) + Send,
     interrupted: &AtomicBool,
 ) -> Result<Answer, Error> {
-    let draws = wanted.connection.is_some() || wanted.exchange.is_some();
+    let draws = wanted.connection.is_some() || wanted.exchange.is_some() || wanted.why.is_some();
     if let Some(once) = sources.iter().find(|it| draws && matches!(it.open, Open::Once(_))) {
         return Err(Error::Once { path: once.name.clone() });
     }
@@ -83,16 +88,33 @@ pub fn analyse(
     let asked = (options, wanted.threads, wanted.vantages);
     let First { report, options, survey, complete } =
         first_look(sources, again, asked, progress, interrupted)?;
-    let (ladder, note) = if draws {
-        let pick = wanted.connection.unwrap_or(Pick::Number(1));
-        let (connection, note) = find(&report, &pick)?;
-        let mut drill = Drill::new(&options, connection);
-        second_look(CaptureSet::new(survey.place(again()?))?, &mut drill)?;
-        (Some(drill.finish(wanted.exchange, wanted.all)?), note)
-    } else {
-        (None, None)
-    };
-    Ok(Answer { report, ladder, note, complete, options })
+    let mut answer = Answer { report, ladder: None, why: None, note: None, complete, options };
+    if draws {
+        let set = || -> Result<CaptureSet, Error> { Ok(CaptureSet::new(survey.place(again()?))?) };
+        let (connection, at) = match wanted.why {
+            Some(Some(number)) => {
+                let frame = FrameId::new(0, number);
+                let connection = find_frame(&answer.report, set()?, frame, &answer.options)?;
+                (connection, Some(WhyAt::Frame(frame)))
+            }
+            why => {
+                let pick = wanted.connection.unwrap_or(Pick::Number(1));
+                let (connection, note) = find(&answer.report, &pick)?;
+                answer.note = note;
+                (connection, why.map(|_| WhyAt::Exchange(wanted.exchange.unwrap_or(1))))
+            }
+        };
+        let mut drill = Drill::new(&answer.options, connection);
+        if at.is_some() {
+            drill = drill.deciding();
+        }
+        second_look(set()?, &mut drill)?;
+        match at {
+            Some(at) => answer.why = Some(drill.explain(at)?),
+            None => answer.ladder = Some(drill.finish(wanted.exchange, wanted.all)?),
+        }
+    }
+    Ok(answer)
 }
 
 /// A report and what a page draws beside it.
@@ -151,7 +173,7 @@ pub fn tables<R: Rows>(
     let mut pass = tables::Pass::new(&options, rows);
     let complete = complete && read_again(&survey, again, interrupted, |block| pass.take(block))?;
     let rows = complete.then(|| pass.finish());
-    Ok((Answer { report, ladder: None, note: None, complete, options }, rows))
+    Ok((Answer { report, ladder: None, why: None, note: None, complete, options }, rows))
 }
 
 /// Gives all blocks to `take`; returns whether it came to the end before it was interrupted.
@@ -221,6 +243,38 @@ fn survey(
         (None, None) if sources.len() > 1 => Ok(survey::survey(again()?, false, go_on)?),
         (_, None) => Ok(Survey::default()),
     }
+}
+
+/// The connection that `frame` belongs to.
+fn find_frame<'a>(
+    report: &'a Report,
+    mut capture: CaptureSet,
+    frame: FrameId,
+    options: &Options,
+) -> Result<&'a ConnectionReport, Error> {
+    let what = format!("frame {}", frame.number());
+    let missing = |hint: &str| Error::NotFound { what: what.clone(), hint: hint.into() };
+    let hasher = FlowHasher::new(options.seed);
+    let (mut block, mut segment, mut frames) = (Block::default(), Segment::default(), 0);
+    let flow = loop {
+        if !capture.next_block(&mut block)? {
+            let hint = format!("it has {}", units::counted(frames, "frame", "frames"));
+            return Err(missing(&hint));
+        }
+        frames += block.entries.len() as u64;
+        if let Some(found) = block.frames().find(|it| it.id == frame) {
+            break match decode(&found, &hasher, &mut segment) {
+                Packet::Tcp => segment.flow,
+                _ => return Err(missing("it is no TCP segment, or one in fragments")),
+            };
+        }
+    };
+    let of_flow = |it: &&ConnectionReport| {
+        FlowKey::new(it.client, it.server).0 == flow && it.first_frame <= frame
+    };
+    // Ports are used again: of several connections it is the last that began before.
+    let connection = report.connections.iter().filter(of_flow).max_by_key(|it| it.first_frame);
+    connection.ok_or_else(|| missing("no connection of the report has that frame"))
 }
 
 /// Numbers of other connections that a note names.

@@ -156,6 +156,12 @@ pub struct Explain {
     #[arg(long, value_name = "N")]
     pub exchange: Option<u64>,
 
+    /// Explain why a silence was taken for what the report says: the one that frame FRAME ended or lies
+    /// in; without FRAME, those of the --exchange. Facts, each recogniser's answer, later changes
+    #[arg(long, value_name = "FRAME", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["parquet", "all"])]
+    pub why: Option<Option<u64>>,
+
     /// Print the manual of a cause (`list` names them all); with FILE, report this cause only
     #[arg(long, value_name = "CAUSE", value_parser = OneOf::CAUSES, hide_possible_values = true)]
     pub cause: Option<String>,

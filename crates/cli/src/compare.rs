@@ -91,6 +91,7 @@ fn side(
         all: false,
         threads,
         vantages: None,
+        why: None,
     };
     let mut bar = Bar::new(!asked.display.no_progress);
     let open = || sources::open(&files);

@@ -92,6 +92,7 @@ fn wanted(asked: &Explain) -> Wanted {
         all: asked.all,
         threads: asked.threads.map_or_else(workers::available, usize::from),
         vantages: asked.vantages,
+        why: asked.why,
     }
 }
 
@@ -105,6 +106,14 @@ fn wanted_manual(asked: &Explain, look: &Look) -> Option<String> {
 }
 
 fn shown(asked: &Explain, answer: &Answer, look: &Look) -> Result<String, Error> {
+    if let Some(why) = &answer.why {
+        let json = || serde_json::to_string_pretty(&why.json(&answer.report));
+        let note = answer.note.iter().map(|note| noted(note, look));
+        return match asked.json {
+            true => Ok(json()? + "\n"),
+            false => Ok(note.chain([why.render(&answer.report, look)]).collect()),
+        };
+    }
     match (&answer.ladder, asked.json) {
         (Some(ladder), true) => {
             if let Some(note) = &answer.note {

@@ -162,6 +162,7 @@ fn wanted(asked: &ReportPage) -> Wanted {
         all: false,
         threads: asked.threads.map_or_else(workers::available, usize::from),
         vantages: asked.vantages,
+        why: None,
     }
 }
 

@@ -15,7 +15,6 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tcpwhy_core::app::Side;
 use tcpwhy_core::capture::FrameId;
 use tcpwhy_core::model::{
     ConnectionReport, DirectionReport, Finding, Ledger, Owner, Report, protocol_id, vantage_id,
@@ -389,14 +388,10 @@ const STALL: [Column; 12] = [
 ];
 
 fn stall_row(exchange: &TableExchange, it: &Stall) -> impl Iterator<Item = Cell> {
-    let sender = match it.sender {
-        Side::Client => "client",
-        Side::Server => "server",
-    };
     let own = [
         Cell::Integer(exchange.row.number),
         Cell::Text(it.cause.id().into()),
-        Cell::Text(sender.into()),
+        Cell::Text(it.sender.name().into()),
         Cell::Text(it.culprit.role.id().into()),
         Cell::Text(it.culprit.endpoint.to_string()),
         Cell::Integer(it.ns),

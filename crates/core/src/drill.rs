@@ -5,6 +5,7 @@ mod elide;
 mod followed;
 mod rungs;
 mod settled;
+mod why;
 
 use crate::capture::{Block, FrameId};
 use crate::model::ConnectionReport;
@@ -13,6 +14,7 @@ use crate::report::Ladder;
 use crate::wire::FlowKey;
 pub(crate) use elide::Room;
 pub(crate) use followed::{Followed, Start};
+pub use why::WhyAt;
 
 /// Nothing to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +26,15 @@ pub enum DrillError {
         wanted: u64,
         /// How many there are.
         exchanges: u64,
+    },
+    /// No silence of the connection was judged at that frame.
+    #[error(
+        "frame {frame} neither ended a silence of an exchange nor lies in one: it follows at once, or \
+         belongs to none"
+    )]
+    NoSilence {
+        /// The frame's number.
+        frame: u64,
     },
 }
 
@@ -56,6 +67,11 @@ impl Drill {
             flow: FlowKey::new(connection.client, connection.server).0,
             followed: Followed::new(options, Start::Known(connection)),
         }
+    }
+
+    /// Keeps what [`explain`](Self::explain) needs as well.
+    pub fn deciding(self) -> Self {
+        Self { followed: self.followed.deciding(), ..self }
     }
 
     /// Takes the next block; false when there is no need for more.

@@ -116,6 +116,7 @@ fn diagnose(path: &Path) -> Result<Answers, Error> {
         all: false,
         threads: 1,
         vantages: Some(1),
+        why: None,
     };
     let again = || sources::open(&[path]);
     let answer = analysis::analyse(again()?, &again, wanted, |_| {}, &AtomicBool::new(false))?;

@@ -13,6 +13,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// `client` or `server`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
     /// Both sides.
     pub const ALL: [Self; 2] = [Self::Client, Self::Server];
 

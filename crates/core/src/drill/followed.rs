@@ -42,6 +42,8 @@ pub(crate) struct Followed {
     window: Window,
     exchanges: Exchanges,
     graph: Option<Graph>,
+    /// Decisions are logged.
+    decides: bool,
 }
 
 /// Exchanges as they end.
@@ -82,7 +84,13 @@ impl Followed {
             window: options.window(),
             exchanges: Exchanges::default(),
             graph: None,
+            decides: false,
         }
+    }
+
+    /// Logs decisions as well.
+    pub(crate) fn deciding(self) -> Self {
+        Self { shared: self.shared.logging_revisions(), decides: true, ..self }
     }
 
     /// Keeps what graphs show as well.
@@ -113,7 +121,10 @@ impl Followed {
         }
         let connection = self.connection.get_or_insert_with(|| {
             let mut connection = Box::new(Connection::new(segment));
-            connection.note_trace();
+            match self.decides {
+                true => connection.note_decisions(),
+                false => connection.note_trace(),
+            }
             connection
         });
         connection.segment(segment, payload, &mut self.shared, &mut self.exchanges);
@@ -132,7 +143,8 @@ impl Followed {
         self.connection = None;
         self.rungs.clear();
         self.exchanges.0.clear();
-        self.shared = Shared::telling_of(self.window);
+        let shared = Shared::telling_of(self.window);
+        self.shared = if self.decides { shared.logging_revisions() } else { shared };
         if let Some(graph) = &mut self.graph {
             graph.begin_again();
         }

@@ -1,5 +1,6 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
+use super::answer::{Answer, need};
 use super::thresholds::{DELAY_FLOOR_NS, KEPT_BACK_NS, KNOWN_WAITS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -7,7 +8,7 @@ use crate::model::{Cause, Owner, Slice};
 /// The silence ended with an ACK of everything, and the receiver had kept that ACK for most of
 /// it. What that took beside the round trip is lost to it. Why the sender could not go on (one segment of congestion window, a send buffer below
 /// two segments, stop-and-wait) is the flight's height.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let (met, missed) = (gap.late_acks_met, gap.late_acks_missed);
     let waits = match gap.ack_triggered() {
         // Who has its own pace meets an ACK by chance, once in some dozens.
@@ -17,8 +18,10 @@ pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
     };
     let held_ns = held_ns(gap, rest_ns);
     let late_ns = gap.ack.and_then(|ack| ack.delay_ns).unwrap_or(0).min(held_ns);
-    let blocked = waits && after_late_ack(gap, held_ns);
-    blocked.then(|| Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
+    need(waits, "the sender has gone on without waiting for late ACKs too often")?;
+    let other = "it did not end with a late ACK of less than two full segments";
+    need(after_late_ack(gap, held_ns), other)?;
+    Ok(Slice::of(Owner::DelayedAck, Cause::DelayedAck, late_ns))
 }
 
 /// For how long of `rest_ns` the sender waited for the ACK.

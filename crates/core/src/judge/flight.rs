@@ -1,6 +1,7 @@
 //! A sender held back by ACKs though the offered window has room: its congestion window, or
 //! its send buffer. The height of the flight, round by round, tells them apart.
 
+use super::answer::{Answer, need};
 use crate::judge::{Gap, Shape};
 use crate::model::{Cause, Owner, Slice};
 
@@ -9,27 +10,27 @@ use crate::model::{Cause, Owner, Slice};
 /// receiver's window, is a buffer: if no loss can have come before it, or if each time the sender had
 /// nothing more buffered that a congestion window could hold back. What goes on with a duplicate ACK
 /// waited for less to be under way, too. What its writer would have paused anyhow is his own.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let rest_ns = rest_ns.saturating_sub(gap.own_pause_ns);
-    let held_back = gap.retransmission.is_none() && gap.flight_held() > gap.smss;
-    if !held_back {
-        return None;
-    }
+    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    need(gap.flight_held() > gap.smss, "no more than one full segment was unacknowledged")?;
     if !gap.ack_triggered() && gap.duplicate_triggered() {
-        return Some(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
+        return Ok(Slice::of(Owner::CongestionWindow, Cause::CongestionWindow, rest_ns));
     }
     if !gap.ack_triggered() {
         let held_ns = rest_ns.saturating_sub(gap.after_ack_ns());
         let held =
             gap.ack.is_some() && fills_buffer(gap) && takes_two(gap) && 2 * held_ns >= rest_ns;
-        return held.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
+        let free = "no ACK ended it, and no buffer was full until one came";
+        return need(held, free).map(|()| Slice::of(Owner::SendBuffer, Cause::SendBuffer, held_ns));
     }
     // Who is far below a ceiling was not held back by it.
     let at_height = match gap.shape {
         Shape::Ceiling { bytes, drained: true } => 2 * gap.flight_before >= bytes && takes_two(gap),
         _ => true,
     };
-    at_height.then(|| match gap.shape {
+    need(at_height, "the flight was far below the height at which a buffer has stopped it")?;
+    Ok(match gap.shape {
         Shape::Ceiling { drained: true, .. } => {
             Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns)
         }

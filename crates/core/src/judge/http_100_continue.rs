@@ -1,5 +1,6 @@
 //! A client that waits for `100 Continue` (RFC 9110 §10.1.1) before it sends the body.
 
+use super::answer::{Answer, need};
 use crate::app::Side;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -8,10 +9,11 @@ use crate::model::{Cause, Owner, Slice};
 ///
 /// The header asked for it, no interim response came, and the body followed by the client's
 /// own patience (curl: 1 s). Or it never did, and each waited for the other until the client gave up.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let turn = if gap.sender == Side::Client { Turn::Continues } else { Turn::Answers };
     let waits = gap.expects_continue && gap.turn == turn && gap.retransmission.is_none();
     let way_ns = if turn == Turn::Answers { gap.way_ns } else { 0 };
     let lost_ns = rest_ns.saturating_sub(gap.rtt_base_ns.saturating_sub(way_ns));
-    waits.then(|| Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
+    need(waits, "no request body waits for 100 Continue")?;
+    Ok(Slice::of(Owner::Http100Continue, Cause::Http100Continue, lost_ns))
 }

@@ -1,25 +1,27 @@
 //! Losses and their repair: by timer (RFC 6298, RFC 8985 §7) or by duplicate ACKs (RFC 5681
 //! §3.2, RFC 6675, RFC 8985).
 
+use super::answer::{Answer, need};
 use super::thresholds::{RTO_MAX_NS, UNSEEN_ANSWER_NS, UNSEEN_FLOOR_NS};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
 
 /// The silence ended with a retransmission.
-pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn repair(gap: &Gap, rest_ns: u64) -> Answer {
     if gap.overtaken {
-        return Some(overtaken(rest_ns.min(gap.late_ns)));
+        return Ok(overtaken(rest_ns.min(gap.late_ns)));
     }
-    gap.retransmission.map(|recovery| match recovery {
-        Recovery::Fast => found(gap, rest_ns),
-        Recovery::Timer => timed_out(rest_ns),
-    })
+    match gap.retransmission {
+        Some(Recovery::Fast) => Ok(found(gap, rest_ns)),
+        Some(Recovery::Timer) => Ok(timed_out(rest_ns)),
+        None => Err("neither a retransmission nor a late packet ended it"),
+    }
 }
 
 /// The silence ended with data that looks new here, but was lost before the vantage, and this
 /// is its repetition.
-pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Answer {
     let floor_ns = match gap.turn {
         Turn::Answers => UNSEEN_ANSWER_NS,
         // The probe for a lost tail repeats one segment (RFC 8985 §7.2), and all others wait for the RTO.
@@ -32,13 +34,15 @@ pub(super) fn unseen(gap: &Gap, rest_ns: u64) -> Option<Slice> {
         && (gap.turn == Turn::Answers || !gap.ack_triggered())
         && waited(floor_ns);
     if missing {
-        return Some(timed_out(rest_ns.min(timer_max_ns(gap))));
+        return Ok(timed_out(rest_ns.min(timer_max_ns(gap))));
     }
     let went_on = gap.turn == Turn::Continues && gap.repetition_triggered();
     if went_on && waited(UNSEEN_FLOOR_NS) {
-        return Some(timed_out(rest_ns));
+        return Ok(timed_out(rest_ns));
     }
-    (withheld(gap) && waited(UNSEEN_FLOOR_NS)).then(|| timed_out(rest_ns))
+    let sent =
+        "nothing shows that a packet was lost before the capture, or it is too short for a timer";
+    need(withheld(gap) && waited(UNSEEN_FLOOR_NS), sent).map(|()| timed_out(rest_ns))
 }
 
 /// The least time in which the timer can have repeated what is missing, ns: what is more than a flight are
@@ -100,9 +104,11 @@ pub fn is_time_for_timer(silent_ns: u64, rtt_base_ns: u64) -> bool {
 }
 
 /// New data in the middle of a recovery: the sender was held back by it.
-pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recovery(gap: &Gap, rest_ns: u64) -> Answer {
     let told = gap.ack_triggered() || gap.duplicate_triggered();
-    (gap.in_recovery && told).then(|| found(gap, rest_ns))
+    need(gap.in_recovery, "the sender was not repairing a loss")?;
+    need(told, "no ACK ended it")?;
+    Ok(found(gap, rest_ns))
 }
 
 /// What is owned by a loss that the sender was told of, by its receiver, or by a router that a packet

@@ -4,9 +4,11 @@
 //! [`judge`] asks them in order, the most specific first; what none of them claims was the
 //! application's. The file of the same name in [`crate::findings`] proves a case to the reader.
 
+mod answer;
 mod application;
 mod bufferbloat;
 mod delayed_ack;
+mod facts;
 mod flight;
 mod gap;
 mod http_100_continue;
@@ -21,9 +23,11 @@ pub mod thresholds;
 mod tls_handshake;
 mod zero_window;
 
+pub use answer::Answer;
 pub use application::busy;
 pub use bufferbloat::{Leg, own_ns};
 pub use delayed_ack::after_late_ack;
+pub use facts::Facts;
 pub use flight::buffer_bytes;
 pub use gap::{AckTrigger, Gap, Recovery, Turn};
 pub use loss::{is_time_for_timer, may_be_probe, may_be_timer, overtaken, timed_out};
@@ -32,8 +36,8 @@ pub use shape::Shape;
 
 use crate::model::{Cause, Owner, Slice, Slices};
 
-/// Says which part of `rest_ns` of a silence is this mechanism's.
-type Recogniser = fn(&Gap, u64) -> Option<Slice>;
+/// Says which part of `rest_ns` of a silence is this mechanism's, or why none is.
+type Recogniser = fn(&Gap, u64) -> Answer;
 
 /// Which silences a mechanism is asked about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,30 +48,43 @@ enum Asked {
     Within,
 }
 
-/// Most specific first: each may rely on what stands above it having declined.
-const RECOGNISERS: &[(Asked, Recogniser)] = &[
-    (Asked::Always, loss::repair),
-    (Asked::Always, loss::unseen),
-    (Asked::Always, http_100_continue::recognise),
-    (Asked::Always, zero_window::recognise),
-    (Asked::Always, receive_window::recognise),
-    (Asked::Within, nagle_delayed_ack::recognise),
-    (Asked::Within, delayed_ack::recognise),
-    (Asked::Within, small_writes::recognise),
-    (Asked::Within, loss::recovery),
-    (Asked::Within, flight::recognise),
-    (Asked::Within, pacing::recognise),
+/// The recognisers, the most specific first: each may rely on those above it having declined. Names are those of
+/// [`explain`].
+const RECOGNISERS: &[(&str, Asked, Recogniser)] = &[
+    ("retransmission", Asked::Always, loss::repair),
+    ("loss before the capture", Asked::Always, loss::unseen),
+    ("http_100_continue", Asked::Always, http_100_continue::recognise),
+    ("zero_window", Asked::Always, zero_window::recognise),
+    ("receive_window", Asked::Always, receive_window::recognise),
+    ("nagle_delayed_ack", Asked::Within, nagle_delayed_ack::recognise),
+    ("delayed_ack", Asked::Within, delayed_ack::recognise),
+    ("send_buffer, small writes", Asked::Within, small_writes::recognise),
+    ("recovery of a loss", Asked::Within, loss::recovery),
+    ("congestion window or send buffer", Asked::Within, flight::recognise),
+    ("pacing", Asked::Within, pacing::recognise),
 ];
 
 /// Cuts a silence into slices with their owners.
 pub fn judge(gap: &Gap) -> Slices {
+    judge_before(gap, |_, _| {})
+}
+
+/// Cuts a silence into slices as [`judge`] does, and returns what each recogniser that was asked answered.
+pub fn explain(gap: &Gap) -> (Slices, Vec<(&'static str, Answer)>) {
+    let mut answers = Vec::new();
+    let slices = judge_before(gap, |name, answer| answers.push((name, answer)));
+    (slices, answers)
+}
+
+/// Cuts a silence into slices, and shows each answer to `witness`.
+#[inline(always)]
+fn judge_before(gap: &Gap, mut witness: impl FnMut(&'static str, Answer)) -> Slices {
     let mut slices = Slices::new(gap.len_ns());
     if gap.in_handshake && gap.retransmission.is_none() && gap.missing_packets == 0 {
-        let held = gap.turn == Turn::Continues && gap.last_small;
-        if let Some(hold) =
-            held.then(|| nagle_delayed_ack::recognise(gap, slices.rest_ns)).flatten()
-        {
-            slices.take(hold);
+        if gap.turn == Turn::Continues && gap.last_small {
+            let answer = nagle_delayed_ack::recognise(gap, slices.rest_ns);
+            witness("nagle_delayed_ack", answer);
+            answer.into_iter().for_each(|hold| slices.take(hold));
         }
         tls_handshake::split(gap).into_iter().for_each(|slice| slices.take(slice));
         return slices;
@@ -82,14 +99,16 @@ pub fn judge(gap: &Gap) -> Slices {
         }
         Turn::Continues => slices.take(Slice::plain(Owner::Bandwidth, gap.busy_ns)),
     }
-    for (asked, recogniser) in RECOGNISERS {
+    for (name, asked, recogniser) in RECOGNISERS {
         if slices.rest_ns == 0 {
             return slices;
         }
         if *asked == Asked::Within && gap.turn == Turn::Answers {
             continue;
         }
-        if let Some(slice) = recogniser(gap, slices.rest_ns) {
+        let answer = recogniser(gap, slices.rest_ns);
+        witness(name, answer);
+        if let Ok(slice) = answer {
             if slice.cause == Some(Cause::CongestionWindow) {
                 slices.take(pacing::own(gap));
             }

@@ -1,5 +1,6 @@
 //! Nagle's algorithm (RFC 896; RFC 9293 §3.7.4) waiting for a delayed ACK (RFC 9293 §3.8.6.3).
 
+use super::answer::{Answer, need};
 use super::thresholds::{HOLD_FLOOR_NS, KNOWN_HOLDS};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, tail_probe_ns};
 use crate::judge::{Gap, Shape, Turn};
@@ -11,33 +12,36 @@ use crate::model::{Cause, Owner, Slice};
 /// Linux (Minshall's variant) holds a small segment while a *small* one is unacknowledged,
 /// others while *anything* is: the held segment leaves with the ACK that covers all, or, behind full
 /// ones, with that of the small one.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
-    let held = gap.retransmission.is_none()
-        && gap.next_small()
-        && gap.next_len > 0
-        && gap.flight_before > 0
-        && gap.room_before.is_none_or(|room| room >= gap.next_len as i64)
-        && gap.nagle_refuted == 0
-        && !at_ceiling(gap)
-        && !may_pause(gap)
-        && !gap.holed;
-    if !held || gap.len_ns() < HOLD_FLOOR_NS {
-        return None;
-    }
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
+    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    need(gap.next_small() && gap.next_len > 0, "no small segment followed")?;
+    need(gap.flight_before > 0, "nothing was unacknowledged")?;
+    let has_room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
+    need(has_room, "the receiver's window had no room for the next segment")?;
+    let nagled = "the sender has sent a small segment while another was unacknowledged";
+    need(gap.nagle_refuted == 0, nagled)?;
+    need(!at_ceiling(gap), "the flight had the height at which a buffer has stopped it before")?;
+    need(!may_pause(gap), "the round trip to the sender is known only from pauses like this one")?;
+    need(!gap.holed, "packets are missing from the capture in it")?;
+    need(gap.len_ns() >= HOLD_FLOOR_NS, "it is shorter than 1 ms")?;
     let of_hold = |ns| Slice::of(Owner::NagleDelayedAck, Cause::NagleDelayedAck, ns);
-    let Some(ack) = gap.ack else { return probes_tail(gap).then(|| of_hold(rest_ns)) };
+    let Some(ack) = gap.ack else {
+        let unprobed = "no ACK came in it, and it is no tail loss probe of a sender known to hold";
+        return need(probes_tail(gap), unprobed).map(|()| of_hold(rest_ns));
+    };
     let mixed = holds_rest(gap);
     let other_holds = ack.acked_all && (gap.last_small || cwnd_open(gap));
     // What comes with data may be what the application waited for, but for session tickets.
-    if !(ack.pure || gap.after_handshake) || !(other_holds || mixed) {
-        return None;
-    }
+    need(ack.pure || gap.after_handshake, "the last ACK came with data")?;
+    let full = "the ACK left data unacknowledged, or full segments filled the congestion window";
+    need(other_holds || mixed, full)?;
     if gap.released() {
-        return Some(of_hold(rest_ns));
+        return Ok(of_hold(rest_ns));
     }
     // A host that stalls after the ACK: what this sender is known to hold, it held until then.
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
-    (holds(gap) && held_ns >= HOLD_FLOOR_NS).then(|| of_hold(held_ns))
+    let late = "the next segment did not leave with the ACK";
+    need(holds(gap) && held_ns >= HOLD_FLOOR_NS, late).map(|()| of_hold(held_ns))
 }
 
 /// Whether it may as well be the pace of a writer that pauses: no late ACK, as seen here, is what it is made of, and the

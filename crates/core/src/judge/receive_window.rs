@@ -1,22 +1,24 @@
 //! An advertised window below the bandwidth-delay product (RFC 7323 §1.1).
 
+use super::answer::{Answer, need};
 use crate::judge::{Gap, Shape};
 use crate::model::{Cause, Owner, Slice};
 
 /// The flight filled the window, and what moved the window's edge ended the silence. Where there
 /// was no room at all, the window held the sender until then, whatever its application did after.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let opened = gap.ack.is_some_and(|ack| ack.opened_window);
-    if gap.retransmission.is_some() || !opened {
-        return None;
-    }
+    need(gap.retransmission.is_none(), "a retransmission ended it")?;
+    need(opened, "no ACK in it moved the edge of the window")?;
     let of_window = |ns| Slice::of(Owner::ReceiveWindow, Cause::ReceiveWindow, ns);
     if gap.released() {
-        return fills_window(gap).then(|| of_window(rest_ns));
+        return need(fills_window(gap), "the window had room for more")
+            .map(|()| of_window(rest_ns));
     }
     let held_ns = rest_ns.saturating_sub(gap.sent_after_ack_ns());
     let held = gap.window_met && gap.window_limited() && 2 * held_ns >= rest_ns;
-    held.then(|| of_window(held_ns))
+    let late = "the sender went on some time after the window had opened";
+    need(held, late).map(|()| of_window(held_ns))
 }
 
 /// A sender leaves up to a third of a small window unused rather than send it in small pieces,

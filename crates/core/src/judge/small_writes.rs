@@ -1,5 +1,6 @@
 //! Writes below the SMSS into a send buffer that takes one or two of them.
 
+use super::answer::{Answer, need};
 use super::thresholds::KNOWN_WAITS;
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
@@ -8,10 +9,14 @@ use crate::model::{Cause, Owner, Slice};
 /// time after time, and hardly ever at another: no application sees ACKs. What it writes does not fit
 /// before, for a buffer is full with what is under way, however little that is. Messages of their own may
 /// be answers to what the other side did meanwhile elsewhere: those tell nothing.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let waits = gap.nagle_holds >= KNOWN_WAITS && gap.nagle_holds > 4 * gap.nagle_missed;
     let room = gap.room_before.is_none_or(|room| room >= gap.next_len as i64);
-    let blocked = gap.meets_ack() && gap.nagle_refuted > 0 && waits && room;
-    let full = blocked && !gap.after_loss && !gap.holed;
-    full.then(|| Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns))
+    need(gap.meets_ack(), "no small segment left with the ACK of all data")?;
+    need(gap.nagle_refuted > 0, "the sender may use Nagle's algorithm")?;
+    need(waits, "the sender goes on between ACKs as well")?;
+    need(room, "the receiver's window had no room for the next segment")?;
+    need(!gap.after_loss, "the sender has had a loss")?;
+    need(!gap.holed, "packets are missing from the capture in it")?;
+    Ok(Slice::of(Owner::SendBuffer, Cause::SendBuffer, rest_ns))
 }

@@ -1,13 +1,16 @@
 //! A receiving application that does not read (RFC 9293 §3.8.6.1).
 
+use super::answer::{Answer, need};
 use super::thresholds::CLOSED_FLOOR_NS;
 use crate::judge::Gap;
 use crate::model::{Cause, Owner, Slice};
 
 /// The window was (almost) closed for most of the silence, by the receiver's own ACKs, so that
 /// its length is the reader's pause and not the path.
-pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Option<Slice> {
+pub(super) fn recognise(gap: &Gap, rest_ns: u64) -> Answer {
     let longer_than_path = gap.closed_ns >= CLOSED_FLOOR_NS.max(gap.rtt_base_ns);
     let most = gap.closed_ns >= rest_ns / 2;
-    (longer_than_path && most).then(|| Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))
+    need(longer_than_path, "the window was not closed for longer than a round trip, and 1 ms")?;
+    need(most, "the window was closed for less than half of it")?;
+    Ok(Slice::of(Owner::ZeroWindow, Cause::ZeroWindow, rest_ns))
 }

@@ -17,6 +17,7 @@ mod manual;
 pub(crate) mod phrases;
 mod style;
 pub mod text;
+mod why;
 
 pub use commands::{draw, treat, verify};
 pub use ladder::{Beyond, Ladder, LadderStep, Step};
@@ -24,3 +25,4 @@ pub use layout::{Page, columns_of, cut, left, right};
 pub use manual::{manual_json, render_manual};
 pub use phrases::{Fix, Phrases};
 pub use style::{Glyphs, Look, Paint};
+pub use why::{Decided, Why};

@@ -1,8 +1,11 @@
 //! Exchanges of one connection: their begin, their end, and the owners of their time.
 
 mod opening;
+mod revisions;
 
 pub use opening::Opening;
+
+pub use revisions::Revision;
 
 use crate::app::{Label, Side};
 use crate::capture::FrameId;
@@ -140,6 +143,8 @@ pub struct Exchange {
     /// Number of gaps in which a side with more to send waited for one round trip of the path and
     /// nothing else.
     pub path_waits: u16,
+    /// Later changes of its ledger, where they are logged.
+    pub revisions: Option<Box<Vec<Revision>>>,
 }
 
 /// A TLS handshake.
@@ -183,6 +188,7 @@ impl Exchange {
             ways_ns,
             waited_ns,
             path_waits,
+            revisions,
         } = self;
         kind.clear();
         chains.clear();
@@ -190,7 +196,7 @@ impl Exchange {
         (*first, *last) = (seen, seen);
         (*ledger, *outcome) = (Shares::default(), Outcome::default());
         (*idle_ns, *repeated_setup_ns, *provisional_ns, *waited_ns) = (0, 0, 0, 0);
-        *path_waits = 0;
+        (*path_waits, *revisions) = (0, None);
         (*connects, *request_seen, *response_seen) = (false, false, false);
         (*awaits_continue, *asked, *in_handshake, *endless) = (false, false, false, false);
         (*handshake, *response_end, *pauses) = (None, None, None);
@@ -303,7 +309,14 @@ impl Exchange {
     }
 
     /// Moves holds of Nagle's algorithm to the application: the sender turned out not to use it.
+    #[track_caller]
     pub fn refute_nagle(&mut self, sender: Side) {
+        let before = self.before();
+        self.refute_nagle_unlogged(sender);
+        self.log(before, "the sender turned out not to use Nagle's algorithm");
+    }
+
+    fn refute_nagle_unlogged(&mut self, sender: Side) {
         let (cause, owner) = match sender {
             Side::Client => (Cause::ClientThink, Owner::Client),
             Side::Server => (Cause::ServerThink, Owner::Server),
@@ -314,7 +327,7 @@ impl Exchange {
             .find(|chain| chain.cause == Cause::NagleDelayedAck && chain.sender == sender);
         if let Some(chain) = held {
             self.ledger.transfer(Owner::NagleDelayedAck, owner, chain.ns);
-            self.rename(sender, Cause::NagleDelayedAck, cause);
+            self.rename_unlogged(sender, Cause::NagleDelayedAck, cause);
         }
     }
 
@@ -331,7 +344,14 @@ impl Exchange {
     }
 
     /// Removes the time of the client.
+    #[track_caller]
     pub(super) fn take_pauses_out(&mut self) {
+        let before = self.before();
+        self.take_pauses_out_unlogged();
+        self.log(before, "the client pauses of its own accord");
+    }
+
+    fn take_pauses_out_unlogged(&mut self) {
         let mut ledger = Shares::default();
         let all = self.ledger.ledger();
         let others = all.iter().filter(|(owner, _)| *owner != Owner::Client);
@@ -420,7 +440,14 @@ impl Exchange {
     }
 
     /// Renames cause `from` of `sender` to `to`, which has the same owner.
+    #[track_caller]
     pub fn rename(&mut self, sender: Side, from: Cause, to: Cause) {
+        let before = self.before();
+        self.rename_unlogged(sender, from, to);
+        self.log(before, "the same time has another cause");
+    }
+
+    fn rename_unlogged(&mut self, sender: Side, from: Cause, to: Cause) {
         let same = |chain: &Chain| chain.cause == from && chain.sender == sender;
         while let Some(index) = self.chains.iter().position(same) {
             let mut chain = self.chains.swap_remove(index);
@@ -435,7 +462,14 @@ impl Exchange {
     }
 
     /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
+    #[track_caller]
     pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
+        let before = self.before();
+        self.revise_unlogged(sender, frame, was, is);
+        self.log(before, "what came later shows another owner of that silence");
+    }
+
+    fn revise_unlogged(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
         let same = |chain: &Chain| Some(chain.cause) == was.cause && chain.sender == sender;
         let found = self.chains.iter().position(same);
         let Some(index) = found.filter(|&index| self.chains[index].ns >= was.ns) else { return };
@@ -460,7 +494,15 @@ impl Exchange {
     }
 
     /// Removes slice `was` of `sender` without a new owner; returns whether it was there.
+    #[track_caller]
     pub fn disown(&mut self, sender: Side, was: Slice) -> bool {
+        let before = self.before();
+        let was_there = self.disown_unlogged(sender, was);
+        self.log(before, "that silence had not ended yet");
+        was_there
+    }
+
+    fn disown_unlogged(&mut self, sender: Side, was: Slice) -> bool {
         let same = |chain: &&mut Chain| {
             Some(chain.cause) == was.cause && chain.sender == sender && chain.ns >= was.ns
         };
@@ -477,7 +519,14 @@ impl Exchange {
     }
 
     /// Moves all time of one owner and cause to another.
+    #[track_caller]
     pub fn reassign(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
+        let before = self.before();
+        self.reassign_unlogged(from, to);
+        self.log(before, "all time of the cause has another one");
+    }
+
+    fn reassign_unlogged(&mut self, from: (Owner, Cause), to: (Owner, Cause)) {
         for chain in self.chains.iter_mut().filter(|chain| chain.cause == from.1) {
             chain.cause = to.1;
             self.ledger.transfer(from.0, to.0, chain.ns);
@@ -485,7 +534,14 @@ impl Exchange {
     }
 
     /// Moves the time of `cause` to the unknown owner.
+    #[track_caller]
     pub fn forget(&mut self, (owner, cause): (Owner, Cause)) {
+        let before = self.before();
+        self.forget_unlogged((owner, cause));
+        self.log(before, "nothing shows any more who owned that time");
+    }
+
+    fn forget_unlogged(&mut self, (owner, cause): (Owner, Cause)) {
         let taken = self.chains.iter().filter(|chain| chain.cause == cause);
         let ns = taken.map(|chain| chain.ns).sum();
         self.ledger.transfer(owner, Owner::Unknown, ns);
@@ -497,20 +553,34 @@ impl Exchange {
 
     /// Attributes time of `sender`'s own windows and buffers to the offered window, which turned
     /// out to limit the flight.
+    #[track_caller]
     pub fn reveal_window(&mut self, sender: Side) {
+        let before = self.before();
+        self.reveal_window_unlogged(sender);
+        self.log(before, "the offered window turned out to limit the flight");
+    }
+
+    fn reveal_window_unlogged(&mut self, sender: Side) {
         let own =
             [(Owner::CongestionWindow, Cause::SlowStart), (Owner::SendBuffer, Cause::SendBuffer)];
         for (owner, cause) in own {
             let same = |chain: &&Chain| chain.cause == cause && chain.sender == sender;
             let ns = self.chains.iter().filter(same).map(|chain| chain.ns).sum();
             self.ledger.transfer(owner, Owner::ReceiveWindow, ns);
-            self.rename(sender, cause, Cause::ReceiveWindow);
+            self.rename_unlogged(sender, cause, Cause::ReceiveWindow);
         }
         self.provisional_ns = 0;
     }
 
     /// Attributes waits of `sender` in small windows to the reader that closes the window.
+    #[track_caller]
     pub fn blame_reader(&mut self, sender: Side) {
+        let before = self.before();
+        self.blame_reader_unlogged(sender);
+        self.log(before, "the reader closed the window time and again");
+    }
+
+    fn blame_reader_unlogged(&mut self, sender: Side) {
         let of = |cause| {
             let same = move |chain: &&Chain| chain.cause == cause && chain.sender == sender;
             self.chains.iter().find(same)
@@ -519,13 +589,20 @@ impl Exchange {
         let small_ns = of(Cause::ReceiveWindow).map_or(0, |small| small.ns);
         if closes && small_ns > 0 {
             self.ledger.transfer(Owner::ReceiveWindow, Owner::ZeroWindow, small_ns);
-            self.rename(sender, Cause::ReceiveWindow, Cause::ZeroWindow);
+            self.rename_unlogged(sender, Cause::ReceiveWindow, Cause::ZeroWindow);
         }
     }
 
     /// Attributes time of an opening window to the send buffer: the height of the flight turned
     /// out to be a ceiling.
+    #[track_caller]
     pub fn confirm_ceiling(&mut self) {
+        let before = self.before();
+        self.confirm_ceiling_unlogged();
+        self.log(before, "the height of the flight turned out to be that of a buffer");
+    }
+
+    fn confirm_ceiling_unlogged(&mut self) {
         let moved =
             self.ledger.transfer(Owner::CongestionWindow, Owner::SendBuffer, self.provisional_ns);
         self.provisional_ns = 0;

@@ -38,7 +38,7 @@ mod visit;
 
 pub use connection::{Connection, IcmpReport};
 pub(crate) use early::EarlyBytes;
-pub use exchange::{Chain, Exchange, Outcome, set_up_late_ns};
+pub use exchange::{Chain, Exchange, Outcome, Revision, set_up_late_ns};
 pub use path::Path;
 pub(crate) use sender::{Copies, Kind};
 pub use sender::{Held, Sender};

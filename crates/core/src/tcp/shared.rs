@@ -38,6 +38,12 @@ impl Shared {
     pub fn telling_of(window: Window) -> Self {
         Self { window, ..Self::default() }
     }
+
+    /// The same, with a log in each exchange of what changes its ledger later.
+    pub fn logging_revisions(mut self) -> Self {
+        self.spare.logs_revisions = true;
+        self
+    }
 }
 
 /// Software that each side of a connection states.
@@ -87,6 +93,8 @@ impl Names {
 /// Memory of finished exchanges, for reuse: there is an exchange for every few segments.
 #[derive(Default)]
 pub struct Spare {
+    /// Exchanges keep a log of what changes their ledgers later.
+    pub logs_revisions: bool,
     #[expect(clippy::vec_box, reason = "it is the boxes that are to be kept")]
     exchanges: Vec<Box<Exchange>>,
     /// Kept separately: an exchange needs chains only once there is a gap in it.

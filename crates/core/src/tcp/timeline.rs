@@ -196,6 +196,7 @@ impl Timeline {
     }
 
     /// Replaces slice `was` by `is` for the gap of `sender` that `frame` ended.
+    #[track_caller]
     pub fn revise(&mut self, sender: Side, frame: FrameId, was: Slice, is: Slice) {
         for exchange in self.open.iter_mut() {
             exchange.revise(sender, frame, was, is);
@@ -203,6 +204,7 @@ impl Timeline {
     }
 
     /// Removes slice `was` of `sender`: that gap has not ended and continues since `start_ns`.
+    #[track_caller]
     pub fn disown(&mut self, sender: Side, was: Slice, start_ns: u64) {
         if self.open.front_mut().is_some_and(|exchange| exchange.disown(sender, was)) {
             self.cursor_ns = start_ns;
@@ -210,6 +212,7 @@ impl Timeline {
     }
 
     /// Attributes waits of `sender` to the offered window, which turned out to limit its flight.
+    #[track_caller]
     pub fn reveal_window(&mut self, sender: Side) {
         for exchange in self.open.iter_mut() {
             exchange.reveal_window(sender);
@@ -218,6 +221,7 @@ impl Timeline {
 
     /// Attributes waits for an opening window to the send buffer, which turned out to limit the
     /// flight.
+    #[track_caller]
     pub fn confirm_ceiling(&mut self) {
         for exchange in self.open.iter_mut() {
             if exchange.provisional_ns > 0 {
@@ -408,6 +412,9 @@ impl Timeline {
             self.cursor_ns = self.cursor_ns.max(at.time_ns);
         }
         self.spoken = true;
+        if spare.logs_revisions {
+            exchange.log_revisions();
+        }
         self.open.push_back(exchange);
     }
 

@@ -22,13 +22,21 @@ pub struct Trace {
     /// The gaps.
     pub gaps: Vec<TracedGap>,
     pub(super) kind: Option<Kind>,
+    /// The same gaps with all that was known of them, where they are to be explained.
+    pub decided: Option<Vec<Gap>>,
 }
 
 /// Most gaps kept.
 const GAPS_MAX: usize = 1 << 18;
 
+/// Most gaps kept with all that was known of them; each takes some 600 bytes.
+const DECIDED_MAX: usize = 1 << 16;
+
 impl Trace {
     pub(super) fn gap<'a>(&mut self, gap: &Gap, slices: impl Iterator<Item = &'a Slice>) {
+        if let Some(decided) = self.decided.as_mut().filter(|it| it.len() < DECIDED_MAX) {
+            decided.push(*gap);
+        }
         if self.gaps.len() < GAPS_MAX {
             let slices = slices.copied().collect();
             self.gaps.push(TracedGap {

@@ -221,6 +221,12 @@ impl Connection {
         self.cold_mut().trace = Some(Box::default());
     }
 
+    /// Records from here on what explaining the connection needs: every gap.
+    pub fn note_decisions(&mut self) {
+        let gaps = Some(Vec::new());
+        self.cold_mut().trace = Some(Box::new(Trace { decided: gaps, ..Trace::default() }));
+    }
+
     /// The recording that [`note_trace`](Self::note_trace) began.
     pub fn trace(&self) -> Option<&Trace> {
         self.cold(|cold| &cold.trace)

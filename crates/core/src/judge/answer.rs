@@ -1,0 +1,13 @@
+//! What a recogniser answers.
+
+use crate::model::Slice;
+
+/// The part of a silence that a mechanism claims; or the condition for which it declines, as a statement
+/// about the silence.
+pub type Answer = Result<Slice, &'static str>;
+
+/// Declines with `why` unless `holds`.
+#[inline(always)]
+pub(super) fn need(holds: bool, why: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(why) }
+}

@@ -1,0 +1,134 @@
+//! What a gap's sender knew, in groups, as people read it: for the log of decisions (`--why`).
+
+use super::{Gap, Recovery, Shape, Turn};
+use crate::model::units::{bytes, duration};
+
+/// Facts of one mechanism, each with its value.
+pub struct Facts {
+    /// The mechanism.
+    pub group: &'static str,
+    /// Names and values.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+fn yes(fact: bool) -> String {
+    if fact { "yes" } else { "no" }.into()
+}
+
+fn or_unknown(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "unknown".into())
+}
+
+impl Gap {
+    /// Returns what the sender knew, by mechanism.
+    pub fn facts(&self) -> Vec<Facts> {
+        let group = |group, facts| Facts { group, facts };
+        vec![
+            group("silence", self.own_facts()),
+            group("round trip", self.round_trip()),
+            group("acknowledgment", self.acknowledgment()),
+            group("flight", self.flight()),
+            group("window", self.window()),
+            group("loss", self.loss()),
+            group("Nagle's algorithm", self.nagle()),
+            group("pace", self.pace()),
+        ]
+    }
+
+    fn own_facts(&self) -> Vec<(&'static str, String)> {
+        let turn = match self.turn {
+            Turn::Continues => "continued its message",
+            Turn::Answers => "answered",
+        };
+        vec![
+            ("length", duration(self.len_ns())),
+            ("the sender then", turn.into()),
+            ("last segment before it was small", yes(self.last_small)),
+            ("bytes that ended it", self.next_len.to_string()),
+            ("a TLS handshake was under way", yes(self.in_handshake)),
+            ("packets are missing from the capture in it", yes(self.holed)),
+        ]
+    }
+
+    fn round_trip(&self) -> Vec<(&'static str, String)> {
+        let bound = if self.is_bound { " at most" } else { "" };
+        vec![
+            ("between the capture and the sender", duration(self.rtt_sender_ns) + bound),
+            ("between both ends", duration(self.rtt_base_ns)),
+            ("of it in the silence", duration(self.way_ns)),
+            ("tolerance of an effect", duration(self.trigger_tolerance_ns())),
+        ]
+    }
+
+    fn acknowledgment(&self) -> Vec<(&'static str, String)> {
+        let Some(ack) = self.ack else { return vec![("last one in it", "none".into())] };
+        vec![
+            ("last one in it", format!("frame {}", ack.frame.number())),
+            ("without data", yes(ack.pure)),
+            ("of all data in flight", yes(ack.acked_all)),
+            ("delayed by its receiver", or_unknown(ack.delay_ns.map(duration))),
+            ("from its effect to the end of the silence", duration(self.after_ack_ns())),
+            ("released what followed", yes(self.released())),
+        ]
+    }
+
+    fn flight(&self) -> Vec<(&'static str, String)> {
+        let shape = match self.shape {
+            Shape::Opening => "grows, or is not known".into(),
+            Shape::Ceiling { bytes: height, drained } => {
+                let drained = if drained { ", the buffer empty each time" } else { "" };
+                format!("stays at {}{drained}", bytes(height))
+            }
+        };
+        vec![
+            ("full segment", bytes(self.smss)),
+            ("unacknowledged at the beginning", bytes(self.flight_first)),
+            ("unacknowledged before the ACK", bytes(self.flight_before)),
+            ("greatest so far", bytes(self.flight_reached)),
+            ("height from round to round", shape),
+        ]
+    }
+
+    fn window(&self) -> Vec<(&'static str, String)> {
+        let room = self.room_before.map(|room| format!("{room} B"));
+        vec![
+            ("offered before the ACK", or_unknown(self.window_before.map(bytes))),
+            ("room in it", or_unknown(room)),
+            ("closed for", duration(self.closed_ns)),
+            ("has limited this sender before", yes(self.window_met)),
+        ]
+    }
+
+    fn loss(&self) -> Vec<(&'static str, String)> {
+        let retransmission = match self.retransmission {
+            None => "no",
+            Some(Recovery::Timer) => "by timer",
+            Some(Recovery::Fast) => "by duplicate ACKs",
+        };
+        vec![
+            ("a retransmission ended it", retransmission.into()),
+            ("packets lost before the capture", self.missing_packets.to_string()),
+            ("the sender repairs a loss", yes(self.in_recovery)),
+            ("the sender has had a loss", yes(self.after_loss)),
+        ]
+    }
+
+    fn nagle(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("small segments that left with an ACK", self.nagle_holds.to_string()),
+            ("that left some time after it", self.nagle_missed.to_string()),
+            ("that left while another was unacknowledged", self.nagle_refuted.to_string()),
+            ("late ACKs that it went on with", self.late_acks_met.to_string()),
+            ("late ACKs that it went on after", self.late_acks_missed.to_string()),
+        ]
+    }
+
+    fn pace(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("may be a step of the sender's pace", yes(self.paced)),
+            ("the link was busy for", duration(self.busy_ns)),
+            ("queueing delay of what ended it", duration(self.queue_ns)),
+            ("pause that the writer would have made", duration(self.own_pause_ns)),
+        ]
+    }
+}

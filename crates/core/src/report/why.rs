@@ -1,0 +1,239 @@
+//! The log of decisions (`--why`): what silences were taken for, and which conditions decided it.
+
+use super::layout::Page;
+use super::style::{Look, Paint};
+use crate::judge::{Answer, Gap};
+use crate::model::units::{duration, printable};
+use crate::model::{Finding, Report, Slice};
+use crate::tcp::{Exchange, Revision};
+use crate::wire::Endpoint;
+use serde_json::{Value, json};
+
+/// A silence with everything that decided whose it is.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// What its sender knew.
+    pub gap: Gap,
+    /// What each recogniser that was asked answered, in the order in which they are asked.
+    pub answers: Vec<(&'static str, Answer)>,
+    /// Its parts as the recognisers gave them.
+    pub judged: Vec<Slice>,
+    /// Its parts as the ledger took them, after what the connection knows.
+    pub recorded: Vec<Slice>,
+}
+
+/// Why silences were taken for what the report says.
+#[derive(Clone, Debug)]
+pub struct Why {
+    /// The client of the connection.
+    pub client: Endpoint,
+    /// Its server.
+    pub server: Endpoint,
+    /// The silences, in the order of time.
+    pub silences: Vec<Decided>,
+    /// Shorter ones that are left out.
+    pub omitted: u64,
+    /// The exchange that they are in, with its number on the connection from 1.
+    pub exchange: Option<(u64, Exchange)>,
+}
+
+fn part(slice: &Slice) -> String {
+    let cause = slice.cause.map(|cause| cause.id()).filter(|id| *id != slice.owner.id());
+    let cause = cause.map_or_else(String::new, |id| format!(" ({id})"));
+    format!("{} {}{cause}", duration(slice.ns), slice.owner.id())
+}
+
+fn parts(slices: &[Slice]) -> String {
+    let parts: Vec<String> = slices.iter().map(part).collect();
+    if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
+}
+
+fn answered(answer: &Answer) -> String {
+    match answer {
+        Ok(slice) => format!("claims {}", part(slice)),
+        Err(why) => format!("declines: {why}"),
+    }
+}
+
+/// What a revision changed, as `−41 ms nagle_delayed_ack, +41 ms server`.
+fn changes(revision: &Revision) -> String {
+    let change = |name: &str, ns: i64| {
+        let sign = if ns < 0 { '−' } else { '+' };
+        format!("{sign}{} {name}", duration(ns.unsigned_abs()))
+    };
+    let owners = revision.owners.iter().map(|(owner, ns)| change(owner.id(), *ns));
+    let causes = revision.causes.iter().map(|(cause, ns)| change(cause.id(), *ns));
+    let all: Vec<String> =
+        if revision.owners.is_empty() { causes.collect() } else { owners.collect() };
+    all.join(", ")
+}
+
+/// The place in the code that made a revision, below the sources of this crate.
+fn place(revision: &Revision) -> String {
+    let file = revision.by.file();
+    let below = file.rsplit_once("src/").map_or(file, |(_, below)| below);
+    format!("{below}:{}", revision.by.line())
+}
+
+impl Why {
+    /// The findings of `report` that have a cause of these silences, at either end of the connection.
+    fn findings<'a>(&self, report: &'a Report) -> Vec<&'a Finding> {
+        let chains = self.exchange.iter().flat_map(|(_, it)| &it.chains);
+        let causes: Vec<_> = chains.map(|chain| chain.cause).collect();
+        let ends = [self.client.ip(), self.server.ip()];
+        let concerns = |finding: &&Finding| {
+            let at = finding.culprit.endpoint;
+            let is_here = at == Endpoint::default() || ends.contains(&at.ip());
+            is_here && causes.contains(&finding.cause)
+        };
+        report.findings.iter().filter(concerns).collect()
+    }
+
+    /// The log as text; `report` is that of the first pass.
+    pub fn render(&self, report: &Report, look: &Look) -> String {
+        let mut page = Page::new(look);
+        let title = format!("{} → {}", self.client, self.server);
+        page.line(&look.paint(Paint::Bold, &title));
+        for decided in &self.silences {
+            decided.render(&mut page);
+        }
+        if self.omitted > 0 {
+            page.gap();
+            let text = format!("{} shorter silences of the exchange are left out.", self.omitted);
+            page.paragraph(Some(Paint::Dim), &text, 0);
+        }
+        if let Some((number, exchange)) = &self.exchange {
+            render_exchange(&mut page, *number, exchange);
+        }
+        page.gap();
+        page.line(&look.paint(Paint::Bold, "in the report"));
+        let findings = self.findings(report);
+        if findings.is_empty() {
+            let text = "No finding has a cause of this exchange: each costs less than the floors of \
+                        the report, or what all connections show together gave its time another name.";
+            page.paragraph(None, text, 2);
+        }
+        for finding in findings {
+            let (class, cause) = (finding.cause.class().id(), finding.cause.id());
+            let culprit = finding.culprit;
+            let cost = duration(finding.lost_ns);
+            let text =
+                format!("{class} {cause} at {} {}: {cost}", culprit.role.id(), culprit.endpoint);
+            page.paragraph(None, &text, 2);
+        }
+        page.finish()
+    }
+
+    /// The log as JSON; `report` is that of the first pass.
+    pub fn json(&self, report: &Report) -> Value {
+        let slice = |slice: &Slice| {
+            json!({
+                "owner": slice.owner.id(),
+                "cause": slice.cause.map(|cause| cause.id()),
+                "ns": slice.ns,
+            })
+        };
+        let slices = |slices: &[Slice]| slices.iter().map(slice).collect::<Vec<_>>();
+        let silence = |it: &Decided| {
+            let answers = it.answers.iter().map(|(name, answer)| match answer {
+                Ok(claim) => json!({ "recogniser": name, "claims": slice(claim) }),
+                Err(why) => json!({ "recogniser": name, "declines": why }),
+            });
+            let facts = it.gap.facts().into_iter().map(|group| {
+                let facts = group.facts.into_iter().map(|(name, value)| (name, json!(value)));
+                (group.group, facts.collect::<Value>())
+            });
+            json!({
+                "from_frame": it.gap.last.frame.number(),
+                "to_frame": it.gap.next.frame.number(),
+                "sender": it.gap.sender.name(),
+                "ns": it.gap.len_ns(),
+                "facts": facts.collect::<Value>(),
+                "answers": answers.collect::<Vec<_>>(),
+                "judged": slices(&it.judged),
+                "recorded": slices(&it.recorded),
+            })
+        };
+        let revision = |it: &Revision| {
+            let owners = it.owners.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
+            let causes = it.causes.iter().map(|(cause, ns)| (cause.id(), json!(ns)));
+            json!({
+                "by": place(it),
+                "why": it.why,
+                "owners_ns": owners.collect::<Value>(),
+                "causes_ns": causes.collect::<Value>(),
+            })
+        };
+        let exchange = self.exchange.as_ref().map(|(number, it)| {
+            let ledger = it.ledger.ledger();
+            let ledger = ledger.iter().map(|(owner, ns)| (owner.id(), json!(ns)));
+            json!({
+                "exchange": number,
+                "kind": it.kind.to_string(),
+                "wall_ns": it.wall_ns(),
+                "revisions": it.revisions.iter().flat_map(|all| all.iter()).map(revision)
+                    .collect::<Vec<_>>(),
+                "ledger_ns": ledger.collect::<Value>(),
+            })
+        });
+        let finding = |it: &&Finding| json!({ "cause": it.cause.id(), "lost_ns": it.lost_ns });
+        json!({
+            "client": self.client.to_string(),
+            "server": self.server.to_string(),
+            "silences": self.silences.iter().map(silence).collect::<Vec<_>>(),
+            "silences_omitted": self.omitted,
+            "exchange": exchange,
+            "findings": self.findings(report).iter().map(finding).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Decided {
+    fn render(&self, page: &mut Page<'_>) {
+        let gap = &self.gap;
+        let (from, to) = (gap.last.frame.number(), gap.next.frame.number());
+        let title = format!(
+            "the {} was silent for {} after frame {from}, until frame {to}",
+            gap.sender.name(),
+            duration(gap.len_ns())
+        );
+        page.gap();
+        page.line(&page.look.paint(Paint::Bold, &title));
+        for group in gap.facts() {
+            let facts: Vec<String> =
+                group.facts.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+            page.hanging(&format!("{:<18} ", group.group), &facts.join("; "));
+        }
+        page.line("");
+        for (name, answer) in &self.answers {
+            page.hanging(&format!("{name:<32} "), &answered(answer));
+        }
+        page.hanging(&format!("{:<32} ", "judged"), &parts(&self.judged));
+        if self.judged != self.recorded {
+            let name = "after what the connection knows";
+            page.hanging(&format!("{name:<32} "), &parts(&self.recorded));
+        }
+    }
+}
+
+fn render_exchange(page: &mut Page<'_>, number: u64, exchange: &Exchange) {
+    page.gap();
+    let kind = printable(&exchange.kind.to_string());
+    let title = format!("exchange {number}: {kind}, {}", duration(exchange.wall_ns()));
+    page.line(&page.look.paint(Paint::Bold, &title));
+    let revisions = exchange.revisions.iter().flat_map(|all| all.iter());
+    let mut has_any = false;
+    for revision in revisions {
+        has_any = true;
+        let text = format!("{}: {} ({})", changes(revision), revision.why, place(revision));
+        page.paragraph(None, &text, 2);
+    }
+    if !has_any {
+        page.paragraph(None, "Nothing changed its ledger later.", 2);
+    }
+    let ledger = exchange.ledger.ledger();
+    let owners = ledger.iter().filter(|(_, ns)| *ns > 0);
+    let owners: Vec<String> =
+        owners.map(|(owner, ns)| format!("{} {}", duration(ns), owner.id())).collect();
+    page.paragraph(None, &format!("ledger: {}", owners.join(", ")), 2);
+}
