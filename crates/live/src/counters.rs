@@ -81,7 +81,7 @@ impl Counters {
         *self.0.entry(name.to_owned()).or_default() += value;
     }
 
-    /// The value; 0 where the kernel does not count it.
+    /// Returns the value; 0 if the kernel does not have the counter.
     pub fn of(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }

@@ -36,13 +36,13 @@ pub enum State {
     Established = 1,
     /// A SYN was sent, and has no answer yet.
     SynSent = 2,
-    /// A SYN came and its SYN-ACK is not confirmed: a half-open connection.
+    /// A SYN has arrived and its SYN-ACK is not acknowledged: a half-open connection.
     SynReceived = 3,
     /// This side has closed; its FIN is not acknowledged.
     FinWait1 = 4,
     /// This side has closed; its FIN is acknowledged.
     FinWait2 = 5,
-    /// Closed on both sides; late segments are awaited.
+    /// Closed on both sides; waits for late segments.
     TimeWait = 6,
     /// Closed.
     Close = 7,
@@ -61,7 +61,7 @@ impl State {
         Some(match number {
             1 => Self::Established,
             2 => Self::SynSent,
-            // 12 is a half-open connection that has no socket of its own yet.
+            // State 12 is a half-open connection that has no socket of its own yet.
             3 | 12 => Self::SynReceived,
             4 => Self::FinWait1,
             5 => Self::FinWait2,
@@ -136,7 +136,7 @@ pub struct Memory {
     pub sndbuf_bytes: u64,
     /// Held by what waits to be acknowledged.
     pub wmem_queued_bytes: u64,
-    /// Packets that the socket dropped for want of memory, or because its backlog was full.
+    /// Packets that the socket dropped for lack of memory, or because its backlog was full.
     pub drops: u64,
 }
 
@@ -148,7 +148,7 @@ pub struct Diag {
 }
 
 impl Diag {
-    /// Opens it in the calling thread's network namespace.
+    /// Opens the connection in the calling thread's network namespace.
     ///
     /// # Errors
     /// The kernel has no `sock_diag`, or a sandbox forbids it.
@@ -206,7 +206,7 @@ fn request(family: u8, states: &[State]) -> Vec<u8> {
     message
 }
 
-/// Hands over the body of each message. `false` once the dump is over.
+/// Passes the body of each message on; returns `false` at the end of the dump.
 fn messages(mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<bool> {
     while let Some(&[a, b, c, d, kind_low, kind_high]) = bytes.first_chunk::<6>() {
         let length = u32::from_ne_bytes([a, b, c, d]) as usize;

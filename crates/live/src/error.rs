@@ -27,7 +27,7 @@ pub enum LiveError {
         /// The name asked for.
         name: String,
     },
-    /// A network namespace exists and may not be entered.
+    /// A network namespace exists but may not be entered.
     #[error("network namespace {name} cannot be entered; it needs CAP_SYS_ADMIN: use sudo")]
     EnterNetns {
         /// Name of the object.
@@ -36,12 +36,12 @@ pub enum LiveError {
         #[source]
         source: io::Error,
     },
-    /// A packet socket is refused for want of a right.
+    /// A packet socket is refused for lack of a privilege.
     #[error(
         "packets cannot be captured; it needs CAP_NET_RAW: use sudo, or once: sudo setcap cap_net_raw+ep PATH-OF-TCPWHY"
     )]
     NetRaw(#[source] io::Error),
-    /// A packet socket cannot be opened, or does not work any more.
+    /// A packet socket cannot be opened, or no longer works.
     #[error("packets cannot be captured")]
     Packet(#[source] io::Error),
     /// The kernel has no room for the ring.

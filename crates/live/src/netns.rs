@@ -16,7 +16,7 @@ const NAMED: &str = "/run/netns";
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Netns {
-    /// The kernel's number for it, as in `net:[4026531840]`.
+    /// Inode number of the namespace, as in `net:[4026531840]`.
     pub inode: u64,
     /// Name under `ip netns`, or `pid N` of a process in it; `None` for the caller's own.
     pub name: Option<String>,
@@ -30,7 +30,7 @@ impl Netns {
         Self { inode: inode(&path).unwrap_or(0), name: None, path }
     }
 
-    /// The one that `ip netns` calls `name`, or that of the process whose number `name` is.
+    /// Finds the namespace that `ip netns` calls `name`, or that of the process with the id `name`.
     ///
     /// # Errors
     /// There is none.
@@ -55,8 +55,8 @@ impl Netns {
         let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
         match inode(&path) {
             Some(inode) => Ok(Self { inode, name: Some(format!("pid {pid}")), path }),
-            // Without the right to look into another user's process, its namespace is taken for
-            // the caller's own, where most processes live.
+            // Without permission to inspect another user's process, its namespace is assumed to be
+            // the caller's own, as it is for most processes.
             None if Path::new(&format!("/proc/{pid}")).exists() => Ok(Self::own()),
             None => Err(LiveError::NoProcess { pid }),
         }
@@ -87,7 +87,7 @@ impl Netns {
         std::iter::once(own).chain(found.into_values()).collect()
     }
 
-    /// The one with this number, where it has a name or a process in it.
+    /// Finds the namespace with this inode number, if it has a name or a process in it.
     pub fn with_inode(inode: u64) -> Option<Self> {
         let own = Self::own();
         let is_it = |netns: &Self| netns.inode == inode;
@@ -99,7 +99,7 @@ impl Netns {
         self.name.is_none() || self.inode == Self::own().inode
     }
 
-    /// Runs `work` inside, on a thread of its own, so that the caller stays where it is.
+    /// Runs `work` in the namespace on a new thread, so that the caller stays in its own.
     ///
     /// # Errors
     /// The namespace is gone, or may not be entered.

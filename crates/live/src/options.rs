@@ -14,7 +14,7 @@ const SO_BUF_LOCK: i32 = 72;
 const SOCK_SNDBUF_LOCK: i32 = 1;
 const SOCK_RCVBUF_LOCK: i32 = 2;
 
-/// The options that explain latency. Each is `None` where the kernel does not know it.
+/// The options that affect latency. Each is `None` if the kernel does not have it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// `TCP_NODELAY`: a small segment is sent at once (RFC 1122 §4.2.3.4 calls its absence Nagle's

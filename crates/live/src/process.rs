@@ -20,7 +20,7 @@ pub struct Process {
     pub pid: u32,
     /// Command, as `ps -o comm` shows it.
     pub command: String,
-    /// The container that it runs in, by the id of its control group; `None` outside of one.
+    /// Id of the container in which it runs, from its control group; `None` outside of a container.
     pub container: Option<String>,
 }
 
@@ -38,8 +38,8 @@ pub struct Holder {
 pub struct Holders {
     /// Processes that hold at least one socket, by number.
     pub processes: Vec<Process>,
-    /// By the socket's inode: the descriptor of the process with the lowest number. Programs that
-    /// fork (nginx's workers with their master) share a socket under the same inode.
+    /// Holders by the socket's inode: the descriptor of the process with the lowest id. Processes
+    /// that share a socket after fork (nginx's workers and their master) share its inode.
     pub by_inode: HashMap<u32, Holder>,
     /// Processes whose descriptors may not be read: another user's, without `CAP_SYS_PTRACE`.
     pub unreadable: u64,
@@ -105,7 +105,7 @@ fn read_all(pids: &[u32]) -> Vec<(u32, Sockets)> {
     all
 }
 
-/// Threads that read at the same time: one a CPU, and a few are enough.
+/// Number of threads that read at the same time: one per CPU, up to a few.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |cpus| cpus.get().min(8))
 }

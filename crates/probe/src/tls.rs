@@ -1,5 +1,5 @@
-//! TLS as a client that measures speaks it: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by
-//! ALPN (RFC 7301), and sessions that are resumed where the server offers it.
+//! TLS of a measuring client: versions 1.2 (RFC 5246) and 1.3 (RFC 8446), HTTP/1.1 by ALPN (RFC
+//! 7301), and resumed sessions if the server offers them.
 
 mod words;
 

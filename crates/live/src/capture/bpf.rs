@@ -4,7 +4,7 @@
 /// One instruction in the kernel's format.
 pub type Instruction = libc::sock_filter;
 
-/// Loads relative to this address read what the kernel knows beside the packet's bytes.
+/// Loads relative to this address read the kernel's metadata of the packet.
 const ANCILLARY: u32 = (-0x1000_i32) as u32;
 /// The EtherType, in host byte order.
 pub const PROTOCOL: u32 = ANCILLARY;
@@ -133,7 +133,7 @@ impl Assembler {
         self.steps.push(Step::Plain(MULTIPLY, by));
     }
 
-    /// The packet is kept up to `bytes`; with 0 it is dropped.
+    /// Keeps up to `bytes` of the packet; 0 drops it.
     pub fn keep(&mut self, bytes: u32) {
         self.steps.push(Step::Plain(RETURN, bytes));
     }
@@ -175,8 +175,8 @@ impl Assembler {
         self.here(next);
     }
 
-    /// The program. Conditional jumps reach 255 instructions far; where one would have to go
-    /// further, all are written with unconditional ones, which reach everything.
+    /// Returns the program. Conditional jumps reach at most 255 instructions; if one would have to
+    /// reach further, all are written with unconditional jumps, which have no such limit.
     pub fn finish(&self) -> Vec<Instruction> {
         self.assemble(false).or_else(|| self.assemble(true)).unwrap_or_default()
     }
@@ -227,12 +227,12 @@ fn plain(code: u16, k: u32) -> Instruction {
     Instruction { code, jt: 0, jf: 0, k }
 }
 
-/// Runs a program as the kernel does; for tests of programs.
+/// Runs a program as the kernel does, for tests.
 #[cfg(test)]
 pub mod machine {
     use super::*;
 
-    /// A packet with what the kernel knows beside it.
+    /// A packet with the kernel's metadata.
     pub struct Packet<'a> {
         pub bytes: &'a [u8],
         pub protocol: u32,

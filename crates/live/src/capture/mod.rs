@@ -48,7 +48,7 @@ pub const ANY: &str = "any";
 /// and IP and those of most requests and answers.
 pub const SNAP_BYTES: u32 = 512;
 
-/// The kernel hands over what it has after this time, ms.
+/// Longest time for which the kernel keeps a block of frames back, ms.
 const RETIRE_MS: u32 = 64;
 /// After this time without a new frame no earlier frame can arrive any more.
 const IDLE: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
@@ -170,8 +170,8 @@ impl Capture {
         self.fallback.as_ref().filter(|why| **why != Fallback::NotAsked)
     }
 
-    /// Waits up to `timeout` for frames and fills `block` with those whose turn it is, in the order
-    /// of time and numbered from 1. A signal ends the wait.
+    /// Waits up to `timeout` for frames and fills `block` with those that are due, in order of time
+    /// and numbered from 1. A signal ends the wait.
     ///
     /// # Errors
     /// The kernel refuses; that an interface is down or gone is no error, [`link_change`](Self::link_change)
@@ -188,7 +188,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Fills `block` with all that is left, in the same way; for the end.
+    /// Fills `block` with all remaining frames, in the same way, at the end.
     pub fn drain(&mut self, block: &mut Block) {
         let _ = self.source.wait(IDLE);
         while self.source.fill(self.order.waiting()) {}
@@ -228,7 +228,7 @@ impl Capture {
         self.order.late()
     }
 
-    /// The share of the connections that is captured.
+    /// Returns the share of the connections that is captured.
     pub fn share(&self) -> Share {
         self.selection.share
     }
@@ -238,7 +238,7 @@ impl Capture {
         &self.selection
     }
 
-    /// From now on captures this share of the connections.
+    /// Changes the share of the connections that is captured.
     ///
     /// # Errors
     /// The kernel refuses the filter.
@@ -260,8 +260,8 @@ impl Capture {
         Ok(())
     }
 
-    /// Looks whether the interface is still there, and answers what it is doing where that has
-    /// changed. One that comes back after it was down is captured again by the kernel.
+    /// Checks the state of the interface and returns it if it has changed. The kernel captures
+    /// again at an interface that comes back after it was down.
     pub fn link_change(&mut self) -> Option<Link> {
         if self.interface == ANY {
             return None;

@@ -26,12 +26,12 @@ impl Order {
         &mut self.waiting
     }
 
-    /// Frames that came so late that they took the time of another.
+    /// Returns the number of frames that arrived so late that they got the time of another.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Fills `block` with the frames whose turn it is; all of them where `all`.
+    /// Fills `block` with the frames that are due, or with all frames if `all`.
     pub fn hand_over(&mut self, block: &mut Block, all: bool) {
         block.bytes.clear();
         block.entries.clear();

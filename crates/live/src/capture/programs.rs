@@ -22,9 +22,9 @@ use crate::sys::{clock, packet};
 const PERIOD: Duration = Duration::from_millis(20);
 /// Bytes taken in one round: what is handed over stays in a core's cache.
 const ROUND_BYTES: usize = 1 << 20;
-/// Queueing disciplines that send packets as soon as the device takes them, so that the time before
-/// them is the time after them unless the device is busy. Others pace or delay packets on purpose
-/// (`fq`, `netem`, `tbf`, `htb`, …).
+/// Queueing disciplines that send packets as soon as the device takes them, so that a packet's
+/// times before and after them are equal unless the device is busy. Others pace or delay packets on
+/// purpose (`fq`, `netem`, `tbf`, `htb`, …).
 const PROMPT: [&str; 5] = ["noqueue", "pfifo_fast", "fq_codel", "pfifo", "bfifo"];
 
 /// Reason why a packet socket is used instead.
@@ -107,7 +107,8 @@ impl Programs {
 
     fn choose(&mut self, selection: &Selection) {
         self.hook.set_limit(selection.share.limit().unwrap_or(0));
-        // The core looks at the ends of what the kernel keeps, too: a term too long is left to it.
+        // The core checks the addresses and ports as well, so a term that is too long is left to
+        // it.
         let terms = selection.ends.iter().filter_map(term).take(TERMS_MAX);
         self.hook.set_terms(&terms.collect::<Vec<_>>());
     }
@@ -175,7 +176,7 @@ fn discipline(name: &str) -> Option<String> {
     Some(kind.trim().to_owned())
 }
 
-/// The form of a term that the programs know; `None` where it has too many values.
+/// Returns the form of a term for the programs; `None` if it has too many values.
 fn term(ends: &Ends) -> Option<Term> {
     let (is_ports, values): (bool, Vec<_>) = match &ends.any {
         Values::Ports(ports) => {

@@ -10,8 +10,8 @@ const ADDRESS_BYTES: usize = 20;
 /// EtherType of a VLAN tag where the kernel does not say which (IEEE 802.1Q).
 const VLAN: u16 = 0x8100;
 
-/// Adds all frames of a ring's block to `to`, each with its cooked header before it and without a
-/// number yet. Answers how many there were.
+/// Adds all frames of a ring's block to `to`, each after its cooked header and without a number
+/// yet. Returns the number of frames.
 pub fn read(block: &[u8], to: &mut Block) -> u64 {
     let (count, mut at) = (word(block, 12), word(block, 16) as usize);
     let mut read = 0;

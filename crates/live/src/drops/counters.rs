@@ -53,7 +53,7 @@ pub struct ConntrackUse {
     pub max: u64,
 }
 
-/// Reads all of the calling thread's namespace. What cannot be read is missing.
+/// Reads all counters of the calling thread's namespace, except those that cannot be read.
 pub(super) fn read() -> Snapshot {
     let mut snapshot = Snapshot::default();
     let counters = &mut snapshot.counters;

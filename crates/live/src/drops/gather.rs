@@ -1,4 +1,4 @@
-//! Puts what the hook saw and what the counters show together into lines.
+//! Merges the records of the hook and the counters into lines.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -285,7 +285,7 @@ fn add_counter(
     }
     let place = Place { interface, ..Place::new(netns, subject) };
     let line = found.entry(place).or_default();
-    // Entries that make room for a new flow are no packets.
+    // Entries evicted for a new flow are not packets.
     line.packets = if name == "nf_conntrack.early_drop" { 0 } else { by };
     line.wanted = subject.is_waited_for();
     line.counters.push(increase);

@@ -56,7 +56,7 @@ pub const FLOWS_MAX: usize = 10;
 pub struct AcceptQueue {
     /// Connections that wait to be accepted.
     pub waiting: u64,
-    /// The backlog: what comes while more than this wait is dropped.
+    /// The backlog: connections that arrive while the queue is longer are dropped.
     pub backlog: u64,
 }
 

@@ -34,7 +34,7 @@ pub enum Subject {
     Filter,
     /// A socket's receive buffer is full.
     ReceiveBuffer,
-    /// Segments that came while the application held its socket, more than the buffers take.
+    /// Segments that arrived while the application held its socket, more than its buffers take.
     SocketBacklog,
     /// The kernel is short of memory for sockets.
     Memory,
@@ -77,7 +77,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The kind that a reason of the kernel belongs to.
+    /// Returns the kind for one of the kernel's reasons.
     pub fn of_reason(reason: &str) -> Self {
         match reason {
             "TCP_LISTEN_OVERFLOW" | "TCP_FASTOPEN" => Self::AcceptQueue,
@@ -196,7 +196,7 @@ impl Subject {
         }
     }
 
-    /// The cause of a slow or failed request that it can be.
+    /// Returns the cause of a slow or failed request that it can be.
     pub fn cause(self) -> Option<Cause> {
         Some(match self {
             Self::AcceptQueue => Cause::AcceptQueueOverflow,
@@ -346,7 +346,7 @@ impl Subject {
     }
 }
 
-/// Counters that show a kind of drop, without the hooks.
+/// Returns the counters that show this kind of drop without the hooks.
 pub(super) const COUNTERS: [(&str, Subject); 34] = [
     ("TcpExt.ListenOverflows", Subject::AcceptQueue),
     ("TcpExt.TCPFastOpenListenOverflow", Subject::AcceptQueue),

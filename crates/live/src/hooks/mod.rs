@@ -1,6 +1,6 @@
-//! Kernel hooks (eBPF): what neither a capture nor a list of sockets shows. Programs are attached
-//! to the kernel's BTF tracepoints (`tp_btf`); fields are found by name in the running kernel's
-//! BTF (CO-RE), so that one binary serves all kernels that have the tracepoint.
+//! Kernel hooks (eBPF) for data that neither a capture nor a list of sockets shows. Programs are
+//! attached to the kernel's BTF tracepoints (`tp_btf`); fields are found by name in the running
+//! kernel's BTF (CO-RE), so that one binary serves all kernels that have the tracepoint.
 //!
 //! ```text
 //! kernel:  drop/drop.bpf.c   counts in a map, or writes a record into a ring
@@ -15,7 +15,7 @@
 //! Programs, maps and links are descriptors of this process, and the kernel removes them when it
 //! ends, also when it is killed. Only what an undo needs afterwards is pinned (`pinned`).
 //!
-//! Times are of `CLOCK_MONOTONIC`; [`realtime_offset_ns`] leads to the clock of captures.
+//! Times are by `CLOCK_MONOTONIC`; [`realtime_offset_ns`] converts them to the clock of captures.
 //!
 //! - `drop` (kfree_skb, Linux 5.17): packets dropped, by reason, function and flow. It does not see
 //!   the SYN that a full listener ignores: to the kernel that is no drop.
@@ -153,7 +153,7 @@ pub struct Summary {
     pub unread: Vec<Unread>,
     /// Senders that waited for send-buffer memory.
     pub sndbuf_waits: Vec<SndbufWait>,
-    /// Events that a hook saw and that were not counted or recorded for want of room.
+    /// Events of a hook that were not counted or recorded for lack of room.
     pub lost: BTreeMap<HookKind, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The BPF file system: what is pinned there outlasts the process, and ends with the system.
+//! The BPF file system: objects pinned there outlast the process, and are gone after a reboot.
 //!
 //! It is mounted where it is missing, as `ip` and `bpftool` do, but not among mounts that this
 //! process has to itself, as under `ip netns exec`: these end with the process.

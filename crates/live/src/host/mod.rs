@@ -34,7 +34,7 @@ pub use report::{Finding, ReportError, Whose};
 pub struct Audit {
     /// Length of the sample, ns.
     pub sample_ns: u64,
-    /// Entries: what explains a present symptom first, then the rest.
+    /// Entries: first those that explain a present symptom, then the rest.
     pub entries: Vec<Entry>,
     /// Findings of the report that was passed.
     pub findings: Vec<Finding>,

@@ -11,7 +11,7 @@ pub enum Place {
     Here,
     /// A namespace by its name under `ip netns`.
     Named(String),
-    /// The one of a process; name resolution is read as the process sees it.
+    /// The namespace of a process; name resolution is read as the process sees it.
     Process(u32),
 }
 
@@ -28,7 +28,7 @@ impl Place {
         }
     }
 
-    /// `command` as a shell outside of the namespace runs it.
+    /// Returns `command` in the form in which a shell outside of the namespace runs it.
     pub fn command(&self, command: &str) -> String {
         match self {
             Self::Here => command.to_owned(),

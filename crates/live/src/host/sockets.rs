@@ -76,7 +76,7 @@ pub struct Connection {
     pub after: TcpInfo,
     /// Buffers at the end.
     pub memory: Memory,
-    /// Received and not read by the application at the end, bytes.
+    /// Received bytes that the application has not read at the end.
     pub unread_bytes: u64,
     /// Looks at which a small segment was held though the windows had room.
     pub holds: u64,
@@ -145,7 +145,7 @@ impl Connection {
             || self.holds >= 3
     }
 
-    /// The local end of a server, the peer of a client.
+    /// Returns the local end of a server, the peer of a client.
     pub fn service(&self) -> SocketAddr {
         if self.is_server { self.local } else { self.peer }
     }

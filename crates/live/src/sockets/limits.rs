@@ -1,5 +1,5 @@
-//! Limits of a network namespace that new connections meet: the table of connection tracking, and
-//! the local ports towards one destination.
+//! Limits of a network namespace for new connections: the table of connection tracking, and the
+//! local ports towards one destination.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

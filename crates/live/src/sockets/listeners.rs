@@ -1,4 +1,4 @@
-//! Listening sockets: their queues, and what the kernel counts of all of them together.
+//! Listening sockets: their queues, and the kernel's counters of all of them together.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,8 @@ use crate::diag::{Entry, State};
 pub struct Listener {
     /// Connections that are complete and wait to be accepted.
     pub accept_queue: u64,
-    /// The backlog: the kernel drops what comes while the accept queue is longer than this.
+    /// The backlog: the kernel drops connections that arrive while the accept queue is longer than
+    /// this.
     pub backlog: u64,
     /// Connections of it that are half open (SYN-RECEIVED).
     pub half_open: u64,

@@ -1,5 +1,5 @@
-//! A survey of TCP sockets: what the kernel lists, who holds each, its options, and what that says
-//! of latency.
+//! A survey of TCP sockets: the kernel's list, the process and the options of each socket, and
+//! verdicts on latency.
 
 mod limits;
 pub(crate) mod listeners;
@@ -274,7 +274,7 @@ fn ask_all(
     })
 }
 
-/// Asks one socket after the other; each process is opened once.
+/// Asks one socket after the other; each process is opened only once.
 fn ask_part(
     sockets: Vec<(Entry, Option<Holder>)>,
     processes: &[Process],

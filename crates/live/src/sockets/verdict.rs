@@ -196,7 +196,7 @@ fn nagle(socket: &Socket) -> Option<Verdict> {
     verdict(Cause::NagleDelayedAck, Strength::CanLimit, sentence)
 }
 
-/// The send buffer holds what is in flight as well: at most a buffer a round trip.
+/// The send buffer also holds the data in flight: at most one buffer per round trip is sent.
 fn send_buffer(socket: &Socket) -> Option<Verdict> {
     let info = socket.tcp_info?;
     let busy_share = limited(&info, info.tcpi_sndbuf_limited_us);
@@ -271,7 +271,7 @@ fn receive_buffer(socket: &Socket) -> Option<Verdict> {
     Some(Verdict { rate_max_bytes_per_s: Some(rate), ..base })
 }
 
-/// Share of the busy time that a limit took, where it is worth a word.
+/// Returns the share of the busy time that a limit took, if it is relevant.
 fn limited(info: &TcpInfo, limited_us: u64) -> Option<f64> {
     let share = limited_us as f64 / info.tcpi_busy_time_us.max(1) as f64;
     (limited_us >= BUSY_MIN_US && share >= BUSY_SHARE_MIN).then_some(share.min(1.0))

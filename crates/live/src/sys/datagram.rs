@@ -40,7 +40,7 @@ pub struct QueuedError {
     pub offender: Option<IpAddr>,
 }
 
-/// Takes the next datagram, or the next error about one; does not wait.
+/// Takes the next datagram, or the next error about one, without waiting.
 ///
 /// # Errors
 /// `WouldBlock` where there is none; else an error that was kept for the socket.

@@ -44,7 +44,7 @@ pub fn is_bpf(path: &str) -> io::Result<bool> {
     Ok(unsafe { about.assume_init() }.f_type as u32 == BPF_FS_MAGIC)
 }
 
-/// Lets two files of one file system change places (renameat2(2)).
+/// Exchanges two files of one file system (renameat2(2)).
 ///
 /// # Errors
 /// `EBUSY` where one is a mount point, `EINVAL` where the file system cannot do it.

@@ -36,7 +36,7 @@ pub(super) fn make(change: &FileChange) -> Result<(), TreatError> {
         .map_err(|source| TreatError::File { path: change.path.clone().into(), source })
 }
 
-/// Puts the content before back, also after a reboot.
+/// Restores the old content, also after a reboot.
 pub(super) fn restore(change: &FileChange) -> io::Result<Restored> {
     let path = Path::new(&change.path);
     let now = match read(path) {

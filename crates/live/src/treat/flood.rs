@@ -20,7 +20,7 @@ pub struct SynFlood {
     pub syns_per_second: Option<u32>,
     /// Limit by an XDP program at network interfaces, instead of by nftables.
     pub xdp: bool,
-    /// These interfaces; empty is where packets of other hosts come in.
+    /// The interfaces; if empty, those at which packets of other hosts arrive.
     pub devices: Vec<String>,
     /// The network namespace.
     pub netns: Option<String>,
@@ -84,7 +84,7 @@ fn namespace(name: Option<&str>) -> Result<Netns, TreatError> {
     })
 }
 
-/// The bounds first: the kernel cuts a queue to them.
+/// The limits come first: the kernel cuts a queue to them.
 fn queues(netns: &Netns, port: u16, backlog: u32) -> Result<Vec<Change>, TreatError> {
     let mut changes = Vec::new();
     let wanted = backlog.to_string();

@@ -18,7 +18,7 @@ pub struct HostPlan {
     pub risks: Vec<&'static str>,
 }
 
-/// A host under treatment. Dropped, it is undone, unless it is kept.
+/// A host under treatment. Dropping it undoes the treatment, unless it is kept.
 pub struct HostTreatment {
     journal: Journal,
     record: Record,
@@ -26,7 +26,7 @@ pub struct HostTreatment {
 }
 
 impl HostTreatment {
-    /// Notes all changes in the journal, and makes them.
+    /// Records all changes in the journal, and makes them.
     ///
     /// # Errors
     /// Something treats the same already; the journal cannot be written; a change is refused: then
@@ -51,7 +51,7 @@ impl HostTreatment {
             journal.write(&record)?;
             record
         };
-        // Dropped, it restores what was made, and takes the record away.
+        // Dropping it restores the changes made so far and removes the record.
         let treatment = Self { journal, record, is_over: false };
         for change in &treatment.record.changes {
             make(change)?;
@@ -150,8 +150,8 @@ pub(super) enum Restored {
     ChangedMeanwhile,
 }
 
-/// Restores what a record of a host lists, the last change first; what could not be restored.
-/// After a reboot only files are left of it.
+/// Restores the changes of a record of a host, the last change first; returns those that could not
+/// be restored. After a reboot only files are left to restore.
 pub(super) fn restore(record: &Record, undone: &mut Undone) -> Vec<Change> {
     let mut left = Vec::new();
     for change in record.changes.iter().rev() {

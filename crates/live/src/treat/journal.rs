@@ -181,7 +181,7 @@ impl Journal {
             .map_err(|source| TreatError::Journal { path, source })
     }
 
-    /// Asks the process that is about to undo a treatment for what became of it.
+    /// Asks the process that is about to undo a treatment for the result.
     pub(super) fn ask(&self, id: u32) {
         // Without the file it answers nothing, and is undone all the same.
         let _ = File::create(self.outcome_path(id));
@@ -195,7 +195,7 @@ impl Journal {
         }
     }
 
-    /// The answer, which is there when the record has gone.
+    /// Returns the answer, which exists once the record is gone.
     pub(super) fn outcome(&self, id: u32) -> Option<Undone> {
         let path = self.outcome_path(id);
         let bytes = fs::read(&path);

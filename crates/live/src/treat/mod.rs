@@ -55,7 +55,7 @@ pub fn is_of_this_boot(record: &Record) -> bool {
     record.since.boot_id == system::boot_id()
 }
 
-/// Refuses where a record of this boot changes what `is_same` says.
+/// Refuses if a record of this boot has a change for which `is_same` is `true`.
 fn refuse_twice(journal: &Journal, is_same: impl Fn(&What) -> bool) -> Result<(), TreatError> {
     refuse_twice_of(journal, |record| is_same(&record.what))
 }

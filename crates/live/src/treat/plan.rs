@@ -36,7 +36,7 @@ pub struct Asked {
 pub struct Counts {
     /// Sockets that were changed.
     pub changed: u64,
-    /// … of them as they opened, after the treatment began.
+    /// Sockets among these that were set as they opened, after the treatment began.
     pub changed_new: u64,
     /// Sockets that had the value before.
     pub had_it: u64,
@@ -59,7 +59,7 @@ pub enum Newcomers {
     Listing(String),
 }
 
-/// A look without a change: what a treatment would do now.
+/// Looks without a change: the effect that a treatment would have now.
 ///
 /// # Errors
 /// Sockets cannot be read.

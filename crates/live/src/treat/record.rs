@@ -10,7 +10,7 @@ use super::setting::{Setting, Value};
 /// Version of the journal's format.
 pub const VERSION: u32 = 1;
 
-/// A treatment: what was changed, by whom, since when, and what was there before.
+/// A treatment: the changes, their author and time, and the old values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// [`VERSION`].
@@ -181,9 +181,9 @@ pub enum Change {
     File(FileChange),
     /// A caching resolver that runs for the time.
     Cache(CacheChange),
-    /// A table of the packet filter that is there for the time.
+    /// A table of the packet filter for the duration of the treatment.
     Filter(FilterChange),
-    /// A program at a network interface that is there for the time.
+    /// A program at a network interface for the duration of the treatment.
     Xdp(XdpChange),
     /// A route.
     Route(RouteChange),

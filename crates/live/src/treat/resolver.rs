@@ -22,13 +22,13 @@ pub struct Resolver {
     pub ndots: Option<u32>,
     /// A socket of its own for the second question, where both answers do not come.
     pub single_request_reopen: bool,
-    /// The servers, in place of those that are there.
+    /// Servers that replace the configured ones.
     pub nameservers: Vec<IpAddr>,
     /// A caching resolver of the host's own, in front of the servers.
     pub cache: bool,
     /// The network namespace.
     pub netns: Option<String>,
-    /// The file, where it is not that of the namespace.
+    /// The file, if it is not that of the namespace.
     pub file: Option<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ fn path(asked: &Resolver) -> Result<PathBuf, TreatError> {
             path
         }
     };
-    // A link stays a link: what it leads to is replaced.
+    // A symbolic link is kept: its target is replaced.
     fs::canonicalize(&path).map_err(|source| TreatError::File { path, source })
 }
 

@@ -157,8 +157,8 @@ pub(super) fn ip(netns: &Netns, arguments: &[&str]) -> io::Result<String> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// The first word that could not be written back: of a route with several ways, of one that a
-/// router advertised for a time.
+/// Returns the first word that could not be written back, as of a route with several next hops, or
+/// of one that a router advertised with a lifetime.
 fn unknown(route: &str) -> Option<String> {
     let mut words = route.split(' ').skip(1);
     while let Some(word) = words.next() {

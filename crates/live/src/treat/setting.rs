@@ -143,7 +143,7 @@ impl Setting {
         })
     }
 
-    /// The value that a socket gets that has `before`.
+    /// Returns the new value for a socket whose old value is `before`.
     pub(super) fn wanted(&self, before: &Value) -> Value {
         match (self, before) {
             (Self::Nodelay | Self::Quickack, _) => Value::Switch(true),
@@ -184,7 +184,7 @@ impl Value {
             && side((now.rcvbuf_bytes, now.rcvbuf_locked), (set.rcvbuf_bytes, set.rcvbuf_locked))
     }
 
-    /// Sets it on a socket; `from` is what the socket has, of which equal parts are left alone.
+    /// Sets the value on a socket; `from` is its present value, and equal parts are not set.
     ///
     /// # Errors
     /// The kernel does not know the option, or refuses the value.

@@ -1,5 +1,5 @@
-//! Treats sockets: those that are there through a duplicate of their descriptor, those that open
-//! by a kernel hook, or by looking again and again.
+//! Treats sockets: existing ones through a duplicate of their descriptor, new ones by a kernel hook
+//! or by repeated looks.
 
 use std::collections::HashSet;
 use std::io;
@@ -31,7 +31,7 @@ const AGAIN_WITH_HOOK: Duration = Duration::from_secs(1);
 /// Period at which `TCP_QUICKACK` is set again.
 const QUICKACK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Sockets under treatment. Dropped, it is undone, unless it is kept.
+/// Sockets under treatment. Dropping it undoes the treatment, unless it is kept.
 pub struct Treatment {
     journal: Journal,
     record: Record,
@@ -49,7 +49,8 @@ pub struct Treatment {
 }
 
 impl Treatment {
-    /// Begins: new connections first, so that none is missed, then those that are there.
+    /// Begins the treatment: first with new connections, so that none is missed, then with existing
+    /// ones.
     ///
     /// # Errors
     /// Something treats the same already; the journal cannot be written; nothing can be reached.
@@ -202,7 +203,7 @@ impl Treatment {
         &self.newcomers
     }
 
-    /// The longest time that may pass until [`tend`](Self::tend) is called again.
+    /// Returns the longest time that may pass until [`tend`](Self::tend) is called again.
     pub fn tend_within(&self) -> Duration {
         match self.setting {
             // Each socket costs a few system calls each time.
@@ -211,7 +212,7 @@ impl Treatment {
         }
     }
 
-    /// Treats what has opened since. `false` where another process has undone the treatment.
+    /// Treats sockets that have opened since; `false` if another process has undone the treatment.
     ///
     /// # Errors
     /// The journal cannot be written; sockets cannot be read any more.
@@ -331,8 +332,8 @@ impl Treatment {
         Ok(())
     }
 
-    /// Sets one socket, and answers what it has then: the kernel may have bounded it. `None` where
-    /// the application has set it meanwhile.
+    /// Sets one socket and returns its new value, which the kernel may have bounded; `None` if the
+    /// application has changed it meanwhile.
     fn change(&self, look: &mut reach::Look, planned: &Planned) -> io::Result<Option<Value>> {
         let change = &planned.change;
         let socket = look.open(planned.holder, change.cookie)?;
@@ -373,8 +374,8 @@ impl Treatment {
         }
     }
 
-    /// Leaves the change. It stays in the journal until it is undone; connections that open later
-    /// are not treated.
+    /// Keeps the changes. They stay in the journal until they are undone; connections that open
+    /// later are not treated.
     ///
     /// # Errors
     /// The journal cannot be written.

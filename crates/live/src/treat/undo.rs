@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 pub struct Undone {
     /// Number of the treatment.
     pub id: u32,
-    /// Things that have the value that they had before.
+    /// Objects with their old value.
     pub restored: u64,
     /// Sockets that have closed since, or went with a reboot or their namespace.
     pub gone: u64,
@@ -37,7 +37,7 @@ pub struct Undone {
     /// SYNs that a limit has dropped until then.
     #[serde(default)]
     pub syns_dropped: u64,
-    /// Things that could not be restored; they stay in the journal.
+    /// Objects that could not be restored; they stay in the journal.
     pub failed: Vec<String>,
     /// `true` if the system was rebooted since the treatment, which reset all its changes.
     pub was_reboot: bool,
@@ -72,7 +72,7 @@ pub fn undo(journal: &Journal, id: u32) -> Result<Undone, TreatError> {
     restore(journal, &record)
 }
 
-/// Restores all that a record lists; what could not be restored stays in it.
+/// Restores all changes of a record; those that could not be restored stay in it.
 pub(super) fn restore(journal: &Journal, record: &Record) -> Result<Undone, TreatError> {
     let _lock = journal.lock()?;
     let mut undone = Undone { id: record.id, ..Undone::default() };
@@ -163,7 +163,7 @@ fn put_back(
     let socket = look.open(holder, change.cookie)?;
     let socket = socket.as_fd();
     let now = setting.read(socket)?;
-    // The kernel changes TCP_QUICKACK by itself: what it is now says nothing.
+    // The kernel changes TCP_QUICKACK by itself, so its present value is not compared.
     if *setting != Setting::Quickack && !now.is_still(&change.set) {
         // It may have been noted and not changed, or put back already.
         return Ok(now.is_still(&change.before));

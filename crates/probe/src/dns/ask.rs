@@ -12,7 +12,7 @@ use crate::nanoseconds as ns;
 
 /// Largest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams that are no answer and are passed over, for one question.
+/// Number of datagrams that are not an answer and are ignored, for one query.
 const STRAYS_MAX: u32 = 64;
 
 /// Transport of a query.

@@ -42,7 +42,7 @@ pub struct Judged {
     pub evidence: Vec<Evidence>,
 }
 
-/// Names what is wrong with the servers, what costs most first. `expected` is the look-up of
+/// Returns the faults of the servers, the most expensive first. `expected` is the look-up of
 /// [`super::expect`] over the first round.
 pub fn judge(config: &Config, survey: &Survey, expected: &Lookup) -> Vec<Judged> {
     let case = Case { config, survey, expected };
@@ -213,7 +213,8 @@ impl Case<'_> {
             return None;
         }
         let again_ns = at.repeated_ns();
-        // Once, a resolver may have to ask others: that is its work, and its cache saves the rest.
+        // A single slow answer can be a resolver that asks others: its cache makes the later ones
+        // fast.
         let is_once = again_ns.is_some_and(|ns| !is_slow(ns) || ns * SLOW_FACTOR <= taken_ns);
         if is_once && taken_ns < UNCACHED_NS {
             return None;

@@ -59,7 +59,7 @@ pub struct ServerSurvey {
     pub alone: Vec<Query>,
     /// The name of the first address that it answered with.
     pub reverse: Option<Query>,
-    /// The way to its host and back: by the set-up or the refusal of a TCP connection, ns.
+    /// Round trip to its host: by the set-up or the refusal of a TCP connection, ns.
     pub rtt_ns: Option<u64>,
 }
 

@@ -66,7 +66,7 @@ pub fn trace(name: &str, record_type: RecordType, roots: &[SocketAddr], wait: Du
 }
 
 impl Tracer<'_> {
-    /// Goes down to the answer; hops are kept where `shows`.
+    /// Follows the referrals to the answer; hops are kept if `shows`.
     fn follow(
         &mut self,
         name: &str,

@@ -19,7 +19,7 @@ use crate::tls::{sentence, server_name};
 /// Bytes of a read.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes after which an answer is left: an experiment needs no more of it.
+/// Bytes after which reading an answer stops, since an experiment needs no more.
 pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Time for which curl waits for `100 Continue` before it sends the body.
@@ -28,7 +28,7 @@ const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 /// Options of a connection, and the way in which requests are written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `TCP_QUICKACK`, set again after every read, since the kernel takes it back.
+    /// `TCP_QUICKACK`, set again after every read, since the kernel disables it by itself.
     pub quickack: bool,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
@@ -83,7 +83,7 @@ pub enum Step {
 /// Error of a request without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The system's word, at a step, after some time.
+    /// An error of the system, with the step and the time until it.
     #[error("{source}")]
     Io {
         /// Step that failed.
@@ -173,7 +173,7 @@ pub struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// Connects, and speaks TLS where the subject does.
+    /// Connects, with TLS if the subject uses it.
     ///
     /// # Errors
     /// Refused, no answer in time, or TLS fails.
@@ -383,7 +383,7 @@ impl<'a> Connection<'a> {
         loop {
             match tls.reader().read(&mut self.buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // A peer that closes without `close_notify` ends what has no other end.
+                // A peer that closes without `close_notify` ends a response that has no other end.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }

@@ -1,4 +1,4 @@
-//! The experiments: what each changes, what it measures, and what its effect says.
+//! The experiments: the change of each, its measurement, and the meaning of its effect.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -111,7 +111,8 @@ impl Kind {
         matches!(self, Kind::Quickack | Kind::Connection)
     }
 
-    /// Requests beside those of pairs, at most: whether it applies, and what an effect is due to.
+    /// Returns the largest number of requests besides those of pairs: to test whether it applies,
+    /// and for the cause of an effect.
     pub fn requests_beside(self) -> u64 {
         match self {
             Kind::Quickack => 1 + REQUESTS as u64,

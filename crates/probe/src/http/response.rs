@@ -55,8 +55,8 @@ pub enum ResponseError {
     Truncated,
 }
 
-/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies are
-/// counted and thrown away.
+/// Reads one response after the other from the bytes of a connection, in pieces of any size. Bodies
+/// are counted and discarded.
 #[derive(Debug)]
 pub struct ResponseReader {
     /// The request was HEAD: a length is stated and no body follows (RFC 9110 §9.3.2).
@@ -214,7 +214,7 @@ impl ResponseReader {
             Err(error) => return Err(ResponseError::NotHttp(error.to_string())),
         };
         let status = head.code.unwrap_or(0);
-        // An interim response comes before the one that is waited for (RFC 9110 §15.2).
+        // An interim response precedes the final one (RFC 9110 §15.2).
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(Section { bytes: section_bytes, ended: false }));
         }

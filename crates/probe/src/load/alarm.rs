@@ -23,7 +23,7 @@ impl Alarm {
         Ok(Alarm(timer))
     }
 
-    /// Sets it; answers how long the loop may wait without it.
+    /// Sets the timer; returns how long the loop may wait without it.
     pub fn set(&self, after: Duration, most: Duration) -> Duration {
         use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
         if after >= most {

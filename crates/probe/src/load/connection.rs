@@ -33,7 +33,7 @@ pub(super) struct Connection {
     pub written: usize,
     /// `true` once a byte of the answer has arrived.
     pub has_begun: bool,
-    /// The peer has closed: what is left to read ends, and no request is sent any more.
+    /// The peer has closed: the remaining bytes are read, and no request is sent any more.
     pub is_ending: bool,
     reader: ResponseReader,
 }
@@ -115,7 +115,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes on the TLS handshake; whether it is over.
+    /// Continues the TLS handshake; returns whether it is complete.
     pub fn shake_hands(&mut self, buffer: &mut [u8]) -> Result<bool, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Tls, error);
         let Some(stream) = &mut self.stream else { return Ok(false) };

@@ -40,7 +40,7 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// Ends after this many requests.
     pub requests: Option<u64>,
-    /// Requests of the first while are sent and not counted.
+    /// Time at the begin in which requests are sent and not counted.
     pub warmup: Duration,
     /// A request without its whole answer after this time has failed, and its connection is closed.
     pub timeout: Duration,

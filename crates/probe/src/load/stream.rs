@@ -50,7 +50,7 @@ impl Stream {
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// Writes what it can of `bytes`; answers how many were taken.
+    /// Writes as much of `bytes` as possible; returns the number of bytes taken.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return match self.socket.write(bytes) {
@@ -63,7 +63,7 @@ impl Stream {
         Ok(taken)
     }
 
-    /// Writes what TLS holds; `false` where the socket takes no more for now.
+    /// Writes the pending bytes of TLS; `false` if the socket takes no more at present.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {

@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
             && (has_no_end || !self.shared.has_connected.load(Ordering::Relaxed))
     }
 
-    /// Sends what is due; answers how long the loop may wait.
+    /// Sends the requests that are due; returns how long the loop may wait.
     fn dispatch(&mut self, now_ns: u64) -> Duration {
         let Some(start_ns) = self.start_ns else { return TICK };
         let timeout_ns = self.plan().timeout.as_nanos() as u64;
@@ -250,7 +250,7 @@ impl<'a> Worker<'a> {
             let index = self.idle.pop_front()?;
             match self.connections[index].phase {
                 Phase::Idle => return Some(index),
-                // One that could not be opened rests for a while.
+                // A connection that could not be opened is tried again after a pause.
                 Phase::Closed(at_ns) if self.plan().new_connections => {
                     if at_ns <= now_ns {
                         return Some(index);

@@ -81,14 +81,16 @@ pub struct Path {
     /// Point at which the probes ended.
     #[serde(flatten)]
     pub end: PathEnd,
-    /// The first hop that loses probes and behind which every hop that answers does, the target as well;
-    /// loss that does not go on behind a hop is that router's limit on ICMP, and not the path's.
+    /// The first hop that loses probes and after which every answering hop loses them too,
+    /// including the target; loss that does not continue after a hop is that router's limit on
+    /// ICMP, and not loss of the path.
     pub loses_from: Option<u8>,
 }
 
 /// Sender of the probes of a path.
 pub(super) trait Probes {
-    /// Sends a probe that lives for `hops` hops, and says when, `CLOCK_REALTIME`, ns.
+    /// Sends a probe with the hop limit `hops`, and returns the time of sending by
+    /// `CLOCK_REALTIME`, ns.
     fn send(&mut self, number: u16, hops: u8) -> std::io::Result<u64>;
     /// Waits for an arrival.
     fn wait(&self, timeout: Duration);

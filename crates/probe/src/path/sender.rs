@@ -25,14 +25,14 @@ const IPV6_UNICAST_HOPS: i32 = 16;
 const IPV6_MTU_DISCOVER: i32 = 23;
 const IPV6_RECVERR: i32 = 25;
 const IPV6_DONTFRAG: i32 = 62;
-/// Sets the DF bit, and takes no notice of the path MTU that the kernel knows.
+/// Sets the DF bit and ignores the path MTU in the kernel's cache.
 const PMTUDISC_PROBE: i32 = 3;
 const SOL_SOCKET: i32 = 1;
 const SO_TIMESTAMPNS: i32 = 35;
 /// First port of traceroute(8), which is normally unused.
 const UDP_PORT: u16 = 33_434;
 const BUFFER_BYTES: usize = 65_536;
-/// Errors about earlier probes that a send may be met with.
+/// Number of tries of a send that fails with errors about earlier probes.
 const SEND_TRIES: u32 = 4;
 
 /// Kind of an answer.
@@ -167,8 +167,8 @@ impl Sender {
         set_int_option(self.socket.as_fd(), level, option, value)
     }
 
-    /// Sends probe `number`, which lives for `hops` hops, or as long as any packet, and says when, by
-    /// `CLOCK_REALTIME`, ns.
+    /// Sends probe `number` with the hop limit `hops`, or the default one, and returns the time of
+    /// sending by `CLOCK_REALTIME`, ns.
     ///
     /// # Errors
     /// `EMSGSIZE` where it is larger than the link of this host; the kernel's other refusals.

@@ -1,4 +1,4 @@
-//! Programs run on packets, by a machine that does as the kernel does.
+//! Programs run on packets, by an interpreter that works like the kernel's.
 
 use super::*;
 use crate::capture::bpf::machine::{Packet, run};

@@ -108,12 +108,12 @@ impl FramesHook {
         Ok(Self { _programs: programs, ring, settings })
     }
 
-    /// From now on keeps connections whose hash is below `limit`; 0 keeps all.
+    /// Keeps from now on the connections whose hash is below `limit`; 0 keeps all.
     pub fn set_limit(&self, limit: u32) {
         self.settings.set(0, limit);
     }
 
-    /// From now on keeps what matches `terms`, of which there are at most [`TERMS_MAX`].
+    /// Keeps from now on the packets that match `terms`, of which there are at most [`TERMS_MAX`].
     pub fn set_terms(&self, terms: &[Term]) {
         // Meanwhile all are kept; the core looks at the ends, too.
         self.settings.set(12, 0);

@@ -33,7 +33,7 @@ const CAUSES: [Cause; 2] = [Cause::FastRecovery, Cause::RetransmissionTimeout];
 fn drops(check: &Check, facts: &Facts) -> Vec<Entry> {
     let mut entries = Vec::new();
     for link in &facts.links {
-        // Without a free place in the ring the card drops: any is one too many.
+        // If the ring is full the card drops packets, so any drop counts.
         let ring = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
         let ring = ring.map(|name| format!("{}.{name}", link.name));
         let ring: Vec<_> = ring.iter().filter_map(|name| facts.grew(name)).collect();

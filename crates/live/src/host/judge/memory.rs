@@ -1,4 +1,4 @@
-//! Memory of all TCP sockets together, and what the kernel throws away for want of it.
+//! Memory of all TCP sockets together, and drops for lack of it.
 
 use tcpwhy_core::model::Cause;
 use tcpwhy_core::model::units::{bytes, count};

@@ -66,7 +66,7 @@ pub const CHECKS: &[&[Check]] = &[
     link::CHECKS,
 ];
 
-/// Judges everything. What explains a symptom comes first, the most direct first.
+/// Runs all checks. Entries that explain a symptom come first, the most direct first.
 pub fn judge(facts: &Facts) -> Vec<Entry> {
     let checks = CHECKS.iter().flat_map(|checks| checks.iter());
     let mut entries: Vec<Entry> = checks.flat_map(|check| (check.judge)(check, facts)).collect();

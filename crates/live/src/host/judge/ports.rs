@@ -96,7 +96,7 @@ fn range(check: &Check, facts: &Facts) -> Vec<Entry> {
     for destination in fullest(facts, &ports) {
         let taken = taken(destination, &ports, &facts.sysctls);
         let sum = taken.open + taken.closing + taken.waiting;
-        // The last ones are found by chance only: a fiftieth is as good as none.
+        // The last ports are found by chance only: with a fiftieth left there are practically none.
         let is_full = all > 0 && sum + all / 50 >= all;
         let findings = facts
             .own_findings(&[Cause::PortExhaustion])

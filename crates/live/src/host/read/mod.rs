@@ -1,5 +1,4 @@
-//! Reads a host: `/proc`, `/sys`, netlink and configuration files. What is read is judged
-//! elsewhere.
+//! Reads a host: `/proc`, `/sys`, netlink and configuration files. Other modules judge the facts.
 
 mod counters;
 mod database;

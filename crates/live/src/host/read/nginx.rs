@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use super::program::{Program, started};
 use crate::host::nginx::{Files, Nginx, parse};
 
-/// A configuration file is smaller than this, bytes.
+/// Largest size of a configuration file, bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// The binary of nginx is smaller than this, bytes.
+/// Largest size of the binary of nginx, bytes.
 const BINARY_BYTES_MAX: u64 = 64 << 20;
 
 /// The masters among `programs`.

@@ -95,7 +95,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Lists all sockets now and then, unless that takes long.
+    /// Lists all sockets repeatedly, unless that takes too long.
     fn look_at_ports(&mut self, end: Instant) -> Result<(), LiveError> {
         let began = Instant::now();
         if self.next_list.is_none_or(|next| began < next) {
