@@ -8,6 +8,7 @@
 use super::median_ns;
 use crate::app::{Protocol, Side};
 use crate::findings::{self, Floors};
+use crate::judge::thresholds::{INITIAL_WINDOW_BYTES, LINUX_RTO_MIN_NS};
 use crate::model::experiment::{Experiment, Verdict};
 use crate::model::{
     Affected, Cause, Culprit, EndpointReport, Fact, Finding, Histogram, Ledger, Owner, Report,
@@ -15,18 +16,10 @@ use crate::model::{
 };
 use crate::wire::Endpoint;
 
-/// What a first flight holds, bytes: ten segments (RFC 6928) of 1,460. An answer within it waits
-/// for no ACK but by Nagle's algorithm.
-const FIRST_FLIGHT_BYTES: u64 = 14_600;
-
 /// A window that its receiver sizes doubles with each round trip that fills it (dynamic
 /// right-sizing, `tcp_rcv_space_adjust` of Linux): one that is no wider after so many round trips
 /// is small.
 const OPENING_TRIPS: u64 = 3;
-
-/// A first retransmission of a SYN comes after 1 s (RFC 6298 §2.1), of data after at least 200 ms
-/// in Linux.
-const RTO_MIN_NS: u64 = 200_000_000;
 
 /// Requests of one client to one server.
 #[derive(Clone, Debug, Default)]
@@ -368,7 +361,7 @@ pub fn unresolved(lookup_ns: u64, findings: Vec<Finding>) -> Report {
 /// The timer of a SYN ran out before the connection was there, and the kernel says that it sent
 /// again.
 fn is_repeated_syn(request: &OwnRequest) -> bool {
-    request.repeated > 0 && request.connect_ns >= RTO_MIN_NS + request.rtt_ns
+    request.repeated > 0 && request.connect_ns >= LINUX_RTO_MIN_NS + request.rtt_ns
 }
 
 fn owner_of(failure: Failure) -> Owner {
@@ -391,7 +384,7 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
     let path_ns = request.wait_ns.min(request.rtt_ns);
     let window_ns = held_ns(request);
     let rest_ns = request.wait_ns - path_ns - window_ns;
-    let is_typical = request.wait_ns < typical_wait_ns + RTO_MIN_NS && request.repeated == 0;
+    let is_typical = request.wait_ns < typical_wait_ns + LINUX_RTO_MIN_NS && request.repeated == 0;
     ledger.add(Owner::Path, path_ns);
     let window = match request.window {
         PeerWindow::Closed => Owner::ZeroWindow,
@@ -400,7 +393,7 @@ fn ledger(request: &OwnRequest, typical_wait_ns: u64, is_own_pause: bool) -> Led
     };
     ledger.add(window, window_ns);
     ledger.add(if is_typical { Owner::Server } else { Owner::Unknown }, rest_ns);
-    let is_whole = request.wire_bytes <= FIRST_FLIGHT_BYTES && request.out_of_order == 0;
+    let is_whole = request.wire_bytes <= INITIAL_WINDOW_BYTES && request.out_of_order == 0;
     let pause = if is_own_pause && is_whole { Owner::Server } else { Owner::Unknown };
     ledger.add(pause, request.pause_ns);
     ledger.add(Owner::Unknown, request.receive_ns);

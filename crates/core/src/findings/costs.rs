@@ -8,6 +8,7 @@ use crate::findings::scene::Proof;
 use crate::findings::slow::{Firsts, Tail};
 use crate::findings::tally::{CauseTally, EndpointTally, Key, Sample, Tally};
 use crate::findings::{confidence, slow, tls_handshake};
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Cause, Class, Evidence, Fact, Finding, Latency, Ledger, Owner, RuledOut};
 use crate::wire::Endpoint;
 use hashbrown::HashMap;
@@ -268,9 +269,6 @@ fn none() -> Fact {
     Fact::Text("none".into())
 }
 
-/// Certificates up to this fit into an initial window of ten segments (RFC 6928).
-const INITIAL_WINDOW_BYTES: u32 = 14_600;
-
 fn ruled_out(
     cause: Cause,
     server: Endpoint,
@@ -278,7 +276,7 @@ fn ruled_out(
     tally: &Tally,
 ) -> Vec<RuledOut> {
     let nothing_repeated = tally.cost_of(Cause::SynRetransmit, server) == 0;
-    let small = (1..=INITIAL_WINDOW_BYTES).contains(&endpoint.certificate_bytes);
+    let small = (1..=INITIAL_WINDOW_BYTES).contains(&u64::from(endpoint.certificate_bytes));
     // That no application answers a handshake says something where one was captured, and took about a
     // round trip: from the SYN to the ACK of its answer it is one, wherever the capture was taken.
     let rtt_ns = endpoint.rtts.quantile_ns(0.5);

@@ -5,13 +5,10 @@ use crate::app::{Protocol, Side};
 use crate::capture::FrameId;
 use crate::findings::scene::Proof;
 use crate::findings::tally::{First, Instance, Key, Tally};
+use crate::judge::thresholds::RTO_INITIAL_NS;
 use crate::model::{Cause, Culprit, Fact, Ledger, Owner, Role, Sighting, Vantage};
 use crate::tcp::Connection;
 use crate::wire::Endpoint;
-
-/// A client that still waits repeats its SYN after this (RFC 6298 §2.1), ns: one that did not, has gone
-/// on before.
-const SYN_AGAIN_NS: u64 = 1_000_000_000;
 
 /// SYNs kept, the earliest: what is held up by more of them is not told.
 const KEPT_MAX: usize = 1 << 10;
@@ -78,7 +75,7 @@ pub(super) fn settle(tally: &mut Tally) {
     // An exchange that had to wait begins earlier, and is nobody else's next.
     let starts_ns: Vec<_> = firsts.iter().map(|first| first.start_ns).collect();
     for attempt in &attempts {
-        let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.syn.time_ns + SYN_AGAIN_NS);
+        let (from_ns, to_ns) = (attempt.syn.time_ns, attempt.syn.time_ns + RTO_INITIAL_NS);
         let from = starts_ns.partition_point(|&start_ns| start_ns <= from_ns);
         let to = starts_ns.partition_point(|&start_ns| start_ns < to_ns);
         let next = firsts[from..to]

@@ -4,7 +4,7 @@
 use crate::findings::pacing;
 use crate::findings::scene::{Proof, Scene};
 use crate::judge::Shape;
-use crate::judge::thresholds::RESTART_NS;
+use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::model::{Cause, Fact};
 
 /// The end of a flight, the ACK that let the next one go, and the arithmetic of its height.
@@ -23,7 +23,7 @@ pub(super) fn prove(scene: &Scene<'_>, proof: &mut Proof) {
             proof.fact("warm_ns", Fact::Ns(wall_ns.saturating_sub(scene.chain.ns)));
             let began = scene.exchange.began_at[gap.sender as usize];
             proof.fact("bytes", Fact::Bytes(scene.sender().nxt.saturating_sub(began)));
-            if scene.exchange.idle_ns >= RESTART_NS && !scene.exchange.connects {
+            if scene.exchange.idle_ns >= LINUX_RTO_MIN_NS && !scene.exchange.connects {
                 proof.fact("idle_ns", Fact::Ns(scene.exchange.idle_ns));
             }
             proof.not(Cause::SendBuffer, "grows", gap.shape == Shape::Opening);

@@ -1,7 +1,7 @@
 //! A sender blocked on an ACK that the receiver kept back (RFC 9293 §3.8.6.3).
 
 use super::answer::{Answer, need};
-use super::thresholds::{DELAY_FLOOR_NS, KEPT_BACK_NS, KNOWN_WAITS};
+use super::thresholds::{DELAY_FLOOR_NS, DELAYED_ACK_MIN_NS, KNOWN_WAITS};
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slice};
 
@@ -51,5 +51,5 @@ pub fn after_late_ack(gap: &Gap, held_ns: u64) -> bool {
         && (!gap.next_small() || gap.after_loss || gap.steps)
         && !gap.flight_free()
         && delay_ns >= DELAY_FLOOR_NS
-        && (delay_ns >= held_ns / 2 || delay_ns >= KEPT_BACK_NS)
+        && (delay_ns >= held_ns / 2 || delay_ns >= DELAYED_ACK_MIN_NS)
 }

@@ -2,7 +2,7 @@
 //! §3.2, RFC 6675, RFC 8985).
 
 use super::answer::{Answer, need};
-use super::thresholds::{RTO_MAX_NS, UNSEEN_ANSWER_NS, UNSEEN_FLOOR_NS};
+use super::thresholds::{RTO_INITIAL_NS, UNSEEN_ANSWER_NS, UNSEEN_FLOOR_NS};
 use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
 use crate::judge::{Gap, Recovery, Turn};
 use crate::model::{Cause, Owner, Slice};
@@ -56,7 +56,7 @@ fn timer_min_ns(gap: &Gap) -> u64 {
 /// The longest that the timer can have taken to repeat what is missing, ns: it doubles each time
 /// (RFC 6298 §5.5). Before that the sender had nothing to send.
 fn timer_max_ns(gap: &Gap) -> u64 {
-    let first_ns = RTO_MAX_NS.max(4 * gap.rtt_base_ns);
+    let first_ns = RTO_INITIAL_NS.max(4 * gap.rtt_base_ns);
     first_ns.saturating_mul((1 << gap.missing_packets.min(16)) - 1)
 }
 

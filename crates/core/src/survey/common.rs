@@ -1,6 +1,7 @@
 //! What two captures have in common.
 
 use crate::join::datagrams;
+use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::pipeline::Batch;
 use crate::wire::{FlowKey, Segment, SegmentFlags, TcpFlags};
 use hashbrown::{HashMap, HashSet};
@@ -8,10 +9,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Packets that two files have in common before they are taken for two places.
 pub const COMMON_MIN: usize = 2;
-
-/// No timer repeats a packet sooner, ns: Linux's least retransmission timeout. What comes again later at the
-/// same place may be the same bytes.
-const REPEATED_MIN_NS: u64 = 200_000_000;
 
 /// What captures count time in, coarsest first, ns.
 const STEPS_NS: [u64; 2] = [1_000, 100];
@@ -149,7 +146,7 @@ impl Common {
     /// bytes that were sent later: they belong to connections that made progress, or no timer repeats
     /// anything as soon, and they are not all in one file before they are in the other.
     fn are_the_same(&self) -> bool {
-        let at_once = |it: &Pair| it.1.unsigned_abs() < REPEATED_MIN_NS;
+        let at_once = |it: &Pair| it.1.unsigned_abs() < LINUX_RTO_MIN_NS;
         let span = |pick: fn(&Pair) -> u64| {
             let times = || self.packets.iter().map(pick);
             times().min().zip(times().max())

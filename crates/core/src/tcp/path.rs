@@ -2,6 +2,7 @@
 //! them.
 
 use crate::app::Side;
+use crate::judge::thresholds::DELAYED_ACK_MIN_NS;
 use crate::model::Vantage;
 
 /// Minimum round-trip times between the vantage and the two ends of one connection.
@@ -94,10 +95,6 @@ const NEAR_NS: u64 = 60_000;
 /// rest of the path is.
 const HOST_NS: u64 = 1_000_000;
 
-/// An ACK that comes sooner than this was not delayed, ns: the shortest delayed-ACK timer is 40 ms
-/// (Linux: `TCP_DELACK_MIN`), less a tick of 4 ms.
-pub(super) const PROMPT_NS: u64 = 36_000_000;
-
 /// Initial TTLs (RFC 1700: 64; Windows: 128; many routers: 255).
 const INITIAL_TTLS: [u8; 3] = [64, 128, 255];
 
@@ -139,7 +136,8 @@ impl Path {
         }
         // A host that answers at once does so more than once: a single sample near zero is wrong
         // if all others show a link, the least of which was not delayed either.
-        let is_wrong = least_ns < NEAR_NS && (4 * NEAR_NS..PROMPT_NS).contains(&leg.next_ns());
+        let is_wrong =
+            least_ns < NEAR_NS && (4 * NEAR_NS..DELAYED_ACK_MIN_NS).contains(&leg.next_ns());
         if is_wrong { leg.next_ns() } else { least_ns }
     }
 
@@ -218,9 +216,9 @@ mod tests {
     fn one_sample_does_not_put_the_vantage_on_a_host_that_all_others_place_elsewhere() {
         let path = |samples_ns: &[u64]| {
             let mut path = Path::default();
-            samples_ns
-                .iter()
-                .for_each(|&ns| path.sample_without_handshake(Side::Server, ns, ns < PROMPT_NS));
+            samples_ns.iter().for_each(|&ns| {
+                path.sample_without_handshake(Side::Server, ns, ns < DELAYED_ACK_MIN_NS)
+            });
             path.sample_without_handshake(Side::Client, 9_000_000, true);
             (path.rtt_ns(Side::Server), path.vantage())
         };

@@ -1,15 +1,12 @@
 //! Pauses of a server in a response whose end the protocol does not announce: whether the client
 //! waited for the data that followed. Feeds, heartbeats and events are sent unasked.
 
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::{Shares, Sighting};
 use crate::tcp::exchange::{Chain, Exchange};
 
 /// Shortest pause that is examined, ns; a shorter one is work of the server in any case.
 pub const PAUSE_MIN_NS: u64 = 20_000_000;
-
-/// Most bytes of a message, an initial window (RFC 6928); more is a transfer, for which the client
-/// waits.
-pub const MESSAGE_MAX_BYTES: u64 = 14_600;
 
 /// Number of pauses in one response that make it a stream, if the client did not react after it.
 const STREAM_PAUSES: u32 = 2;
@@ -132,7 +129,7 @@ impl Exchange {
         let idle_ns = next_ns.map(|at_ns| at_ns.saturating_sub(self.end_ns + rtt_client_ns));
         let waited = idle_ns.is_some_and(|idle_ns| idle_ns <= pauses.longest_ns / 10);
         let sent_bytes = position.saturating_sub(pauses.position);
-        if waited || sent_bytes > MESSAGE_MAX_BYTES * u64::from(pauses.count) {
+        if waited || sent_bytes > INITIAL_WINDOW_BYTES * u64::from(pauses.count) {
             manner.in_parts = manner.in_parts.saturating_add(1);
             return;
         }

@@ -25,7 +25,6 @@ mod window;
 
 pub(super) use losses::{Stamp, is_among, too_early};
 pub(super) use pieces::PAUSE_NS;
-pub(super) use restart::IDLE_NS;
 pub use since::SinceDeparture;
 pub(super) use steady::LoneSegment;
 pub(super) use stream::Rtts;

@@ -3,14 +3,12 @@
 
 use crate::app::{Protocol, Side};
 use crate::judge::Leg;
+use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
 use crate::tcp::connection::{ACK_WITHIN_NS, Connection, is_ack_alone};
-use crate::tcp::path::{PROMPT_NS, is_initial_ttl};
+use crate::tcp::path::is_initial_ttl;
 use crate::tcp::sender::{Near, Sender};
 use crate::tcp::shared::Shared;
 use crate::wire::{Segment, TcpFlags};
-
-/// RTO before the path was measured (RFC 6298 §2.1), ns.
-pub(super) const RTO_INITIAL_NS: u64 = 1_000_000_000;
 
 impl Connection {
     /// Processes the ACK in `segment` for data of the peer of `side` on the fast path: if it only
@@ -109,7 +107,7 @@ impl Connection {
         let together = sent.last.time_ns + rtt_ns <= segment.time_ns + rtt_ns / 8;
         let under_way = if together { sent.nxt.saturating_sub(sent.una_seen()) } else { 0 };
         let at_once = covered + under_way >= 2 * sent.smss() && !sent.trouble().after_loss;
-        self.path.sample_without_handshake(side, rtt_ns, rtt_ns < PROMPT_NS || at_once);
+        self.path.sample_without_handshake(side, rtt_ns, rtt_ns < DELAYED_ACK_MIN_NS || at_once);
     }
 
     /// Returns whether the client has not yet sent all of its request.

@@ -1,9 +1,8 @@
 //! The opening of a connection: its first round trips and the options negotiated.
 
-use super::acknowledge::RTO_INITIAL_NS;
 use crate::app::Side;
+use crate::judge::thresholds::{DELAYED_ACK_MIN_NS, RTO_INITIAL_NS};
 use crate::tcp::connection::Connection;
-use crate::tcp::path::PROMPT_NS;
 use crate::tcp::sender::Sender;
 use crate::tcp::timeline::Timeline;
 use crate::wire::{Segment, SegmentFlags, TcpFlags};
@@ -32,7 +31,7 @@ impl Connection {
         let timed = rtt_ns <= RTO_INITIAL_NS && self.is_timed(segment, rtt_ns);
         if (is_same || is_newest) && (alone || goes_on) && timed {
             let clocked = self.senders[side as usize].bulk.is_some();
-            let settles = if alone { rtt_ns < PROMPT_NS } else { clocked };
+            let settles = if alone { rtt_ns < DELAYED_ACK_MIN_NS } else { clocked };
             self.path.sample_without_handshake(side, rtt_ns, settles);
         }
         // One timestamp is timed at a time: the clock of a stream advances before its echo is

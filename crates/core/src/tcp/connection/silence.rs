@@ -1,10 +1,11 @@
 //! Turns departures into [`Gap`]s: the silent side, and what the sender knew during the silence.
 
 use crate::app::Side;
+use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::judge::{self, AckTrigger, Gap, Recovery, Shape, Turn};
 use crate::model::{Cause, Owner, Sighting, Slice, Slices};
 use crate::tcp::connection::{Connection, DELAYED_ACK_MAX_NS, DELAYED_ACK_NS, PLAIN_NS};
-use crate::tcp::sender::{IDLE_NS, Kind, PAUSE_NS, SinceDeparture};
+use crate::tcp::sender::{Kind, PAUSE_NS, SinceDeparture};
 use crate::tcp::sequence::ORIGIN;
 use crate::wire::Segment;
 
@@ -197,7 +198,7 @@ impl Connection {
         };
         let half = &self.senders[side as usize];
         let opens_from = match self.timeline.front() {
-            Some(front) if front.idle_ns >= IDLE_NS => front.began_at[side as usize],
+            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => front.began_at[side as usize],
             _ => ORIGIN,
         };
         let no_ack = since.trigger.is_none();

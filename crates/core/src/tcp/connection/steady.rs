@@ -10,11 +10,12 @@ mod reading;
 
 use super::doubt::Doubted;
 use crate::app::{Label, Mark, Side};
+use crate::judge::thresholds::LINUX_RTO_MIN_NS;
 use crate::judge::{self, Gap, Turn};
 use crate::model::{Cause, Owner, Sighting};
 use crate::tcp::connection::{ACK_WITHIN_NS, Connection, DELAYED_ACK_MAX_NS};
 use crate::tcp::row::Link;
-use crate::tcp::sender::{IDLE_NS, LoneSegment, Sender};
+use crate::tcp::sender::{LoneSegment, Sender};
 use crate::tcp::sequence::ORIGIN;
 use crate::tcp::shared::{Shared, Spare};
 use crate::tcp::tracker::{SimpleExchange, Sink};
@@ -373,7 +374,9 @@ impl Connection {
     fn expected_silence<'a>(&mut self, segment: &Segment, gap: &'a mut Gap) -> &'a Gap {
         let [rtt_client_ns, rtt_server_ns] = Side::ALL.map(|side| self.path.rtt_ns(side));
         let opens_from = match self.timeline.front() {
-            Some(front) if front.idle_ns >= IDLE_NS => front.began_at[Side::Server as usize],
+            Some(front) if front.idle_ns >= LINUX_RTO_MIN_NS => {
+                front.began_at[Side::Server as usize]
+            }
             _ => ORIGIN,
         };
         let [client, server] = &mut self.senders;

@@ -2,7 +2,7 @@
 
 use super::trouble::Repeated;
 use crate::judge::Gap;
-use crate::judge::thresholds::RTO_MIN_NS;
+use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, RTO_MIN_NS};
 use crate::model::Sighting;
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::departure::Departure;
@@ -18,9 +18,6 @@ const REPAIR_MIN_NS: u64 = 10_000_000;
 /// (RFC 9293 §3.7.1), and the size to which senders fall back when longer ones vanish (RFC 2923
 /// §2.1).
 const SMSS_EVERYWHERE: u64 = 536;
-
-/// Segments that a sender may send before it knows anything about the path (RFC 6928).
-const INITIAL_WINDOW: u64 = 10;
 
 /// Most retransmissions of a segment within a minute: the timer doubles (RFC 6298 §5.5).
 const REPETITIONS_MAX: u64 = 8;
@@ -147,7 +144,7 @@ impl Sender {
     /// retransmission, or more than a flight is missing.
     fn nothing_lost_before(&self, segment: &Segment, packets: u64) -> bool {
         let in_order = self.started() && self.sequence.position(segment.seq, self.nxt) == self.nxt;
-        let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW);
+        let flight = (2 * u64::from(self.flight_max) / self.smss()).max(INITIAL_WINDOW_SEGMENTS);
         let too_soon = self.last_packet.age_ns(segment) < self.repair_min_ns(segment, packets);
         in_order && (too_soon || packets > flight + REPETITIONS_MAX)
     }

@@ -1,15 +1,11 @@
 //! Congestion windows that are closed again by a long silence (RFC 5681 §4.1).
 
 use crate::judge::Gap;
-use crate::judge::thresholds::INITIAL_WINDOW_SEGMENTS;
+use crate::judge::thresholds::{INITIAL_WINDOW_SEGMENTS, LINUX_RTO_MIN_NS};
 use crate::model::{Cause, Class, Slices};
 use crate::tcp::sender::Sender;
 use crate::tcp::sender::bulk::Bulk;
 use crate::tcp::sequence::ORIGIN;
-
-/// Least RTO beyond the round trip, ns (Linux: `TCP_RTO_MIN`). A sender that was idle for longer
-/// restarts with the initial window.
-pub const IDLE_NS: u64 = 200_000_000;
 
 /// Fraction of a window (1/16) by which the send buffer is smaller if a message is written in
 /// pieces; it was that much or more in four of five transfers in the lab.
@@ -47,7 +43,7 @@ impl Sender {
     /// and so closed its congestion window as well.
     pub fn restart(&mut self, gap: &Gap, slices: &Slices) {
         let idle = gap.retransmission.is_none() && gap.ack.is_none_or(|ack| ack.acked_all);
-        let rto_ns = IDLE_NS + gap.rtt_base_ns;
+        let rto_ns = LINUX_RTO_MIN_NS + gap.rtt_base_ns;
         let fault = slices.iter().find_map(|slice| {
             let fault = slice.cause.filter(|cause| cause.class() == Class::Fault)?;
             (slice.ns >= rto_ns).then_some(fault)

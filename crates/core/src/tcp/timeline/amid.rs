@@ -3,9 +3,9 @@
 //! continues to send is no response to them.
 
 use crate::app::Side;
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::model::Owner;
 use crate::tcp::exchange::Outcome;
-use crate::tcp::pause::MESSAGE_MAX_BYTES;
 use crate::tcp::timeline::Timeline;
 
 /// Whether the client sends while a message is still on its way.
@@ -35,12 +35,12 @@ impl Passed {
     /// Returns whether more than a message was sent since position `begun`: a transfer, on which
     /// the receiver may send updates.
     fn is_transfer(self, begun: u64) -> bool {
-        self.sent.saturating_sub(begun) > MESSAGE_MAX_BYTES
+        self.sent.saturating_sub(begun) > INITIAL_WINDOW_BYTES
     }
 
     /// Returns whether more than a message of it is unacknowledged.
     fn is_under_way(self, begun: u64) -> bool {
-        self.sent.saturating_sub(self.acked.max(begun)) > MESSAGE_MAX_BYTES
+        self.sent.saturating_sub(self.acked.max(begun)) > INITIAL_WINDOW_BYTES
     }
 }
 

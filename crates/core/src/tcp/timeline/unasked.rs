@@ -4,10 +4,11 @@
 
 use super::Timeline;
 use crate::app::Side;
+use crate::judge::thresholds::INITIAL_WINDOW_BYTES;
 use crate::judge::{Gap, Turn};
 use crate::model::{Cause, Owner, Slices};
 use crate::tcp::exchange::Exchange;
-use crate::tcp::pause::{MESSAGE_MAX_BYTES, PAUSE_MIN_NS};
+use crate::tcp::pause::PAUSE_MIN_NS;
 
 /// Size of a TLS record with the longest control frame of HTTP/2, PING or GOAWAY (RFC 9113 §6.7,
 /// §6.8): header, explicit nonce and tag (RFC 5288), and 17 bytes of frame. A request is longer.
@@ -33,7 +34,7 @@ impl Timeline {
         };
         let own = slices.iter().filter(|slice| slice.owner == Owner::Server);
         let at_once = own.map(|slice| slice.ns).sum::<u64>() <= rest.longest_ns / 10;
-        let short = sent.saturating_sub(exchange.began_at[0]) <= MESSAGE_MAX_BYTES;
+        let short = sent.saturating_sub(exchange.began_at[0]) <= INITIAL_WINDOW_BYTES;
         let is_first = exchange.connects || exchange.handshake.is_some();
         if asks_at_once && at_once && short && !is_first {
             exchange.begin_behind(&rest.gap.clone());
