@@ -46,7 +46,7 @@ pub struct Facts {
     pub programs: Vec<Program>,
     /// Running masters of nginx.
     pub nginx: Vec<Nginx>,
-    /// Processes that see the same files as the caller.
+    /// Nginx masters whose configuration path names the same file for them and for the caller.
     pub own_roots: Vec<u32>,
     /// Running JVMs.
     pub jvms: Vec<Jvm>,
@@ -83,7 +83,7 @@ pub struct UdpDrops {
 }
 
 impl Facts {
-    /// Returns whether a process has the same root directory as the caller.
+    /// Returns whether an nginx master sees the same configuration file as the caller.
     pub fn is_own_root(&self, pid: u32) -> bool {
         self.own_roots.contains(&pid)
     }
